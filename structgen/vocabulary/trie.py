@@ -1,0 +1,145 @@
+"""The prefix tree of a vocabulary as flat arrays in preorder.
+
+A walk over all tokens is one loop over the nodes: read `byte[i]`, step the automaton from the state kept
+for depth `depth[i] - 1`, keep the new state for `depth[i]` and go to `i + 1`; where the automaton is dead, jump
+to `skip[i]`, and no token below that node is looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from structgen.errors import VocabularyError
+
+MAX_TOKEN_BYTES = 65_535
+"""Bytes of the longest token that `Trie.depth` (uint16) can hold. Llama-3's longest token has 128."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trie:
+    """All text tokens as a tree without a root, its `n` nodes in preorder, children in byte order.
+
+    Attributes:
+        byte: uint8[n], the byte on the edge into the node.
+        depth: uint16[n], bytes from the root to the node; the first byte of a token is at depth 1.
+        skip: int32[n], the first node after this node's subtree (`n` after the last one).
+        token: int32[n], the lowest id whose bytes end here, or -1.
+        twin: int32[width], the next higher id with the same bytes as this id, or -1.
+        first: int32[257], nodes `first[b]` to `first[b + 1]` are the tokens that start with byte `b`.
+
+    Invariants: `skip[i] > i`; `token[i] >= 0` on every leaf; a subtree is the range `i` to `skip[i]`.
+    """
+
+    byte: NDArray[np.uint8]
+    depth: NDArray[np.uint16]
+    skip: NDArray[np.int32]
+    token: NDArray[np.int32]
+    twin: NDArray[np.int32]
+    first: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        """The number of nodes."""
+        return len(self.byte)
+
+    @staticmethod
+    def build(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> Trie:
+        """The tree of the tokens `data[offsets[id]:offsets[id + 1]]`; ids of length 0 are left out.
+
+        Raises:
+            VocabularyError: a token is longer than `MAX_TOKEN_BYTES`.
+        """
+        lengths = np.diff(offsets)
+        if len(lengths) and lengths.max() > MAX_TOKEN_BYTES:
+            worst = int(lengths.argmax())
+            raise VocabularyError(f"token {worst} has {lengths[worst]:,} bytes: at most {MAX_TOKEN_BYTES:,}")
+        order = sorted_ids(data, offsets)
+        shared = shared_prefixes(data, offsets, order)
+        n = int(lengths[order].sum() - shared.sum())
+        byte, depth = np.empty(n, np.uint8), np.empty(n, np.uint16)
+        skip, token = np.empty(n, np.int32), np.empty(n, np.int32)
+        twin = np.full(len(lengths), -1, np.int32)
+        open_nodes = np.empty(int(lengths.max(initial=0)) + 1, np.int32)
+        fill_trie(data, offsets, order, shared, byte, depth, skip, token, twin, open_nodes)
+        for array in (byte, depth, skip, token, twin):
+            array.setflags(write=False)
+        return Trie(byte, depth, skip, token, twin, _first_nodes(byte, depth))
+
+
+def _first_nodes(byte: NDArray[np.uint8], depth: NDArray[np.uint16]) -> NDArray[np.int32]:
+    """int32[257]: where the tokens that start with each byte begin."""
+    roots = np.flatnonzero(depth == 1)
+    where = np.append(roots, len(byte)).astype(np.int32)
+    first: NDArray[np.int32] = where[np.searchsorted(byte[roots], np.arange(257))]
+    first.setflags(write=False)
+    return first
+
+
+def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[np.int32]:
+    """int32[t]: the ids that have bytes, by their bytes and then by id."""
+    text = data.tobytes()
+    bounds = offsets.tolist()
+    tokens = [text[a:b] for a, b in pairwise(bounds)]
+    ids = np.flatnonzero(np.diff(offsets)).tolist()
+    return np.array(sorted(ids, key=tokens.__getitem__), np.int32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def shared_prefixes(
+    data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """int32[t]: how many bytes each token has in common with the one before it in `order`."""
+    shared = np.zeros(len(order), np.int32)
+    for k in range(1, len(order)):
+        a, b = offsets[order[k - 1]], offsets[order[k]]
+        most = min(offsets[order[k - 1] + 1] - a, offsets[order[k] + 1] - b)
+        i = 0
+        while i < most and data[a + i] == data[b + i]:
+            i += 1
+        shared[k] = i
+    return shared
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def fill_trie(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int32],
+    order: NDArray[np.int32],
+    shared: NDArray[np.int32],
+    byte: NDArray[np.uint8],
+    depth: NDArray[np.uint16],
+    skip: NDArray[np.int32],
+    token: NDArray[np.int32],
+    twin: NDArray[np.int32],
+    open_nodes: NDArray[np.int32],
+) -> None:
+    """Fill the arrays of `Trie`: each token in order closes the nodes it does not share and opens its own.
+
+    `open_nodes[d]` is the node at depth `d` on the way to the token before; it is scratch space.
+    """
+    node = 0
+    reached = 0
+    last = -1
+    for k in range(len(order)):
+        start, end = offsets[order[k]], offsets[order[k] + 1]
+        if shared[k] == end - start and shared[k] == reached:
+            twin[last] = order[k]
+            last = order[k]
+            continue
+        for d in range(shared[k] + 1, reached + 1):
+            skip[open_nodes[d]] = node
+        for i in range(start + shared[k], end):
+            byte[node] = data[i]
+            depth[node] = i - start + 1
+            token[node] = -1
+            open_nodes[i - start + 1] = node
+            node += 1
+        token[node - 1] = order[k]
+        last = order[k]
+        reached = end - start
+    for d in range(1, reached + 1):
+        skip[open_nodes[d]] = node
