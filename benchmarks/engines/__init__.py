@@ -1,0 +1,52 @@
+"""The engines that the benchmarks compare, behind one small face."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+NAMES = ("structgen", "llguidance", "xgrammar", "lmfe")
+
+
+class Refused(Exception):
+    """The engine says that it cannot do this schema."""
+
+
+class Engine(Protocol):
+    """One engine with its tokenizer built. What is timed: `compile` and `start` and the first `mask` together; then
+    every `mask` and `advance`. `prepare` and `allows` are not.
+    """
+
+    settings: str
+    """What differs from the engine's defaults, for the report."""
+
+    version: str
+
+    def prepare(self, schema: dict[str, Any] | bool) -> Any:
+        """The schema in the form that `compile` takes."""
+
+    def compile(self, prepared: Any) -> None:
+        """Make the grammar, with nothing kept from an earlier one. Raises `Refused`."""
+
+    def start(self) -> None:
+        """Begin a new text under the compiled grammar."""
+
+    def mask(self) -> None:
+        """Compute the mask of the next token."""
+
+    def allows(self, token: int) -> bool:
+        """Whether the last mask has the token."""
+
+    def advance(self, token: int) -> None:
+        """Take an allowed token."""
+
+
+def build(name: str, tokenizer: PreTrainedTokenizerBase) -> Engine:
+    """The engine of that name for a Hugging Face tokenizer. Imports only that engine."""
+    if name not in NAMES:
+        raise ValueError(f"engine {name!r}: expected one of {', '.join(NAMES)}")
+    engine: Engine = importlib.import_module(f"engines.{name}").build(tokenizer)
+    return engine

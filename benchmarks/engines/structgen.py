@@ -1,0 +1,45 @@
+"""structgen through its own interface for engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import structgen as sg
+from engines import Refused
+from structgen.errors import RequestError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Structgen:
+    settings = "defaults"
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.version = sg.__version__
+        self._vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+        self._vocabulary.trie  # noqa: B018 - built on first use, and part of the start-up
+
+    def prepare(self, schema: dict[str, Any] | bool) -> dict[str, Any] | bool:
+        return schema
+
+    def compile(self, prepared: dict[str, Any] | bool) -> None:
+        try:
+            self._grammar = sg.JsonSchema(prepared).compile(self._vocabulary)
+        except RequestError as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+    def start(self) -> None:
+        self._matcher = self._grammar.matcher()
+
+    def mask(self) -> None:
+        self._mask = self._matcher.mask()
+
+    def allows(self, token: int) -> bool:
+        return bool(self._mask[token >> 5] >> (token & 31) & 1)
+
+    def advance(self, token: int) -> None:
+        self._matcher.advance(token)
+
+
+build = Structgen

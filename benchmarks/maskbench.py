@@ -1,0 +1,151 @@
+"""Masks per engine over MaskBench's schemas: time to the first mask, time per token, and who is right.
+
+    python benchmarks/maskbench.py --engine structgen --engine llguidance
+
+Every engine runs in a process of its own; schemas go round the engines one at a time, so that a noisy machine is noisy
+for all of them alike. Times are thread CPU time. Garbage collection is off while an engine is measured and runs between
+schemas, for every engine. Results are written to `benchmarks/results/maskbench.{json,md}`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import report
+from engines import NAMES
+from pool import Worker
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
+SLOW_ENGINES = {"xgrammar": 10, "lmfe": 285}
+"""Engines that would take hours for everything: every n-th schema only, unless told otherwise."""
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    """The command line, checked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA / "maskbench-dev.jsonl.xz", help="rows as .jsonl or .jsonl.xz")
+    parser.add_argument("--tokenizer", type=Path, default=DATA / "llama3-tokenizer", help="folder; .xz files are unpacked")
+    parser.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all")
+    parser.add_argument("--stride", type=int, default=1, help="every n-th schema")
+    parser.add_argument("--offset", type=int, default=0, help="the first schema taken")
+    parser.add_argument("--limit", type=int, help="at most so many schemas")
+    parser.add_argument(
+        "--every", action="append", default=[], metavar="ENGINE=N",
+        help="only every n-th of the schemas taken for this engine; default: xgrammar=10, lmfe=285",
+    )  # fmt: skip
+    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
+    options = parser.parse_args(argv)
+    options.engine = list(dict.fromkeys(options.engine or NAMES))
+    try:
+        given = dict(item.split("=", 1) for item in options.every)
+        options.every = SLOW_ENGINES | {engine: int(count) for engine, count in given.items()}
+    except ValueError:
+        parser.error(f"--every {options.every}: expected ENGINE=N")
+    return options
+
+
+def rows(path: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of the data that the options take."""
+    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
+    with opened as lines:
+        found = [json.loads(line) for line in lines if line.strip()]
+    return found[options.offset :: options.stride][: options.limit]
+
+
+def unpacked(folder: Path, target: str) -> str:
+    """A copy of a tokenizer's folder with its .xz files unpacked."""
+    for file in folder.iterdir():
+        if file.suffix == ".xz":
+            with lzma.open(file) as packed, (Path(target) / file.stem).open("wb") as plain:
+                shutil.copyfileobj(packed, plain)
+        elif file.is_file():
+            shutil.copy(file, target)
+    return target
+
+
+def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:
+    """Why a schema is not right, by cause; empty when it is."""
+    for cause in ("timeout", "crash", "refused", "error"):
+        if cause in result:
+            return [cause]
+    pairs = list(zip(valid, result["accepted"], strict=True))
+    causes = [("valid refused", (True, False)), ("invalid accepted", (False, True))]
+    return [cause for cause, pair in causes if pair in pairs]
+
+
+def measured(
+    taken: list[dict[str, Any]], workers: list[Worker], every: dict[str, int], tokenizer: Any
+) -> Iterator[dict[str, Any]]:
+    """Each row's results by engine, schema by schema."""
+    end = [tokenizer.eos_token_id]
+    for number, row in enumerate(taken):
+        texts = [json.dumps(test["data"], ensure_ascii=False) for test in row["tests"]]
+        documents = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+        job = {"schema": row["schema"], "documents": documents, "end": end}
+        results = {}
+        # The order turns with each schema: nobody always runs on what another has just left in the machine's caches.
+        for worker in workers[number % len(workers) :] + workers[: number % len(workers)]:
+            if number % every.get(worker.engine, 1) == 0:
+                result = worker.run(job)
+                causes = outcome(result, [test["valid"] for test in row["tests"]])
+                results[worker.engine] = result | {"causes": causes}
+        yield {"id": row["id"], "results": results}
+        if sys.stderr.isatty() or (number + 1) % 100 == 0:
+            print(f"\r{number + 1} of {len(taken)} schemas", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure, and give the report's data."""
+    from transformers import PreTrainedTokenizerFast
+
+    taken = rows(options.data, options)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="maskbench-"))
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(unpacked(options.tokenizer, folder))
+        options.out.mkdir(parents=True, exist_ok=True)
+        log = stack.enter_context((Path(folder) / "workers.log").open("wb"))
+        workers = [Worker(engine, folder, options.time_limit, log) for engine in options.engine]
+        for worker in workers:
+            stack.callback(worker.stop)
+            worker.start()
+        done = list(measured(taken, workers, options.every, tokenizer))
+        engines = [
+            worker.ready | {"restarts": worker.restarts, "end_rss_mb": worker.rss_mb()} for worker in workers
+        ]
+    setting = {
+        "data": options.data.name,
+        "schemas": len(taken),
+        "documents": sum(len(row["tests"]) for row in taken),
+        "vocabulary": len(tokenizer),
+        "time_limit_s": options.time_limit,
+    }
+    return report.summary(done, engines, setting)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure, print and write."""
+    options = arguments(argv)
+    if not options.data.exists() or not options.tokenizer.exists():
+        sys.exit(f"no data at {options.data} or {options.tokenizer}: set STRUCTGEN_DATA, or --data and --tokenizer")
+    result = run(options)
+    text = report.markdown(result)
+    (options.out / "maskbench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (options.out / "maskbench.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Benchmark workers: a process per engine, started again after a time-out or a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+START_UP_LIMIT = 300.0
+"""Seconds an engine may take to build its tokenizer."""
+
+
+class Worker:
+    """One engine's process. `run` answers every job, whatever happens to the process."""
+
+    def __init__(self, engine: str, tokenizer_folder: str, time_limit: float, log: IO[bytes]) -> None:
+        self.engine = engine
+        self.restarts = -1
+        self.ready: dict[str, Any] = {}
+        self._command = [sys.executable, str(Path(__file__).with_name("worker.py")), engine, tokenizer_folder]
+        self._time_limit = time_limit
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The worker's result, or `{"timeout": seconds}`, or `{"crash": exit code}`."""
+        if self._process is None:
+            self.start()
+        process = self._process
+        assert process is not None and process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(job).encode() + b"\n")
+            process.stdin.flush()
+            line = self._read_line(self._time_limit)
+        except BrokenPipeError:
+            line = b""
+        if line is None:
+            self.stop()
+            return {"timeout": self._time_limit}
+        if not line:
+            return {"crash": self.stop()}
+        result: dict[str, Any] = json.loads(line)
+        return result
+
+    def start(self) -> None:
+        """Start the process and wait until its engine is warm. Raises RuntimeError when it never is."""
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0, env=environment
+        )
+        self._buffer = b""
+        line = self._read_line(START_UP_LIMIT)
+        if not line:
+            raise RuntimeError(f"{self.engine} did not start (exit code {self.stop()}): see the log of the workers")
+        self.ready = self.ready or json.loads(line)
+        self.restarts += 1
+
+    def rss_mb(self) -> float | None:
+        """What the process holds in memory now, in 10^6 bytes; None when it does not run."""
+        if self._process is None:
+            return None
+        return round(psutil.Process(self._process.pid).memory_info().rss / 1e6, 1)
+
+    def stop(self) -> int | None:
+        """End the process and give its exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        try:
+            process.wait(1.0 if process.poll() is None and not self._buffer else 0.1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        return process.wait()
+
+    def _read_line(self, limit: float) -> bytes | None:
+        """A whole line, b"" at the end of the stream, None after `limit` seconds without one."""
+        process = self._process
+        assert process is not None and process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(limit):
+                    return None
+                chunk = os.read(process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    return b""
+                self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line

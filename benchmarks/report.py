@@ -1,0 +1,185 @@
+"""Statistics and tables of the mask benchmark."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+CAUSES = ("refused", "timeout", "crash", "error", "valid refused", "invalid accepted")
+STEP_COLUMNS = ("mean", "p50", "p75", "p90", "p99", "p99.9", "worst")
+FIRST_COLUMNS = ("mean", "p50", "p90", "p99", "worst")
+TARGETS = (
+    ("mask + advance", "p50", 0.25),
+    ("mask + advance", "mean", 0.5),
+    ("mask + advance", "p99", 1.0),
+    ("mask + advance", "p99.9", 1.0),
+    ("first mask", "mean", 0.2),
+)
+"""What structgen's figure may be at most, as a share of llguidance's in the same run."""
+
+Row = dict[str, Any]
+
+
+def machine() -> dict[str, str]:
+    """Hardware and versions of this run."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = models[0] if models else cpu
+    return {
+        "cpu": f"{cpu}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "numba": version("numba"),
+        "transformers": version("transformers"),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+    }
+
+
+def distribution(nanoseconds: npt.ArrayLike, columns: tuple[str, ...]) -> dict[str, float]:
+    """The named statistics in microseconds, and the count."""
+    values = np.asarray(nanoseconds, dtype=np.float64) / 1e3
+    found: dict[str, float] = {"count": int(values.size)}
+    for column in columns if values.size else ():
+        if column == "mean":
+            figure = values.mean()
+        elif column == "worst":
+            figure = values.max()
+        else:
+            figure = np.percentile(values, float(column[1:]))
+        found[column] = round(float(figure), 2)
+    return found
+
+
+def times(results: list[Row]) -> dict[str, dict[str, float]]:
+    """Both distributions over the schemas that ran to their end."""
+    ran = [result for result in results if "first" in result]
+    steps = np.concatenate([np.asarray(result["steps"]) for result in ran]) if ran else []
+    return {
+        "mask + advance": distribution(steps, STEP_COLUMNS),
+        "first mask": distribution([result["first"] for result in ran], FIRST_COLUMNS),
+    }
+
+
+def counts(results: list[Row]) -> dict[str, int]:
+    """Schemas, how many are right, and the others by cause (one may have two causes)."""
+    causes = Counter(cause for result in results for cause in result["causes"])
+    right = sum(not result["causes"] for result in results)
+    return {"schemas": len(results), "right": right} | {cause: causes[cause] for cause in CAUSES}
+
+
+def comparison(rows: list[Row], ours: str = "structgen", theirs: str = "llguidance") -> Row | None:
+    """Both engines over the schemas that both compile and run, with the ratios that are judged."""
+    pairs = [(row["results"].get(ours, {}), row["results"].get(theirs, {})) for row in rows]
+    both = [pair for pair in pairs if "first" in pair[0] and "first" in pair[1]]
+    if not both:
+        return None
+    ours_times, theirs_times = times([pair[0] for pair in both]), times([pair[1] for pair in both])
+    judged = []
+    for kind, column, target in TARGETS:
+        ratio = ours_times[kind][column] / theirs_times[kind][column]
+        judged.append(
+            {"what": f"{kind}, {column}", "ratio": round(ratio, 3), "target": target, "met": ratio <= target}
+        )
+    return {"schemas": len(both), ours: ours_times, theirs: theirs_times, "judged": judged}
+
+
+def failures(rows: list[Row], engine: str) -> dict[str, list[str]]:
+    """The ids of the schemas that are not right, by cause; a refusal says why."""
+    found: dict[str, list[str]] = {cause: [] for cause in CAUSES}
+    for row in rows:
+        result = row["results"].get(engine, {"causes": []})
+        for cause in result["causes"]:
+            reason = result.get(cause)
+            found[cause].append(f"{row['id']}: {reason}" if isinstance(reason, str) else row["id"])
+    return found
+
+
+def summary(rows: list[Row], engines: list[Row], setting: Row) -> Row:
+    """Everything that is written to the results, as JSON data."""
+    result: Row = {"setting": setting, "machine": machine(), "engines": []}
+    for engine in engines:
+        name = engine["engine"]
+        mine = [row["results"][name] for row in rows if name in row["results"]]
+        result["engines"].append(
+            engine | {"counts": counts(mine), "times": times(mine), "failures": failures(rows, name)}
+        )
+    result["comparison"] = comparison(rows)
+    return result
+
+
+def _table(head: list[str], body: list[list[Any]]) -> list[str]:
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in body]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _times_table(kind: str, named: list[tuple[str, Row]], columns: tuple[str, ...]) -> list[str]:
+    body = [[name, *(found[kind].get(column, "-") for column in ("count", *columns))] for name, found in named]
+    return _table([f"{kind}, us", "count", *columns], body)
+
+
+def markdown(result: Row) -> str:
+    """The report that people read."""
+    setting, machine_of = result["setting"], result["machine"]
+    engines = result["engines"]
+    lines = [
+        "# Masks: side by side",
+        "",
+        f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; a vocabulary of "
+        f"{setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; at most "
+        f"{setting['time_limit_s']:g} s per schema and engine.",
+        "",
+        f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, numpy {machine_of['numpy']}, "
+        f"numba {machine_of['numba']}, transformers {machine_of['transformers']}; {machine_of['date']}.",
+        "",
+        *_judged(result["comparison"]),
+        "## Every engine over all of its schemas",
+        "",
+    ]
+    named = [(f"{engine['engine']} {engine['version']}", engine) for engine in engines]
+    timed = [(name, engine["times"]) for name, engine in named]
+    lines += [*_times_table("mask + advance", timed, STEP_COLUMNS), ""]
+    lines += [*_times_table("first mask", timed, FIRST_COLUMNS), ""]
+    body = [[name, *engine["counts"].values()] for name, engine in named]
+    lines += [*_table(["schemas", "taken", "all right", *CAUSES], body), ""]
+    body = [[name, engine["start_up_s"], engine["start_up_rss_mb"], engine["end_rss_mb"] or "-"] for name, engine in named]
+    lines += [*_table(["start-up", "s", "memory for the vocabulary, MB", "process at the end, MB"], body), ""]
+    lines += ["Settings:", ""] + [f"- {name}: {engine['settings']}" for name, engine in named]
+    return "\n".join(lines) + "\n"
+
+
+def _judged(compared: Row | None) -> list[str]:
+    if compared is None:
+        return []
+    names = [name for name in compared if name not in ("schemas", "judged")]
+    timed = [(name, compared[name]) for name in names]
+    ratios = [
+        [row["what"], f"{row['ratio']:.3f}", f"{row['target']:g}", "yes" if row["met"] else "no"]
+        for row in compared["judged"]
+    ]
+    return [
+        f"## {' and '.join(names)}, over the {compared['schemas']:,} schemas that both compile",
+        "",
+        *_times_table("mask + advance", timed, STEP_COLUMNS),
+        "",
+        *_times_table("first mask", timed, FIRST_COLUMNS),
+        "",
+        *_table([f"{names[0]} / {names[1]}", "ratio", "at most", "met"], ratios),
+        "",
+    ]
