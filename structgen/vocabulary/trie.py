@@ -1,14 +1,15 @@
 """The prefix tree of a vocabulary as flat arrays in preorder.
 
 A walk over all tokens is one loop over the nodes: read `byte[i]`, step the automaton from the state kept
-for depth `depth[i] - 1`, keep the new state for `depth[i]` and go to `i + 1`; where the automaton is dead, jump
-to `skip[i]`, and no token below that node is looked at.
+for depth `depth[i] - 1`, keep the new state for `depth[i]` and go to `i + 1`; where the automaton is dead,
+jump to `skip[i]`, and no token below that node is looked at.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -42,9 +43,17 @@ class Trie:
     twin: NDArray[np.int32]
     first: NDArray[np.int32]
 
+    def __post_init__(self) -> None:
+        for array in self.arrays().values():
+            array.setflags(write=False)
+
     def __len__(self) -> int:
         """The number of nodes."""
         return len(self.byte)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @staticmethod
     def build(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> Trie:
@@ -65,8 +74,6 @@ class Trie:
         twin = np.full(len(lengths), -1, np.int32)
         open_nodes = np.empty(int(lengths.max(initial=0)) + 1, np.int32)
         fill_trie(data, offsets, order, shared, byte, depth, skip, token, twin, open_nodes)
-        for array in (byte, depth, skip, token, twin):
-            array.setflags(write=False)
         return Trie(byte, depth, skip, token, twin, _first_nodes(byte, depth))
 
 
@@ -75,7 +82,6 @@ def _first_nodes(byte: NDArray[np.uint8], depth: NDArray[np.uint16]) -> NDArray[
     roots = np.flatnonzero(depth == 1)
     where = np.append(roots, len(byte)).astype(np.int32)
     first: NDArray[np.int32] = where[np.searchsorted(byte[roots], np.arange(257))]
-    first.setflags(write=False)
     return first
 
 

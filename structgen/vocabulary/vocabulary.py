@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import VocabularyError
+from structgen.vocabulary.disk import load, store
+from structgen.vocabulary.ends import declared_ends, declared_width
+from structgen.vocabulary.sources import source_of
+from structgen.vocabulary.table import TokenTable, digest
 from structgen.vocabulary.trie import Trie
+
+_FORMAT = 1
+"""Counts up when what is stored on disk, or how a tokenizer is read, changes."""
 
 
 class Vocabulary:
@@ -55,16 +62,8 @@ class Vocabulary:
         Raises:
             VocabularyError: no end id, an end id that is no row, or logits narrower than the tokens.
         """
-        ends = sorted({int(i) for i in end_ids})
-        rows = _checked_width(len(tokens), ends, width)
-        texts = [token or b"" for token in tokens] + [b""] * (rows - len(tokens))
-        special = {i for i, token in enumerate(tokens) if token is None}
-        for i in ends:
-            texts[i] = b""
-        offsets = np.zeros(rows + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, texts), np.int32, rows), out=offsets[1:])
-        data = np.frombuffer(b"".join(texts), np.uint8)
-        return cls(data, offsets, ends, special)
+        special = frozenset(i for i, token in enumerate(tokens) if token is None)
+        return cls._assemble(TokenTable(list(tokens), special), [int(i) for i in end_ids], width)
 
     @classmethod
     def from_tokenizer(
@@ -76,29 +75,67 @@ class Vocabulary:
         model_config: Any = None,
         generation_config: Any = None,
     ) -> Vocabulary:
-        """The vocabulary of a tokenizer.
+        """The vocabulary of a tokenizer, read once and then kept on disk (see `structgen.vocabulary.disk`).
+
+        A token's bytes are what it adds to a text that has begun: the decoders of SentencePiece and WordPiece
+        drop one space at the very start of a text, but a generation has its prompt before it. The end ids are
+        the union of what the tokenizer, both configurations and `end_ids` declare.
 
         Args:
-            tokenizer: a Hugging Face tokenizer.
-            width: the width of the logits, where they have more rows than the tokenizer has ids.
+            tokenizer: of transformers (fast, slow, mistral-common), tokenizers, tiktoken, sentencepiece, or
+                mistral-common.
+            width: the width of the logits; by default `vocab_size` of the configuration, and without one the
+                highest id plus one.
             end_ids: further ids that end the text.
-            model_config: the model's configuration: its `eos_token_id` and `vocab_size` are read.
-            generation_config: the model's generation configuration: its `eos_token_id` is read.
+            model_config: the model's configuration, an object or a dict.
+            generation_config: the model's generation configuration, an object or a dict.
+
+        Raises:
+            VocabularyError: the tokenizer cannot be represented exactly, no end id is declared, one of
+                `end_ids` is no row of the logits, or the logits are narrower than the highest id.
         """
-        backend = tokenizer.backend_tokenizer
-        vocab: dict[str, int] = backend.get_vocab(with_added_tokens=True)
-        added = backend.get_added_tokens_decoder()
-        alphabet = _byte_level_alphabet()
-        tokens: list[bytes | None] = [None] * (max(vocab.values()) + 1)
-        for text, i in vocab.items():
-            tokens[i] = None if i in added else text.translate(alphabet).encode("latin-1")
-        ends = set(end_ids)
-        for source in (tokenizer, model_config, generation_config):
-            declared = getattr(source, "eos_token_id", None)
-            ends.update([declared] if isinstance(declared, int) else declared or ())
-        if width is None:
-            width = getattr(model_config, "vocab_size", None)
-        return cls.from_tokens(tokens, ends, width=width)
+        source = source_of(tokenizer)
+        given = [int(i) for i in end_ids]
+        rows = declared_width(model_config) if width is None else width
+        declared = source.end_ids() + declared_ends(model_config, generation_config)
+        request = repr((_FORMAT, rows, sorted(set(given)), sorted(set(declared))))
+        key = digest(request, source.signature()).hex()
+        stored = load(key)
+        if stored is not None:
+            return cls._from_arrays(stored)
+        vocabulary = cls._assemble(source.table(), given, rows, declared)
+        store(key, vocabulary._arrays())
+        return vocabulary
+
+    @classmethod
+    def _assemble(
+        cls, table: TokenTable, given: Sequence[int], width: int | None, declared: Sequence[int] = ()
+    ) -> Vocabulary:
+        """A declared end id beyond the logits belongs to another tokenizer: it can never be generated."""
+        n_ids = len(table.tokens)
+        rows = n_ids if width is None else width
+        ends = {*given, *(i for i in declared if i < rows)}
+        _check(n_ids, rows, ends)
+        texts = [token or b"" for token in table.tokens] + [b""] * (rows - n_ids)
+        for i in ends:
+            texts[i] = b""
+        offsets = np.zeros(rows + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, texts), np.int32, rows), out=offsets[1:])
+        return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, ends, table.special)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything, the trie included, as arrays for the disk."""
+        own = {"data": self.data, "offsets": self.offsets}
+        ids = {"end_ids": np.array(self.end_ids), "special_ids": np.array(sorted(self.special_ids))}
+        return own | ids | {f"trie_{name}": array for name, array in self.trie.arrays().items()}
+
+    @classmethod
+    def _from_arrays(cls, stored: Mapping[str, NDArray[Any]]) -> Vocabulary:
+        ends, special = stored["end_ids"].tolist(), stored["special_ids"].tolist()
+        vocabulary = cls(stored["data"], stored["offsets"], ends, special)
+        trie = {name[len("trie_") :]: array for name, array in stored.items() if name.startswith("trie_")}
+        vocabulary.__dict__["trie"] = Trie(**trie)
+        return vocabulary
 
     def __len__(self) -> int:
         """The width of the logits."""
@@ -141,20 +178,14 @@ class Vocabulary:
         return Trie.build(self.data, self.offsets)
 
 
-def _checked_width(n_ids: int, ends: Sequence[int], width: int | None) -> int:
-    rows = n_ids if width is None else width
+def _check(n_ids: int, rows: int, ends: Iterable[int]) -> None:
     if rows < n_ids:
-        raise VocabularyError(f"width={rows}: the logits are narrower than the highest token id, {n_ids - 1}")
+        raise VocabularyError(
+            f"the logits have {rows} rows, but the highest token id is {n_ids - 1}: the tokenizer belongs to "
+            "another model, or the model was not resized for tokens that were added"
+        )
     if not ends:
         raise VocabularyError("no token ends the text: the tokenizer declares none; pass end_ids=[...]")
-    if ends[0] < 0 or ends[-1] >= rows:
-        wrong = ends[0] if ends[0] < 0 else ends[-1]
-        raise VocabularyError(f"end id {wrong} is no row of the logits: expected 0 to {rows - 1}")
-    return rows
-
-
-def _byte_level_alphabet() -> dict[int, int]:
-    """Code point -> byte of byte-level BPE: printable Latin-1 stands for itself, the rest from U+0100 on."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [b for b in range(256) if b not in set(visible)]
-    return {b: b for b in visible} | {0x100 + k: b for k, b in enumerate(hidden)}
+    for i in sorted(ends):
+        if not 0 <= i < rows:
+            raise VocabularyError(f"end id {i} is no row of the logits: expected 0 to {rows - 1}")

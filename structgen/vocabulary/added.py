@@ -1,0 +1,31 @@
+"""Which added tokens are text.
+
+An added token is cut out of the input before the model of the tokenizer sees it, so its text is always
+written with that one token. Special ones are never text. The others are of two kinds, which no tokenizer tells
+apart:
+
+- *control tokens* that were not marked as special (`<think>`, `<tool_call>`, `[INST]`): a value must not hold
+  them, because the model and its chat template read them as commands;
+- *words*: runs of blanks (Phi, Gemma), or words that someone added before fine-tuning. They are the only
+  canonical way to write that text.
+
+A control token is recognised by its brackets.
+"""
+
+from __future__ import annotations
+
+_BRACKETS = {"<": ">", "[": "]"}
+
+
+def is_word(content: str, spelled: bytes) -> bool:
+    """True for an added token, not marked as special, that may stand inside text.
+
+    Args:
+        content: the text that the token stands for in the input.
+        spelled: what the tokenizer's decoder makes of it. It must be that text again.
+    """
+    blank_again = spelled.decode("utf-8", "replace").replace("\u2581", " ")
+    if blank_again != content.replace("\u2581", " "):
+        return False
+    text = content.strip()
+    return not (text and _BRACKETS.get(text[0]) == text[-1])

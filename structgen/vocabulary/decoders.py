@@ -1,0 +1,132 @@
+"""What the decoder of a Hugging Face fast tokenizer makes of one token that follows other tokens.
+
+A decoder is a chain of steps over the list of tokens. Every step that structgen represents turns each token
+by itself, except at the very start of a text, where SentencePiece and WordPiece decoders drop one space. That
+exception is left out on purpose: what is generated follows a prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from structgen.errors import VocabularyError
+from structgen.vocabulary.alphabet import byte_level
+
+Piece = str | bytes
+Step = Callable[[list[Piece]], list[Piece]]
+
+BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+"""How SentencePiece writes a token that is a single byte."""
+
+_CLEANUPS = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
+    (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
+
+
+def spell(pieces: Iterable[str], decoder: Mapping[str, Any] | None) -> list[bytes]:
+    """The bytes that each piece adds to a text.
+
+    Args:
+        pieces: tokens as the tokenizer writes them.
+        decoder: the decoder's JSON form; None is a tokenizer without one, which joins tokens with spaces.
+
+    Raises:
+        VocabularyError: the decoder has a step that is not a function of one token.
+    """
+    tokens: list[Piece] = list(pieces)
+    for step in _steps(decoder):
+        tokens = step(tokens)
+    return [token.encode() if isinstance(token, str) else token for token in tokens]
+
+
+def _steps(decoder: Mapping[str, Any] | None) -> list[Step]:
+    if decoder is None:
+        return [_each(lambda text: " " + text)]
+    chain = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
+    steps: list[Step] = []
+    fused = False
+    for spec in chain:
+        kind = spec["type"]
+        if fused and not (kind == "Strip" and spec["stop"] == 0):
+            raise VocabularyError(f"decoder step {kind} works on the whole text, not on a token: {spec}")
+        fused = fused or kind == "Fuse"
+        if kind not in _STEPS:
+            known = ", ".join(_STEPS)
+            raise VocabularyError(f"decoder step {kind} has no bytes per token; known steps: {known}")
+        if not fused:
+            steps.append(_STEPS[kind](spec))
+    return steps
+
+
+def _each(turn: Callable[[str], Piece]) -> Step:
+    """A step that turns each token that is not bytes yet."""
+    return lambda tokens: [turn(token) if isinstance(token, str) else token for token in tokens]
+
+
+def _byte_level(spec: Mapping[str, Any]) -> Step:
+    def step(tokens: list[Piece]) -> list[Piece]:
+        texts = [token for token in tokens if isinstance(token, str)]
+        spelled = iter(byte_level(texts))
+        return [next(spelled) if isinstance(token, str) else token for token in tokens]
+
+    return step
+
+
+def _byte_fallback(spec: Mapping[str, Any]) -> Step:
+    def turn(text: str) -> Piece:
+        found = BYTE_PIECE.fullmatch(text)
+        return bytes([int(found[1], 16)]) if found else text
+
+    return _each(turn)
+
+
+def _replace(spec: Mapping[str, Any]) -> Step:
+    pattern = spec["pattern"].get("String")
+    if pattern is None:
+        raise VocabularyError(f"decoder step Replace is only known for a string, not for {spec['pattern']}")
+    return _each(lambda text: text.replace(pattern, spec["content"]))
+
+
+def _metaspace(spec: Mapping[str, Any]) -> Step:
+    return _each(lambda text: text.replace(spec["replacement"], " "))
+
+
+def _wordpiece(spec: Mapping[str, Any]) -> Step:
+    prefix = spec["prefix"]
+
+    def turn(text: str) -> Piece:
+        text = text[len(prefix) :] if text.startswith(prefix) else " " + text
+        for found, instead in _CLEANUPS if spec["cleanup"] else ():
+            text = text.replace(found, instead)
+        return text
+
+    return _each(turn)
+
+
+def _strip(spec: Mapping[str, Any]) -> Step:
+    def turn(text: str) -> Piece:
+        blank = spec["content"]
+        left = len(text) - len(text.lstrip(blank))
+        text = text[min(left, spec["start"]) :]
+        right = len(text) - len(text.rstrip(blank))
+        return text[: len(text) - min(right, spec["stop"])]
+
+    return _each(turn)
+
+
+def _fuse(spec: Mapping[str, Any]) -> Step:
+    return lambda tokens: tokens
+
+
+_STEPS: dict[str, Callable[[Mapping[str, Any]], Step]] = {
+    "ByteLevel": _byte_level,
+    "ByteFallback": _byte_fallback,
+    "Replace": _replace,
+    "Metaspace": _metaspace,
+    "WordPiece": _wordpiece,
+    "Strip": _strip,
+    "Fuse": _fuse,
+}

@@ -1,0 +1,81 @@
+"""Vocabularies that were read before, on disk: plain arrays, written whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_FILES = 32
+"""Vocabularies kept; the ones written longest ago go first. Each takes 5 to 15 MB."""
+
+_log = logging.getLogger(__name__)
+
+
+def cache_directory() -> Path:
+    """Where vocabularies are kept: `$STRUCTGEN_CACHE_DIR`, or `structgen` in the platform's cache folder."""
+    chosen = os.environ.get("STRUCTGEN_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "structgen" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "structgen"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "structgen"
+
+
+def load(key: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays stored under a key; None when there are none or the file is damaged (arrays have a CRC)."""
+    path = _path(key)
+    try:
+        stored = np.load(path, allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            raise ValueError("not an archive of arrays")
+        with stored:
+            return {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        _log.warning("the cached vocabulary %s is unreadable and will be made again: %s", path, error)
+        return None
+
+
+def store(key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Keep the arrays under a key. A folder that cannot be written only costs time: it is logged."""
+    path = _path(key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write_whole(path, arrays)
+        _forget_old(path.parent)
+    except OSError as error:
+        _log.warning("the vocabulary could not be cached in %s: %s", path.parent, error)
+
+
+def _write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write beside the file and rename, so that a reader never sees half of it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+        try:
+            np.savez(part, **arrays)  # type: ignore[arg-type]
+        except OSError:
+            Path(part.name).unlink()
+            raise
+    os.replace(part.name, path)
+
+
+def _path(key: str) -> Path:
+    return cache_directory() / "vocabularies" / f"{key}.npz"
+
+
+def _forget_old(folder: Path) -> None:
+    files = sorted(folder.glob("*.npz"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[MOST_FILES:]:
+        file.unlink(missing_ok=True)

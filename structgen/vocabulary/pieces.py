@@ -1,0 +1,59 @@
+"""SentencePiece models: pieces in which U+2581 is a space and `<0x0A>` may be a byte."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from structgen.errors import VocabularyError
+from structgen.vocabulary.decoders import BYTE_PIECE
+from structgen.vocabulary.table import TokenTable, digest
+
+SPACE = "\u2581"
+
+
+class SentencePieceSource:
+    """A `sentencepiece.SentencePieceProcessor`."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+
+    def end_ids(self) -> list[int]:
+        """See `Source`."""
+        end: int = self._processor.eos_id()
+        return [end] if end >= 0 else []
+
+    def signature(self) -> bytes:
+        """See `Source`."""
+        return digest("sentencepiece", self._processor.serialized_model_proto())
+
+    def table(self) -> TokenTable:
+        """See `Source`."""
+        ids = list(range(self._processor.get_piece_size()))
+        special = special_pieces(self._processor, ids)
+        pieces = self._processor.id_to_piece(ids)
+        is_byte = self._processor.is_byte(ids)
+        tokens: list[bytes | None] = list(map(spell_piece, pieces, is_byte))
+        for i in special:
+            tokens[i] = None
+        return TokenTable(tokens, special)
+
+
+def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:
+    """The pieces that are control, unknown or unused: they decode to nothing, or to a stand-in."""
+    kinds = (processor.is_control, processor.is_unknown, processor.is_unused)
+    return frozenset(i for kind in kinds for i, yes in zip(ids, kind(list(ids)), strict=True) if yes)
+
+
+def spell_piece(piece: str, is_byte: bool) -> bytes:
+    """The bytes of one piece.
+
+    Raises:
+        VocabularyError: a byte piece is not written as one.
+    """
+    if not is_byte:
+        return piece.replace(SPACE, " ").encode()
+    found = BYTE_PIECE.fullmatch(piece)
+    if found is None:
+        raise VocabularyError(f"token {piece!r} is a byte piece, but not written like <0x0A>")
+    return bytes([int(found[1], 16)])

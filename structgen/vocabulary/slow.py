@@ -1,0 +1,79 @@
+"""Tokenizers of transformers written in Python. They share no description of themselves, only habits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from structgen.errors import VocabularyError
+from structgen.vocabulary.added import is_word
+from structgen.vocabulary.decoders import spell
+from structgen.vocabulary.pieces import special_pieces, spell_piece
+from structgen.vocabulary.table import TableSource, TokenTable
+
+Speller = Callable[[str], bytes]
+
+
+def slow_source(tokenizer: Any, ends: list[int]) -> TableSource:
+    """The source of a `transformers.PythonBackend` (version 4: `PreTrainedTokenizer`).
+
+    Raises:
+        VocabularyError: none of the known ways to write bytes as tokens fits the tokenizer.
+    """
+    vocab: Mapping[str, int] = tokenizer.get_vocab()
+    added: Mapping[int, Any] = tokenizer.added_tokens_decoder
+    rows = max(max(vocab.values(), default=-1), max(added, default=-1)) + 1
+    special = set(tokenizer.all_special_ids) | _special_in_model(tokenizer, vocab)
+    tokens: list[bytes | None] = [None] * rows
+    pieces = {i: piece for piece, i in vocab.items() if i not in added}
+    speller = _speller(tokenizer, pieces)
+    for i, piece in pieces.items():
+        tokens[i] = piece if isinstance(piece, bytes) else _spelled(speller, i, piece)
+    for i, token in added.items():
+        tokens[i] = token.content.encode()
+        if token.special or not is_word(token.content, token.content.encode()):
+            special.add(i)
+    for i in special:
+        tokens[i] = None
+    return TableSource(TokenTable(tokens, frozenset(special)), ends)
+
+
+def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:
+    try:
+        return speller(piece)
+    except (KeyError, ValueError) as error:
+        raise VocabularyError(f"token {token_id}, {piece!r}, has no bytes: {error!r}") from error
+
+
+def _speller(tokenizer: Any, pieces: Mapping[int, str]) -> Speller:
+    """How this tokenizer writes bytes as text, told by what it carries."""
+    if isinstance(getattr(tokenizer, "byte_decoder", None), Mapping):
+        alphabet = tokenizer.byte_decoder
+        return lambda piece: bytes(alphabet[character] for character in piece)
+    if hasattr(tokenizer, "sp_model"):
+        return _sentencepiece_speller(tokenizer.sp_model)
+    if hasattr(tokenizer, "wordpiece_tokenizer"):
+        decoder = {"type": "WordPiece", "prefix": "##", "cleanup": False}
+        return lambda piece: spell([piece], decoder)[0]
+    if sorted(pieces.values()) == [chr(b) for b in range(256)]:
+        return lambda piece: bytes([ord(piece)])
+    raise VocabularyError(
+        f"{type(tokenizer).__name__} does not say which bytes its tokens stand for (token {min(pieces)} is "
+        f"{pieces[min(pieces)]!r}): use its fast version, or Vocabulary.from_tokens(tokens, end_ids)"
+    )
+
+
+def _sentencepiece_speller(processor: Any) -> Speller:
+    byte_pieces = {f"<0x{b:02X}>" for b in range(256)}
+    has_bytes = any(processor.is_byte(list(range(processor.get_piece_size()))))
+    return lambda piece: spell_piece(piece, has_bytes and piece in byte_pieces)
+
+
+def _special_in_model(tokenizer: Any, vocab: Mapping[str, int]) -> set[int]:
+    """The tokenizer's ids of the control and unknown pieces of its SentencePiece model."""
+    processor = getattr(tokenizer, "sp_model", None)
+    if processor is None:
+        return set()
+    own = special_pieces(processor, range(processor.get_piece_size()))
+    names = (processor.id_to_piece(i) for i in own)
+    return {vocab[name] for name in names if name in vocab}
