@@ -2,9 +2,10 @@
 
     python benchmarks/maskbench.py --engine structgen --engine llguidance
 
-Every engine runs in a process of its own; schemas go round the engines one at a time, so that a noisy machine is noisy
-for all of them alike. Times are thread CPU time. Garbage collection is off while an engine is measured and runs between
-schemas, for every engine. Results are written to `benchmarks/results/maskbench.{json,md}`.
+Every engine runs in a process of its own; schemas go round the engines one at a time, so that a noisy machine
+is noisy for all of them alike. Times are thread CPU time. Garbage collection is off while an engine is
+measured and runs between schemas, for every engine. Results are written to
+`benchmarks/results/maskbench.{json,md}`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,15 @@ SLOW_ENGINES = {"xgrammar": 10, "lmfe": 285}
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line, checked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "maskbench-dev.jsonl.xz", help="rows as .jsonl or .jsonl.xz")
-    parser.add_argument("--tokenizer", type=Path, default=DATA / "llama3-tokenizer", help="folder; .xz files are unpacked")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, default=DATA / "maskbench-dev.jsonl.xz", help="rows as .jsonl or .jsonl.xz"
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, default=DATA / "llama3-tokenizer", help="folder; .xz files are unpacked"
+    )
     parser.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all")
     parser.add_argument("--stride", type=int, default=1, help="every n-th schema")
     parser.add_argument("--offset", type=int, default=0, help="the first schema taken")
@@ -44,8 +51,12 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         "--every", action="append", default=[], metavar="ENGINE=N",
         help="only every n-th of the schemas taken for this engine; default: xgrammar=10, lmfe=285",
     )  # fmt: skip
-    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
+    parser.add_argument(
+        "--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results"
+    )
     options = parser.parse_args(argv)
     options.engine = list(dict.fromkeys(options.engine or NAMES))
     try:
@@ -58,9 +69,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 def rows(path: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of the data that the options take."""
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
-    with opened as lines:
-        found = [json.loads(line) for line in lines if line.strip()]
+    packed = path.read_bytes()
+    text = lzma.decompress(packed) if path.suffix == ".xz" else packed
+    found = [json.loads(line) for line in text.splitlines() if line.strip()]
     return found[options.offset :: options.stride][: options.limit]
 
 
@@ -95,7 +106,7 @@ def measured(
         documents = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
         job = {"schema": row["schema"], "documents": documents, "end": end}
         results = {}
-        # The order turns with each schema: nobody always runs on what another has just left in the machine's caches.
+        # The order turns with each schema: nobody always follows the same engine in the machine's caches.
         for worker in workers[number % len(workers) :] + workers[: number % len(workers)]:
             if number % every.get(worker.engine, 1) == 0:
                 result = worker.run(job)
@@ -116,8 +127,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="maskbench-"))
         tokenizer = PreTrainedTokenizerFast.from_pretrained(unpacked(options.tokenizer, folder))
         options.out.mkdir(parents=True, exist_ok=True)
-        log = stack.enter_context((Path(folder) / "workers.log").open("wb"))
-        workers = [Worker(engine, folder, options.time_limit, log) for engine in options.engine]
+        workers = [Worker(engine, folder, options.time_limit) for engine in options.engine]
         for worker in workers:
             stack.callback(worker.stop)
             worker.start()
@@ -139,7 +149,9 @@ def main(argv: list[str] | None = None) -> None:
     """Measure, print and write."""
     options = arguments(argv)
     if not options.data.exists() or not options.tokenizer.exists():
-        sys.exit(f"no data at {options.data} or {options.tokenizer}: set STRUCTGEN_DATA, or --data and --tokenizer")
+        sys.exit(
+            f"no data at {options.data} or {options.tokenizer}: set STRUCTGEN_DATA, or --data and --tokenizer"
+        )
     result = run(options)
     text = report.markdown(result)
     (options.out / "maskbench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -7,8 +7,9 @@ import os
 import selectors
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
@@ -19,13 +20,13 @@ START_UP_LIMIT = 300.0
 class Worker:
     """One engine's process. `run` answers every job, whatever happens to the process."""
 
-    def __init__(self, engine: str, tokenizer_folder: str, time_limit: float, log: IO[bytes]) -> None:
+    def __init__(self, engine: str, tokenizer_folder: str, time_limit: float) -> None:
         self.engine = engine
         self.restarts = -1
         self.ready: dict[str, Any] = {}
         self._command = [sys.executable, str(Path(__file__).with_name("worker.py")), engine, tokenizer_folder]
         self._time_limit = time_limit
-        self._log = log
+        self._log = Path(tokenizer_folder) / f"{engine}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +34,8 @@ class Worker:
         if self._process is None:
             self.start()
         process = self._process
-        assert process is not None and process.stdin is not None
+        assert process is not None
+        assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(job).encode() + b"\n")
             process.stdin.flush()
@@ -51,13 +53,16 @@ class Worker:
     def start(self) -> None:
         """Start the process and wait until its engine is warm. Raises RuntimeError when it never is."""
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0, env=environment
-        )
+        pipe = subprocess.PIPE
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=pipe, stdout=pipe, stderr=log, bufsize=0, env=environment
+            )
         self._buffer = b""
         line = self._read_line(START_UP_LIMIT)
         if not line:
-            raise RuntimeError(f"{self.engine} did not start (exit code {self.stop()}): see the log of the workers")
+            said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise RuntimeError(f"{self.engine} did not start (exit code {self.stop()}):\n{said}")
         self.ready = self.ready or json.loads(line)
         self.restarts += 1
 
@@ -72,20 +77,25 @@ class Worker:
         process, self._process = self._process, None
         if process is None:
             return None
-        try:
-            process.wait(1.0 if process.poll() is None and not self._buffer else 0.1)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        return process.wait()
+        with process:  # closes its pipes, whereupon an idle worker ends, and waits
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                return process.wait(1.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        return process.returncode
 
     def _read_line(self, limit: float) -> bytes | None:
         """A whole line, b"" at the end of the stream, None after `limit` seconds without one."""
         process = self._process
-        assert process is not None and process.stdout is not None
+        assert process is not None
+        assert process.stdout is not None
+        deadline = time.monotonic() + limit
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
-                if not selector.select(limit):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
                     return None
                 chunk = os.read(process.stdout.fileno(), 1 << 20)
                 if not chunk:

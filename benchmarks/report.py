@@ -33,7 +33,11 @@ def machine() -> dict[str, str]:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        models = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        models = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         cpu = models[0] if models else cpu
     return {
         "cpu": f"{cpu}, {os.cpu_count()} cores",
@@ -130,7 +134,9 @@ def _cell(value: Any) -> str:
 
 
 def _times_table(kind: str, named: list[tuple[str, Row]], columns: tuple[str, ...]) -> list[str]:
-    body = [[name, *(found[kind].get(column, "-") for column in ("count", *columns))] for name, found in named]
+    body = [
+        [name, *(found[kind].get(column, "-") for column in ("count", *columns))] for name, found in named
+    ]
     return _table([f"{kind}, us", "count", *columns], body)
 
 
@@ -141,12 +147,13 @@ def markdown(result: Row) -> str:
     lines = [
         "# Masks: side by side",
         "",
-        f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; a vocabulary of "
-        f"{setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; at most "
-        f"{setting['time_limit_s']:g} s per schema and engine.",
+        f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; "
+        f"a vocabulary of {setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; "
+        f"at most {setting['time_limit_s']:g} s per schema and engine.",
         "",
-        f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, numpy {machine_of['numpy']}, "
-        f"numba {machine_of['numba']}, transformers {machine_of['transformers']}; {machine_of['date']}.",
+        f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, "
+        f"numpy {machine_of['numpy']}, numba {machine_of['numba']}, "
+        f"transformers {machine_of['transformers']}; {machine_of['date']}.",
         "",
         *_judged(result["comparison"]),
         "## Every engine over all of its schemas",
@@ -158,7 +165,10 @@ def markdown(result: Row) -> str:
     lines += [*_times_table("first mask", timed, FIRST_COLUMNS), ""]
     body = [[name, *engine["counts"].values()] for name, engine in named]
     lines += [*_table(["schemas", "taken", "all right", *CAUSES], body), ""]
-    body = [[name, engine["start_up_s"], engine["start_up_rss_mb"], engine["end_rss_mb"] or "-"] for name, engine in named]
+    body = [
+        [name, engine["start_up_s"], engine["start_up_rss_mb"], engine["end_rss_mb"] or "-"]
+        for name, engine in named
+    ]
     lines += [*_table(["start-up", "s", "memory for the vocabulary, MB", "process at the end, MB"], body), ""]
     lines += ["Settings:", ""] + [f"- {name}: {engine['settings']}" for name, engine in named]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """One engine in a process of its own: a job per line on standard input, a result per line on standard output.
 
-A job is `{"schema", "documents": [[token, ...], ...], "end": [token, ...]}`, a result is described at `measure`. What an
-engine prints goes to standard error, so that it cannot break the protocol.
+A job is `{"schema", "documents": [[token, ...], ...], "end": [token, ...]}`; `measure` describes a result.
+What an engine prints goes to standard error, so that it cannot break the protocol.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import sys
 import time
 from typing import Any
 
-import engines
 import psutil
+
+import engines
 from engines import Engine, Refused
 
 # Thread CPU time: other processes of a shared machine do not count.
@@ -24,7 +25,7 @@ clock = time.thread_time_ns
 WARM_UP_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "kind": {"enum": ["warm", "cold", 3, None]},
+        "kind": {"enum": ["warm", "cold"]},
         "name": {"type": "string", "minLength": 1, "maxLength": 40},
         "code": {"type": "string", "pattern": "^[A-Z]{2}[0-9]+$"},
         "size": {"type": "integer", "minimum": 3, "maximum": 1234},
@@ -53,9 +54,10 @@ def measure(engine: Engine, job: dict[str, Any]) -> dict[str, Any]:
     """Run one schema. All times are thread CPU time in ns.
 
     Returns:
-        `refused`: the engine's reason, and nothing else; or `first`: compile, start and first mask together; `steps`: mask +
-        advance of every later position of every document (the end of the text has a mask and no advance); `accepted`: per
-        document, whether every token was allowed and the text may end; `error` where the run raised.
+        `refused`: the engine's reason, and nothing else. Or `error`, where the run raised. Or
+        `first`: compile, start and first mask together;
+        `steps`: every later mask with the advance before it (a later document's first mask has none);
+        `accepted`: per document, whether every token was allowed and the text may end.
     """
     prepared = engine.prepare(job["schema"])
     end: list[int] = job["end"]
@@ -93,7 +95,7 @@ def _start(engine: Engine, document: list[int], end: list[int]) -> tuple[int, bo
 
 
 def _follow(engine: Engine, document: list[int], end: list[int], steps: list[int]) -> bool:
-    """Advance through a document whose first token is allowed; a step's time is appended for each position."""
+    """Advance through a document whose first token is allowed; each position's time goes to `steps`."""
     ahead = [[token] for token in document[1:]] + [end]
     for token, wanted in zip(document, ahead, strict=True):
         began = clock()

@@ -16,8 +16,10 @@ class Refused(Exception):
 
 
 class Engine(Protocol):
-    """One engine with its tokenizer built. What is timed: `compile` and `start` and the first `mask` together; then
-    every `mask` and `advance`. `prepare` and `allows` are not.
+    """One engine with its tokenizer built.
+
+    What is timed: `compile`, `start` and the first `mask` together; then every `advance` with the `mask`
+    after it. `prepare` and `allows` are not.
     """
 
     settings: str

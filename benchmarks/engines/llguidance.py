@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import llguidance
 import llguidance.hf
 import llguidance.numpy
+
 from engines import Refused
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ _LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 
 
 class LLGuidance:
-    settings = "whitespace_flexible=false, separators ', ' and ': '; the schema as a JSON string made beforehand"
+    settings = (
+        "whitespace_flexible=false, separators ', ' and ': '; the schema as a JSON string made beforehand"
+    )
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = version("llguidance")

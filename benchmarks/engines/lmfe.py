@@ -8,9 +8,10 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from engines import Refused
 from lmformatenforcer import JsonSchemaParser
 from lmformatenforcer.tokenenforcer import TokenEnforcer, TokenEnforcerTokenizerData
+
+from engines import Refused
 
 if TYPE_CHECKING:
     from lmformatenforcer.tokenlist import TokenList
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _tokenizer_data(tokenizer: PreTrainedTokenizerBase) -> TokenEnforcerTokenizerData:
-    """Every token but the special ones as (id, text, starts a word): the text is read after a `0`, cut off again."""
+    """Every token but the special ones as (id, text, starts a word). The text is what follows a `0`."""
     zero = tokenizer.encode("0")[-1]
     special = set(tokenizer.all_special_ids)
     tokens = []
@@ -30,11 +31,11 @@ def _tokenizer_data(tokenizer: PreTrainedTokenizerBase) -> TokenEnforcerTokenize
     def decode(ids: list[int]) -> str:
         return tokenizer.decode(ids).rstrip("\ufffd")
 
-    return TokenEnforcerTokenizerData(tokens, decode, tokenizer.eos_token_id, True, len(tokenizer))
+    return TokenEnforcerTokenizerData(tokens, decode, tokenizer.eos_token_id, False, len(tokenizer))
 
 
 class LMFormatEnforcer:
-    settings = "bit masks; core classes, as its transformers module does not import on transformers 5"
+    settings = "token lists, not bit masks (they are slower); core classes, as its transformers module does not import on transformers 5"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = version("lm-format-enforcer")

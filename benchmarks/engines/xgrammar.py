@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import xgrammar
+
 from engines import Refused
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ class XGrammar:
 
     def compile(self, prepared: str) -> None:
         try:
-            self._grammar = self._compiler.compile_json_schema(prepared, any_whitespace=True, strict_mode=False)
+            self._grammar = self._compiler.compile_json_schema(
+                prepared, any_whitespace=True, strict_mode=False
+            )
         except (RuntimeError, ValueError) as error:
             raise Refused(str(error)) from error
 
