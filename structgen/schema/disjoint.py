@@ -1,0 +1,108 @@
+"""When no value can be in two sets at once: what turns `oneOf` into `anyOf`.
+
+`True` is a proof; `False` only means that none was found at an acceptable price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+from structgen.schema.algebra import Algebra, Shapes, numbers_and, strings_and
+from structgen.schema.normal import Arrays, Node, Objects, Shape
+
+Peek = Callable[[Node], Shapes | None]
+
+MAX_BRANCHES = 256
+_DEPTH = 4
+_ITEMS = 4
+
+
+class Disjointness:
+    """Proofs for one schema. `peek` gives a node's shapes, or None where they are not known yet."""
+
+    def __init__(self, algebra: Algebra, peek: Peek) -> None:
+        self._algebra = algebra
+        self._peek = peek
+
+    def overlap(self, branches: Sequence[Shapes]) -> tuple[int, int] | None:
+        """The first two branches that are not provably disjoint, or None when all are."""
+        if self._told_apart(branches):
+            return None
+        if len(branches) > MAX_BRANCHES:
+            return 0, 1
+        pairs = combinations(range(len(branches)), 2)
+        return next((pair for pair in pairs if not self.unions(branches[pair[0]], branches[pair[1]])), None)
+
+    def _told_apart(self, branches: Sequence[Shapes]) -> bool:
+        """Whether a member that every branch requires has texts of its own in each: the usual discriminator."""
+        if len(branches) < 3 or not all(len(shapes) == 1 and _only_objects(shapes[0]) for shapes in branches):
+            return False
+        objects = [shapes[0].objects for shapes in branches]
+        first = objects[0]
+        names = [member.name for member in first.properties if member.required] if first else []
+        return any(self._tells_apart(name, objects) for name in names)
+
+    def _tells_apart(self, name: str, objects: Sequence[Objects | None]) -> bool:
+        texts: list[str] = []
+        for one in objects:
+            members = [member for member in one.properties if member.name == name] if one else []
+            shapes = self._peek(members[0].value) if members and members[0].required else None
+            if shapes is None or len(shapes) != 1 or not _only_texts(shapes[0]):
+                return False
+            texts.extend(set((shapes[0].strings and shapes[0].strings.literals) or ()))
+        return len(set(texts)) == len(texts)
+
+    def unions(self, a: Shapes, b: Shapes, depth: int = _DEPTH) -> bool:
+        """Whether no value is in both unions."""
+        return all(self._shapes(x, y, depth) for x in a for y in b)
+
+    def _shapes(self, a: Shape, b: Shape, depth: int) -> bool:
+        if (a.null and b.null) or (a.true and b.true) or (a.false and b.false):
+            return False
+        if numbers_and(a.numbers, b.numbers) is not None or strings_and(a.strings, b.strings) is not None:
+            return False
+        return self._arrays(a.arrays, b.arrays, depth) and self._objects(a.objects, b.objects, depth)
+
+    def _arrays(self, a: Arrays | None, b: Arrays | None, depth: int) -> bool:
+        both = self._algebra.arrays(a, b)
+        if a is None or b is None or both is None:
+            return True
+        for i in range(min(both.min_items, _ITEMS)):
+            left = a.prefix[i] if i < len(a.prefix) else a.rest
+            right = b.prefix[i] if i < len(b.prefix) else b.rest
+            if left is None or right is None or self._nodes(left, right, depth):
+                return True
+        return False
+
+    def _objects(self, a: Objects | None, b: Objects | None, depth: int) -> bool:
+        if a is None or b is None or self._algebra.objects(a, b) is None:
+            return True
+        mine = {member.name: member for member in a.properties}
+        theirs = {member.name: member for member in b.properties}
+        for name in mine.keys() | theirs.keys():
+            left, right = mine.get(name), theirs.get(name)
+            if not (left and left.required) and not (right and right.required):
+                continue
+            x, y = left.value if left else a.rest, right.value if right else b.rest
+            if x is None or y is None or self._nodes(x, y, depth):
+                return True
+        return False
+
+    def _nodes(self, a: Node, b: Node, depth: int) -> bool:
+        if a is b or a.is_any or b.is_any or depth == 0:
+            return False
+        x, y = self._peek(a), self._peek(b)
+        return x is not None and y is not None and self.unions(x, y, depth - 1)
+
+
+def _only_objects(shape: Shape) -> bool:
+    scalar = shape.null or shape.true or shape.false or shape.numbers is not None or shape.strings is not None
+    return shape.objects is not None and shape.arrays is None and not scalar
+
+
+def _only_texts(shape: Shape) -> bool:
+    other = shape.null or shape.true or shape.false or shape.numbers is not None
+    if other or shape.arrays is not None or shape.objects is not None:
+        return False
+    return shape.strings is not None and shape.strings.literals is not None

@@ -1,0 +1,42 @@
+"""`enum` and `const`: the shapes that hold exactly the given JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from structgen.schema.algebra import Shapes
+from structgen.schema.normal import Arrays, Node, Numbers, Objects, Property, Shape, Strings
+
+
+def literal_node(value: Any, pointer: str) -> Node:
+    """The schema that only `value` satisfies."""
+    return Node(pointer, lambda: literal_shapes((value,), pointer))
+
+
+def literal_shapes(values: Sequence[Any], pointer: str) -> Shapes:
+    """The union of `values`: scalars share the first shape, each container has one of its own."""
+    texts = dict.fromkeys(value for value in values if isinstance(value, str))
+    numbers = dict.fromkeys(value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool))
+    arrays = [_array(value, pointer) for value in values if isinstance(value, list)]
+    objects = [_object(value, pointer) for value in values if isinstance(value, dict)]
+    scalars = Shape(
+        null=None in values,
+        true=any(value is True for value in values),
+        false=any(value is False for value in values),
+        numbers=Numbers(literals=tuple(numbers)) if numbers else None,
+        strings=Strings(literals=tuple(texts)) if texts else None,
+        arrays=arrays[0] if arrays else None,
+        objects=objects[0] if objects else None,
+    )
+    others = [Shape(arrays=value) for value in arrays[1:]] + [Shape(objects=value) for value in objects[1:]]
+    return (scalars, *others) if values else ()
+
+
+def _array(value: list[Any], pointer: str) -> Arrays:
+    return Arrays(tuple(literal_node(item, pointer) for item in value), None, len(value), len(value))
+
+
+def _object(value: dict[str, Any], pointer: str) -> Objects:
+    members = (Property(name, literal_node(item, pointer), required=True) for name, item in value.items())
+    return Objects(tuple(members))

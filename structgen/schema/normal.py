@@ -1,0 +1,127 @@
+"""The normal form: a schema is a union of shapes; a shape holds one independent set per JSON type.
+
+JSON's types differ in their first byte, so a shape is deterministic by type. Everything here is a frozen value
+that knows no byte and no token. Nodes are read lazily and interned: the same place in a schema is the same
+`Node`, so recursion is a cycle of nodes, and a huge schema costs what a document visits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+
+class Node:
+    """A schema, read when it is first asked for. Compared by identity.
+
+    Attributes:
+        pointer: JSON pointer of the place in the user's schema that this node stands for.
+        shapes: the union; empty when the schema is plainly unsatisfiable (`false`).
+    """
+
+    def __init__(self, pointer: str, read: Callable[[], tuple[Shape, ...]]) -> None:
+        self.pointer = pointer
+        self._read = read
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        return self._read()
+
+    @property
+    def is_any(self) -> bool:
+        """True for the schema that every JSON value satisfies."""
+        return self is ANY
+
+    def __repr__(self) -> str:
+        return f"Node({self.pointer!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers within bounds, or one of finitely many. A bound of None is no bound."""
+
+    integer: bool = False
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
+    exclusive_minimum: bool = False
+    exclusive_maximum: bool = False
+    literals: tuple[int | float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """Strings that satisfy every field at once.
+
+    Attributes:
+        min_length, max_length: in code points.
+        patterns: ECMA-262 regular expressions that must all match somewhere in the string.
+        formats: names of formats that must all hold.
+        literals: when given, only these strings (still subject to the other fields).
+    """
+
+    min_length: int = 0
+    max_length: int | None = None
+    patterns: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    literals: tuple[str, ...] | None = None
+
+    @property
+    def free(self) -> bool:
+        """True when nothing but the length is restricted."""
+        return not self.patterns and not self.formats and self.literals is None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrays:
+    """Arrays: `prefix[i]` holds for item i, `rest` for every later one (None: there may be none)."""
+
+    prefix: tuple[Node, ...] = ()
+    rest: Node | None = None
+    min_items: int = 0
+    max_items: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Property:
+    """A member of an object that has a value of its own.
+
+    `declared` is False for a name that only `required` mentions: it comes after the declared ones.
+    """
+
+    name: str
+    value: Node
+    required: bool
+    declared: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objects:
+    """Objects: declared properties in order, `rest` for every other name (None: there may be none)."""
+
+    properties: tuple[Property, ...] = ()
+    rest: Node | None = None
+    min_properties: int = 0
+    max_properties: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """One set per JSON type; None or False means that no value of that type is in the shape."""
+
+    null: bool = False
+    true: bool = False
+    false: bool = False
+    numbers: Numbers | None = None
+    strings: Strings | None = None
+    arrays: Arrays | None = None
+    objects: Objects | None = None
+
+
+def _any_shapes() -> tuple[Shape, ...]:
+    return (Shape(True, True, True, Numbers(), Strings(), Arrays(rest=ANY), Objects(rest=ANY)),)
+
+
+ANY = Node("", _any_shapes)
+NEVER = Node("", tuple)

@@ -1,0 +1,162 @@
+"""Where every `$ref` of a schema leads, found before anything runs.
+
+Nearly all references are local JSON pointers, and those are followed here. As soon as a schema has names or base URIs
+below its root, or a reference goes elsewhere, the `referencing` library resolves all of them; it is imported only then.
+Nothing is ever fetched: other documents come from the registry that the user passes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from structgen.errors import SchemaError
+from structgen.schema.dialects import Dialect, dialect_of
+from structgen.schema.scan import SchemaScan, subschemas
+
+if TYPE_CHECKING:
+    from referencing import Registry
+    from referencing._core import Resolver
+
+Target = tuple[Any, str]
+
+_IN_PLACE = ("allOf", "anyOf", "oneOf")
+
+
+def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, Target]:
+    """The target of every schema that holds a `$ref`, by the id of that schema, with the target's pointer.
+
+    Scans targets that stand where the draft expects no schema, and their references in turn.
+
+    Raises:
+        SchemaError: a reference leads nowhere, or only in a circle.
+    """
+    targets: dict[int, Target] = {}
+    if not scan.references:
+        return targets
+    simple = not scan.identified and all(_is_pointer(schema["$ref"]) for schema in scan.references)
+    if simple:
+        _follow_pointers(scan, dialect, targets)
+    if len(targets) < len(scan.references):
+        _follow_uris(scan, dialect, registry, targets)
+    _refuse_circles(scan, targets)
+    return targets
+
+
+def _is_pointer(reference: str) -> bool:
+    return reference[:1] == "#" and (len(reference) == 1 or reference[1] == "/")
+
+
+def _follow_pointers(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]) -> None:
+    """Resolve local pointers; stops early when a target turns out to need more than that."""
+    known: dict[str, Target] = {}
+    for source in scan.references:  # grows while new targets are scanned
+        reference = source["$ref"]
+        target = known.get(reference)
+        if target is None:
+            if scan.identified or not _is_pointer(reference):
+                return
+            pointer = unquote(reference[1:])
+            target = known[reference] = (_at(scan.root, pointer, reference), pointer)
+            if id(target[0]) not in scan.seen:
+                scan.walk(target[0], pointer, dialect)
+        targets[id(source)] = target
+
+
+def _at(root: Any, pointer: str, reference: str) -> Any:
+    value = root
+    for token in pointer.split("/")[1:]:
+        if "~" in token:
+            token = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and token in value:
+            value = value[token]
+        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+            value = value[int(token)]
+        else:
+            raise SchemaError(f"$ref {reference!r} leads nowhere: there is no {token!r}", pointer)
+    return value
+
+
+def _follow_uris(
+    scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None, targets: dict[int, Target]
+) -> None:
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import specification_with
+
+    known = REGISTRY if registry is None else registry.combine(REGISTRY)
+    resource = specification_with(_URIS[dialect.number]).create_resource(scan.root)
+    resolvers: dict[int, Resolver[Any]] = {}
+    _note_resolvers(scan.root, dialect, known.resolver_with_root(resource), resolvers)
+    for source in scan.references:  # grows while new targets are scanned
+        reference = source["$ref"]
+        try:
+            found = resolvers[id(source)].lookup(reference)
+            home = found.resolver.lookup("#").contents
+        except (Unresolvable, ValueError) as error:
+            raise SchemaError(f"$ref {reference!r} leads nowhere: {error}", reference) from None
+        pointer = unquote(reference.partition("#")[2]) if home is scan.root else reference
+        if isinstance(found.contents, (bool, dict)) and id(found.contents) not in scan.seen:
+            draft = dialect_of(home, scan.seen[id(source)])
+            scan.walk(found.contents, pointer, draft)
+        if id(found.contents) not in resolvers:
+            _note_resolvers(found.contents, scan.seen.get(id(found.contents), dialect), found.resolver, resolvers)
+        targets[id(source)] = (found.contents, pointer)
+
+
+_URIS = {
+    4: "http://json-schema.org/draft-04/schema",
+    6: "http://json-schema.org/draft-06/schema",
+    7: "http://json-schema.org/draft-07/schema",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
+
+
+def _note_resolvers(
+    start: Any, dialect: Dialect, resolver: Resolver[Any], resolvers: dict[int, Resolver[Any]]
+) -> None:
+    """The resolver, which is the base URI, in force at `start` and at every schema below it."""
+    from referencing.jsonschema import specification_with
+
+    specification = specification_with(_URIS[dialect.number])
+    stack = [(start, resolver)]
+    while stack:
+        schema, outer = stack.pop()
+        if not isinstance(schema, dict) or id(schema) in resolvers:
+            continue
+        if dialect.identifier in schema and schema is not start:
+            outer = outer.in_subresource(specification.create_resource(schema))
+        resolvers[id(schema)] = outer
+        stack.extend((child, outer) for child, _ in subschemas(schema, "", dialect))
+
+
+def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
+    """Refuse references that lead back to their own place without entering a value."""
+    finished: set[int] = set()
+    for source in scan.references:
+        target, pointer = targets[id(source)]
+        if not isinstance(target, dict) or ("$ref" not in target and target.keys().isdisjoint(_IN_PLACE)):
+            continue
+        path: set[int] = set()
+        stack = [(target, iter(_in_place(target, targets)))]
+        while stack:
+            schema, rest = stack[-1]
+            path.add(id(schema))
+            following = next(rest, None)
+            if following is None:
+                stack.pop()
+                path.discard(id(schema))
+                finished.add(id(schema))
+            elif id(following) in path:
+                raise SchemaError(f"$ref {source['$ref']!r} leads back to itself and describes no value", pointer)
+            elif id(following) not in finished:
+                stack.append((following, iter(_in_place(following, targets))))
+
+
+def _in_place(schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
+    """The schemas that apply to the same value as `schema`."""
+    found = [branch for name in _IN_PLACE for branch in schema.get(name, ())]
+    if id(schema) in targets:
+        found.append(targets[id(schema)][0])
+    return [branch for branch in found if isinstance(branch, dict)]
