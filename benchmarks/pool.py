@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+WORKER = Path(__file__).with_name("worker.py")
 START_UP_LIMIT = 300.0
 """Seconds an engine may take to build its tokenizer."""
 
@@ -20,11 +21,13 @@ START_UP_LIMIT = 300.0
 class Worker:
     """One engine's process. `run` answers every job, whatever happens to the process."""
 
-    def __init__(self, engine: str, tokenizer_folder: str, time_limit: float) -> None:
+    def __init__(
+        self, engine: str, tokenizer_folder: str, time_limit: float, *, script: Path = WORKER
+    ) -> None:
         self.engine = engine
         self.restarts = -1
         self.ready: dict[str, Any] = {}
-        self._command = [sys.executable, str(Path(__file__).with_name("worker.py")), engine, tokenizer_folder]
+        self._command = [sys.executable, str(script), engine, tokenizer_folder]
         self._time_limit = time_limit
         self._log = Path(tokenizer_folder) / f"{engine}.log"
         self._process: subprocess.Popen[bytes] | None = None

@@ -35,7 +35,10 @@ def _tokenizer_data(tokenizer: PreTrainedTokenizerBase) -> TokenEnforcerTokenize
 
 
 class LMFormatEnforcer:
-    settings = "token lists, not bit masks (they are slower); core classes, as its transformers module does not import on transformers 5"
+    settings = (
+        "token lists, which are faster than its bit masks; "
+        "its core classes, as its module for transformers does not import on transformers 5"
+    )
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = version("lm-format-enforcer")

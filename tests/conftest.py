@@ -1,0 +1,34 @@
+"""What all tests share: the folder of test data, one thread per process, repeatable hypothesis runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Before anything imports numpy or torch: test workers share the cores, and more threads only fight.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run: a failure in CI can be repeated, and a passing change stays passing.
+settings.register_profile(
+    "structgen",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("structgen")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder named by STRUCTGEN_DATA, by default `../shared/data`; skips where it is absent."""
+    folder = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no test data at {folder}: set STRUCTGEN_DATA")
+    return folder

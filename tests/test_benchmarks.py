@@ -1,0 +1,257 @@
+"""The benchmarks measure what they say: causes, dead workers, ratios over the right sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import maskbench
+import report
+import worker
+from engines import Refused
+from pool import Worker
+
+
+class FakeEngine:
+    """Accepts exactly one text of tokens, then end token 9. The clock below charges each call a price."""
+
+    settings = version = "fake"
+
+    def __init__(self, text: list[int]) -> None:
+        self.text = text
+        self.calls: list[str] = []
+
+    def prepare(self, schema: Any) -> Any:
+        self.calls.append("prepare")
+        return schema
+
+    def compile(self, prepared: Any) -> None:
+        self.calls.append("compile")
+        if prepared is False:
+            raise Refused("no document at all")
+
+    def start(self) -> None:
+        self.calls.append("start")
+        self.position = 0
+
+    def mask(self) -> None:
+        self.calls.append("mask")
+
+    def allows(self, token: int) -> bool:
+        return token == [*self.text, 9][self.position]
+
+    def advance(self, token: int) -> None:
+        self.calls.append("advance")
+        if token == 7:
+            raise RuntimeError("seven")
+        self.position += 1
+
+
+PRICES = {"prepare": 10**9, "compile": 1000, "start": 100, "mask": 10, "advance": 1}
+
+
+def measured(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, documents: list[list[int]], schema: Any = True
+) -> dict[str, Any]:
+    monkeypatch.setattr(worker, "clock", lambda: sum(PRICES[call] for call in engine.calls))
+    return worker.measure(engine, {"schema": schema, "documents": documents, "end": [9]})
+
+
+def test_times_are_of_compile_and_first_mask_then_of_each_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first mask carries compile and start; a later position its advance and mask; preparing is free."""
+    found = measured(FakeEngine([1, 2]), monkeypatch, [[1, 2], [1, 2]])
+    assert found == {"first": 1110, "steps": [11, 11, 110, 11, 11], "accepted": [True, True]}
+
+
+@pytest.mark.parametrize(
+    ("document", "accepted"),
+    [([1, 2], True), ([1], False), ([1, 2, 2], False), ([2], False), ([1, 3], False)],
+    ids=["the text", "ends early", "goes on", "wrong at once", "wrong later"],
+)
+def test_a_document_is_accepted_when_every_token_is_and_the_text_may_end(
+    document: list[int], accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a prefix nor a longer text counts as accepted."""
+    assert measured(FakeEngine([1, 2]), monkeypatch, [document])["accepted"] == [accepted]
+
+
+def test_a_row_without_documents_still_has_a_first_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some rows of the data have a schema only."""
+    assert measured(FakeEngine([1]), monkeypatch, []) == {"first": 1110, "steps": [], "accepted": []}
+
+
+def test_refusals_and_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine declines at compile time is no crash, and a crash is no refusal."""
+    assert measured(FakeEngine([1]), monkeypatch, [[1]], schema=False) == {"refused": "no document at all"}
+    assert measured(FakeEngine([7]), monkeypatch, [[7]]) == {"error": "RuntimeError: seven"}
+
+
+@pytest.mark.parametrize(
+    ("result", "valid", "causes"),
+    [
+        ({"accepted": [True, False]}, [True, False], []),
+        ({"accepted": [False, True]}, [True, False], ["valid refused", "invalid accepted"]),
+        ({"accepted": [False]}, [True], ["valid refused"]),
+        ({"accepted": [True]}, [False], ["invalid accepted"]),
+        ({"accepted": []}, [], []),
+        ({"timeout": 1.0}, [True], ["timeout"]),
+        ({"crash": -11}, [True], ["crash"]),
+        ({"refused": "not"}, [True], ["refused"]),
+        ({"error": "boom"}, [True], ["error"]),
+    ],
+)
+def test_outcome_names_every_cause(result: dict[str, Any], valid: list[bool], causes: list[str]) -> None:
+    """A schema is right when all of its documents are."""
+    assert maskbench.outcome(result, valid) == causes
+
+
+WORKER_SCRIPT = """
+import json, os, sys, time
+print(json.dumps({"engine": sys.argv[1], "version": "1"}), flush=True)
+for line in sys.stdin:
+    job = json.loads(line)
+    if job == "crash": os._exit(3)
+    if job == "hang": time.sleep(60)
+    print(json.dumps({"echo": job, "padding": "x" * 300_000}), flush=True)
+"""
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Iterator[Worker]:
+    script = tmp_path / "echo.py"
+    script.write_text(WORKER_SCRIPT)
+    found = Worker("echo", str(tmp_path), 10.0, script=script)
+    yield found
+    found.stop()
+
+
+def test_a_worker_outlives_crashes_and_hangs(echo: Worker) -> None:
+    """After a death by crash or time limit the next job is answered by a new process."""
+    assert echo.run("one")["echo"] == "one"  # type: ignore[arg-type]
+    assert echo.run("crash") == {"crash": 3}  # type: ignore[arg-type]
+    assert echo.run("two")["echo"] == "two"  # type: ignore[arg-type]
+    echo._time_limit = 0.2
+    assert echo.run("hang") == {"timeout": 0.2}  # type: ignore[arg-type]
+    echo._time_limit = 10.0
+    assert echo.run("three")["echo"] == "three"  # type: ignore[arg-type]
+    assert echo.restarts == 2
+    assert (echo.rss_mb() or 0) > 1
+
+
+def test_a_worker_that_never_starts_says_why(tmp_path: Path) -> None:
+    """The end of its standard error is in the message."""
+    script = tmp_path / "broken.py"
+    script.write_text("raise SystemExit('no such engine here')")
+    with pytest.raises(RuntimeError, match="no such engine here"):
+        Worker("broken", str(tmp_path), 1.0, script=script).start()
+
+
+def row(name: str, **results: dict[str, Any]) -> dict[str, Any]:
+    return {"id": name, "results": {engine: {"causes": []} | result for engine, result in results.items()}}
+
+
+def ran(first: int, *steps: int) -> dict[str, Any]:
+    return {"first": first, "steps": list(steps), "accepted": []}
+
+
+def test_the_comparison_is_over_what_both_compile_and_ratios_are_ours_to_theirs() -> None:
+    """A schema that one engine refuses moves neither figure."""
+    rows = [
+        row("a", structgen=ran(1000, 1000, 3000), llguidance=ran(10_000, 8000, 8000)),
+        row("b", structgen=ran(3000, 2000), llguidance=ran(10_000, 8000)),
+        row("c", structgen=ran(10**9, 10**9), llguidance={"refused": "no", "causes": ["refused"]}),
+        row("d", structgen={"timeout": 1.0, "causes": ["timeout"]}, llguidance=ran(10**9, 10**9)),
+        row("e", structgen=ran(10**9)),
+    ]
+    compared = report.comparison(rows)
+    assert compared is not None
+    assert compared["schemas"] == 2
+    judged = {line["what"]: (line["ratio"], line["met"]) for line in compared["judged"]}
+    assert judged["mask + advance, p50"] == (0.25, True)
+    assert judged["mask + advance, mean"] == (0.25, True)
+    assert judged["first mask, mean"] == (0.2, True)
+
+
+def test_a_missed_target_is_called_missed() -> None:
+    """Slower than the bound is `no` in the table."""
+    compared = report.comparison([row("a", structgen=ran(5000, 5000), llguidance=ran(9000, 9000))])
+    assert compared is not None
+    met = {line["what"]: line["met"] for line in compared["judged"]}
+    assert met == {
+        "mask + advance, p50": False,
+        "mask + advance, mean": False,
+        "mask + advance, p99": True,
+        "mask + advance, p99.9": True,
+        "first mask, mean": False,
+    }
+
+
+def test_statistics_are_in_microseconds() -> None:
+    """A thousand values of 1 to 1,000 us."""
+    found = report.distribution(np.arange(1, 1001) * 1000, report.STEP_COLUMNS)
+    assert found["count"] == 1000
+    assert found["mean"] == 500.5
+    assert found["worst"] == 1000
+    assert found["p50"] == pytest.approx(500, abs=1)
+    assert found["p99.9"] == pytest.approx(999, abs=1)
+
+
+def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
+    """What people read names counts by cause, the machine and the bounds."""
+    rows = [
+        row("a", structgen=ran(1000, 1000), llguidance=ran(9000, 9000)),
+        row("b", structgen={"refused": "uniqueItems", "causes": ["refused"]}, llguidance=ran(1, 1)),
+    ]
+    about = {"version": "1", "settings": "none", "start_up_s": 1.0, "start_up_rss_mb": 5.0, "end_rss_mb": 9.0}
+    engines = [about | {"engine": name} for name in ("structgen", "llguidance")]
+    setting = {"data": "x", "schemas": 2, "documents": 0, "vocabulary": 10, "time_limit_s": 1.0}
+    result = json.loads(json.dumps(report.summary(rows, engines, setting)))
+    assert result["engines"][0]["counts"]["refused"] == 1
+    assert result["engines"][0]["failures"]["refused"] == ["b: uniqueItems"]
+    text = report.markdown(result)
+    for wanted in (
+        "structgen 1",
+        "llguidance 1",
+        "over the 1 schemas that both compile",
+        "| refused |",
+        "numba",
+    ):
+        assert wanted in text
+
+
+def test_engines_that_would_take_hours_are_sampled_unless_told_otherwise() -> None:
+    """`--every` changes one engine and leaves the others."""
+    options = maskbench.arguments(["--every", "lmfe=7", "--engine", "lmfe", "--engine", "lmfe"])
+    assert options.every == {"xgrammar": 10, "lmfe": 7}
+    assert options.engine == ["lmfe"]
+    with pytest.raises(SystemExit):
+        maskbench.arguments(["--every", "lmfe"])
+
+
+@pytest.mark.slow
+def test_llguidance_and_structgen_run_side_by_side_on_real_data(data_folder: Path, tmp_path: Path) -> None:
+    """The command measures both, writes both files, and neither engine accepts an invalid document."""
+    arguments = ["--stride", "190", "--engine", "structgen", "--engine", "llguidance", "--out", str(tmp_path)]
+    data = [
+        "--data",
+        str(data_folder / "maskbench-dev.jsonl.xz"),
+        "--tokenizer",
+        str(data_folder / "llama3-tokenizer"),
+    ]
+    maskbench.main([*arguments, *data])
+    result = json.loads((tmp_path / "maskbench.json").read_text())
+    assert result["comparison"]["schemas"] >= 8
+    for engine in result["engines"]:
+        assert (
+            engine["counts"]["invalid accepted"]
+            == engine["counts"]["error"]
+            == engine["counts"]["crash"]
+            == 0
+        )
+        assert engine["times"]["mask + advance"]["count"] > 100
+    assert "structgen" in (tmp_path / "maskbench.md").read_text()
