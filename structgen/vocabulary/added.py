@@ -1,15 +1,16 @@
 """Which added tokens are text.
 
 An added token is cut out of the input before the model of the tokenizer sees it, so its text is always
-written with that one token. Special ones are never text. The others are of two kinds, which no tokenizer tells
-apart:
+written with that one token. Special ones are never text. The others are of two kinds, which tokenizers do not
+tell apart:
 
 - *control tokens* that were not marked as special (`<think>`, `<tool_call>`, `[INST]`): a value must not hold
   them, because the model and its chat template read them as commands;
 - *words*: runs of blanks (Phi, Gemma), or words that someone added before fine-tuning. They are the only
   canonical way to write that text.
 
-A control token is recognised by its brackets.
+A control token is recognised by its brackets. The same holds for the user-defined pieces of a SentencePiece
+model, which is how Gemma's has its `<start_of_turn>` and its runs of blanks.
 """
 
 from __future__ import annotations
@@ -27,5 +28,10 @@ def is_word(content: str, spelled: bytes) -> bool:
     blank_again = spelled.decode("utf-8", "replace").replace("\u2581", " ")
     if blank_again != content.replace("\u2581", " "):
         return False
-    text = content.strip()
-    return not (text and _BRACKETS.get(text[0]) == text[-1])
+    return not looks_like_control(content)
+
+
+def looks_like_control(content: str) -> bool:
+    """True for a text in angle or square brackets, blanks around it apart."""
+    text = content.strip(" \t\r\n\u2581")
+    return bool(text) and _BRACKETS.get(text[0]) == text[-1]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from structgen.errors import VocabularyError
+from structgen.vocabulary.added import looks_like_control
 from structgen.vocabulary.decoders import BYTE_PIECE
 from structgen.vocabulary.table import TokenTable, digest
 
@@ -40,9 +41,19 @@ class SentencePieceSource:
 
 
 def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:
-    """The pieces that are control, unknown or unused: they decode to nothing, or to a stand-in."""
+    """The pieces that are never text.
+
+    They are control, unknown and unused pieces, which decode to nothing or to a stand-in, and user-defined
+    ones that are control tokens by their looks. The library does not tell which are user-defined, but in
+    a trained model only they and the first merge have score 0, so that an ordinary `[]` is not taken for one.
+    """
+    ids = list(ids)
     kinds = (processor.is_control, processor.is_unknown, processor.is_unused)
-    return frozenset(i for kind in kinds for i, yes in zip(ids, kind(list(ids)), strict=True) if yes)
+    named = {i for kind in kinds for i, yes in zip(ids, kind(ids), strict=True) if yes}
+    unscored = [i for i, score in zip(ids, processor.get_score(ids), strict=True) if score == 0]
+    defined = {i for i, piece in zip(unscored, processor.id_to_piece(unscored), strict=True)
+               if looks_like_control(piece) and not processor.is_byte(i)}  # fmt: skip
+    return frozenset(named | defined)
 
 
 def spell_piece(piece: str, is_byte: bool) -> bytes:

@@ -20,7 +20,7 @@ def slow_source(tokenizer: Any, ends: list[int]) -> TableSource:
     Raises:
         VocabularyError: none of the known ways to write bytes as tokens fits the tokenizer.
     """
-    vocab: Mapping[str, int] = tokenizer.get_vocab()
+    vocab: Mapping[Any, int] = tokenizer.get_vocab()
     added: Mapping[int, Any] = tokenizer.added_tokens_decoder
     rows = max(max(vocab.values(), default=-1), max(added, default=-1)) + 1
     special = set(tokenizer.all_special_ids) | _special_in_model(tokenizer, vocab)
@@ -45,7 +45,7 @@ def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:
         raise VocabularyError(f"token {token_id}, {piece!r}, has no bytes: {error!r}") from error
 
 
-def _speller(tokenizer: Any, pieces: Mapping[int, str]) -> Speller:
+def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
     """How this tokenizer writes bytes as text, told by what it carries."""
     if isinstance(getattr(tokenizer, "byte_decoder", None), Mapping):
         alphabet = tokenizer.byte_decoder
@@ -69,7 +69,7 @@ def _sentencepiece_speller(processor: Any) -> Speller:
     return lambda piece: spell_piece(piece, has_bytes and piece in byte_pieces)
 
 
-def _special_in_model(tokenizer: Any, vocab: Mapping[str, int]) -> set[int]:
+def _special_in_model(tokenizer: Any, vocab: Mapping[Any, int]) -> set[int]:
     """The tokenizer's ids of the control and unknown pieces of its SentencePiece model."""
     processor = getattr(tokenizer, "sp_model", None)
     if processor is None:

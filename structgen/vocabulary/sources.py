@@ -31,10 +31,10 @@ def source_of(tokenizer: Any) -> Source:
         return _mistral_source(tokenizer.tokenizer)
     if hasattr(tokenizer, "convert_ids_to_tokens"):
         return _transformers_source(tokenizer)
+    kind = f"{type(tokenizer).__module__}.{type(tokenizer).__name__}"
     raise VocabularyError(
-        f"{type(tokenizer).__module__}.{type(tokenizer).__name__} is no tokenizer that structgen can read: "
-        "expected one of transformers, tokenizers, tiktoken, sentencepiece or mistral-common; any other goes through "
-        "Vocabulary.from_tokens(tokens, end_ids)"
+        f"{kind} is no tokenizer that structgen can read: expected one of transformers, tokenizers, "
+        "tiktoken, sentencepiece or mistral-common; otherwise use Vocabulary.from_tokens(tokens, end_ids)"
     )
 
 
@@ -46,7 +46,7 @@ def _is(tokenizer: Any, package: str, name: str) -> bool:
 
 
 def _transformers_source(tokenizer: Any) -> Source:
-    ends = as_ids(tokenizer.eos_token_id, "the tokenizer's eos_token_id")
+    ends = as_ids(getattr(tokenizer, "eos_token_id", None), "the tokenizer's eos_token_id")
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return slow_source(tokenizer, ends)

@@ -94,7 +94,7 @@ def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[n
     return np.array(sorted(ids, key=tokens.__getitem__), np.int32)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def shared_prefixes(
     data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32]
 ) -> NDArray[np.int32]:
@@ -110,7 +110,7 @@ def shared_prefixes(
     return shared
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def fill_trie(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int32],

@@ -125,9 +125,10 @@ class Vocabulary:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, the trie included, as arrays for the disk."""
-        own = {"data": self.data, "offsets": self.offsets}
-        ids = {"end_ids": np.array(self.end_ids), "special_ids": np.array(sorted(self.special_ids))}
-        return own | ids | {f"trie_{name}": array for name, array in self.trie.arrays().items()}
+        arrays: dict[str, NDArray[Any]] = {"data": self.data, "offsets": self.offsets}
+        arrays["end_ids"] = np.array(self.end_ids, np.int64)
+        arrays["special_ids"] = np.array(sorted(self.special_ids), np.int64)
+        return arrays | {f"trie_{name}": array for name, array in self.trie.arrays().items()}
 
     @classmethod
     def _from_arrays(cls, stored: Mapping[str, NDArray[Any]]) -> Vocabulary:

@@ -1,0 +1,88 @@
+"""`spell` gives each token the bytes that the decoder of `tokenizers` gives it inside a text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Regex, decoders
+
+from structgen.errors import VocabularyError
+from structgen.vocabulary.alphabet import CODE_POINTS, byte_level
+from structgen.vocabulary.decoders import spell
+
+LLAMA = decoders.Sequence(
+    [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+)
+CASES = {
+    "byte level": (decoders.ByteLevel(), "aĠĊÃ©!"),
+    "sentencepiece BPE": (LLAMA, "▁a日.<"),
+    "metaspace": (decoders.Metaspace(), "▁a日."),
+    "metaspace, no prefix": (decoders.Metaspace(prepend_scheme="never"), "▁a日."),
+    "wordpiece": (decoders.WordPiece(cleanup=False), "#a.'日"),
+    "wordpiece with clean-up": (decoders.WordPiece(), "#a.,!?'stno d"),
+    "wordpiece, other prefix": (decoders.WordPiece(prefix="~"), "~a."),
+    "strip each token": (decoders.Strip(" ", 1, 2), " ab"),
+    "two steps": (decoders.Sequence([decoders.Replace("_", "▁"), decoders.Metaspace()]), "_▁a"),
+}
+
+
+def state(decoder: Any) -> dict[str, Any]:
+    return json.loads(decoder.__getstate__())
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+def test_each_token_adds_what_the_decoder_adds(name: str, data: st.DataObject) -> None:
+    """After a first token, the decoder's text is that token's text and the spelled bytes of the others."""
+    decoder, alphabet = CASES[name]
+    # Some character must stay: the Strip decoder of `tokenizers` panics on a token that is all blanks.
+    piece = st.text(alphabet, min_size=1, max_size=5).filter(str.strip)
+    pieces = data.draw(st.lists(piece, min_size=1, max_size=6))
+    text = decoder.decode(["x", *pieces])
+    assert b"".join([b"x", *spell(pieces, state(decoder))]).decode("utf-8", "replace") == text
+
+
+def test_byte_fallback_keeps_bytes() -> None:
+    """A byte piece is its byte, also where it is half a character; what only looks like one is text."""
+    assert spell(["<0xE6>", "<0x97>", "<0xa5>", "<0x0>", "▁x"], state(LLAMA)) == [
+        b"\xe6", b"\x97", b"\xa5", b"<0x0>", b" x"
+    ]  # fmt: skip
+
+
+def test_without_a_decoder_tokens_are_words() -> None:
+    """A tokenizer without a decoder joins its tokens with spaces."""
+    assert spell(["a", "日"], None) == [b" a", " 日".encode()]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "message"),
+    [
+        (decoders.BPEDecoder(), "step BPEDecoder has no bytes per token"),
+        (decoders.CTC(), "step CTC has no bytes per token"),
+        (decoders.Replace(Regex("a+"), "b"), "Replace is only known for a string"),
+        (decoders.Sequence([decoders.Fuse(), decoders.Replace("a", "b")]), "Replace works on the whole text"),
+        (decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 0, 1)]), "Strip works on the whole text"),
+    ],
+)
+def test_what_is_no_function_of_one_token_is_refused(decoder: Any, message: str) -> None:
+    """A decoder whose tokens depend on their neighbours is an error that names the step."""
+    with pytest.raises(VocabularyError, match=message):
+        spell(["a"], state(decoder))
+
+
+def test_alphabet_has_every_byte_once() -> None:
+    """The 256 characters of byte-level BPE stand for the 256 bytes."""
+    assert sorted(CODE_POINTS.values()) == list(range(256))
+    assert byte_level(list(map(chr, CODE_POINTS))) == [bytes([b]) for b in CODE_POINTS.values()]
+
+
+def test_a_piece_outside_the_alphabet_stands_for_itself() -> None:
+    """One foreign character, and the whole piece is its own UTF-8, as for the decoder."""
+    pieces = ["Ġa", "<|end of text|>", "é", "Ġ日", "\U00010000", ""]
+    assert byte_level(pieces) == [
+        b" a", b"<|end of text|>", b"\xe9", "Ġ日".encode(), "\U00010000".encode(), b""
+    ]  # fmt: skip
