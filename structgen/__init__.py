@@ -1,0 +1,96 @@
+"""structgen: a language model's output as a typed value.
+
+Names are loaded when they are first used: `import structgen` imports neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from structgen.api import Generation, Model, generate, load
+    from structgen.constraints import Choice, JsonSchema, Regex
+    from structgen.errors import (
+        BudgetExhausted,
+        DeadEnd,
+        LimitExceeded,
+        OptionError,
+        RequestError,
+        RunError,
+        SchemaError,
+        StructgenError,
+        TokenRejected,
+        UnsatisfiableSchema,
+        UnsupportedSchema,
+        VocabularyError,
+    )
+    from structgen.masks import Grammar, Matcher, fill_masks
+    from structgen.options import Limits, Sampling, Whitespace
+    from structgen.vocabulary import Vocabulary
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "api": ("Generation", "Model", "generate", "load"),
+    "constraints": ("Choice", "JsonSchema", "Regex"),
+    "errors": (
+        "BudgetExhausted",
+        "DeadEnd",
+        "LimitExceeded",
+        "OptionError",
+        "RequestError",
+        "RunError",
+        "SchemaError",
+        "StructgenError",
+        "TokenRejected",
+        "UnsatisfiableSchema",
+        "UnsupportedSchema",
+        "VocabularyError",
+    ),
+    "masks": ("Grammar", "Matcher", "fill_masks"),
+    "options": ("Limits", "Sampling", "Whitespace"),
+    "vocabulary": ("Vocabulary",),
+}
+_HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BudgetExhausted",
+    "Choice",
+    "DeadEnd",
+    "Generation",
+    "Grammar",
+    "JsonSchema",
+    "LimitExceeded",
+    "Limits",
+    "Matcher",
+    "Model",
+    "OptionError",
+    "Regex",
+    "RequestError",
+    "RunError",
+    "Sampling",
+    "SchemaError",
+    "StructgenError",
+    "TokenRejected",
+    "UnsatisfiableSchema",
+    "UnsupportedSchema",
+    "Vocabulary",
+    "VocabularyError",
+    "Whitespace",
+    "fill_masks",
+    "generate",
+    "load",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,73 @@
+"""Packed masks on the device: `uint32` words on the host, `-inf` in the scores.
+
+On a CPU a mask with few tokens is a list of candidates, so that nothing of the vocabulary's width is touched
+again; a wider one is a look-up of each mask byte's eight addends. Elsewhere the packed words cross to the
+device (1/32 of the scores' size) and are unpacked there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from structgen.vocabulary import Vocabulary
+
+Words = NDArray[np.uint32]
+
+FEW = 256
+"""Up to this many allowed tokens are gathered and chosen from in a compact space."""
+
+
+def pack(ids: NDArray[np.int64], width: int) -> Words:
+    """The mask, uint32[ceil(width / 32)], that allows exactly `ids`."""
+    bits = np.zeros((width + 31) // 32 * 32, np.uint8)
+    bits[ids] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint32)
+
+
+def existing(vocabulary: Vocabulary) -> Words | None:
+    """The mask of every id that is a token, special ones too; None when that is every row of the logits."""
+    is_token = np.diff(vocabulary.offsets) > 0
+    is_token[list(vocabulary.special_ids)] = True
+    return None if is_token.all() else pack(np.flatnonzero(is_token), vocabulary.width)
+
+
+def count(words: Words) -> int:
+    """How many tokens a mask allows."""
+    return int(np.bitwise_count(words.view(np.uint64) if len(words) % 2 == 0 else words).sum())
+
+
+def ids_of(words: Words) -> NDArray[np.int64]:
+    """The allowed ids in ascending order; cheap when few words are not zero."""
+    at = np.flatnonzero(words)
+    bits = np.unpackbits(words[at].view(np.uint8), bitorder="little")
+    hit = np.flatnonzero(bits)
+    ids: NDArray[np.int64] = at[hit >> 5] * 32 + (hit & 31)
+    return ids
+
+
+def forbid(scores: Tensor, words: Tensor) -> Tensor:
+    """The scores with `-inf` where the bit is not set.
+
+    Args:
+        scores: float[rows, width].
+        words: int32[rows, ceil(width / 32)] on the same device, bits of a mask.
+    """
+    if scores.device.type == "cpu":
+        addends = embedding(words.view(torch.uint8).int(), _addends(scores.dtype))  # [rows, bytes, 8]
+        return addends.flatten(1)[:, : scores.shape[1]].add_(scores)
+    shifts = torch.arange(32, dtype=torch.int32, device=words.device)
+    allowed = (words.unsqueeze(-1) >> shifts) & 1  # [rows, words, 32]
+    return scores.masked_fill(allowed.flatten(1)[:, : scores.shape[1]] == 0, -torch.inf)
+
+
+@cache
+def _addends(dtype: torch.dtype) -> Tensor:
+    """float[256, 8]: for each byte of a mask, 0 for a set bit and `-inf` for a clear one."""
+    bits = (torch.arange(256).unsqueeze(1) >> torch.arange(8)) & 1
+    return torch.where(bits == 1, 0.0, -torch.inf).to(dtype)

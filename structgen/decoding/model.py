@@ -1,0 +1,136 @@
+"""A language model with all that decoding needs to know about it."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from structgen.decoding.forward import cache_argument
+from structgen.errors import OptionError
+from structgen.vocabulary import Vocabulary
+
+_SHARED = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
+"""Arguments of `from_pretrained` about where files come from: the model and the tokenizer both get them."""
+
+_vocabularies: weakref.WeakKeyDictionary[Any, list[tuple[Any, Vocabulary]]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What `load` gives: a transformers causal model, its tokenizer and the tokenizer's vocabulary.
+
+    Attributes:
+        module: the transformers model, on whatever device and in whatever dtype.
+        tokenizer: encodes prompts; only `encode` and, for chat messages, `apply_chat_template` are used.
+        vocabulary: the tokenizer's tokens as bytes, and every id that ends the text.
+    """
+
+    module: PreTrainedModel
+    tokenizer: Any
+    vocabulary: Vocabulary
+
+    @classmethod
+    def of(cls, module: PreTrainedModel, tokenizer: Any) -> Model:
+        """Wraps a model that is loaded already. The vocabulary is made once per model and tokenizer.
+
+        Raises:
+            OptionError: not a causal model of transformers.
+            VocabularyError: the tokenizer cannot be represented, or has no end token.
+        """
+        _require_causal(module)
+        known = _vocabularies.setdefault(module, [])
+        for owner, vocabulary in known:
+            if owner() is tokenizer:
+                return cls(module, tokenizer, vocabulary)
+        vocabulary = Vocabulary.from_tokenizer(
+            tokenizer, model_config=module.config, generation_config=module.generation_config
+        )
+        known[:] = [entry for entry in known if entry[0]() is not None]
+        known.append((weakref.ref(tokenizer), vocabulary))
+        return cls(module, tokenizer, vocabulary)
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence that the model can read, in tokens; None where its configuration has none."""
+        length = getattr(self.module.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        return length if isinstance(length, int) and length > 0 else None
+
+    @property
+    def readable_ids(self) -> int:
+        """How many token ids the model can read: the rows of its input embeddings."""
+        embeddings: Any = self.module.get_input_embeddings()
+        return int(embeddings.weight.shape[0])
+
+    def __repr__(self) -> str:
+        kind = type(self.module).__name__
+        return f"Model({kind}, {self.module.dtype}, device={str(self.module.device)!r}, {self.vocabulary!r})"
+
+
+def load(
+    id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any
+) -> Model:
+    """Loads a causal model and its tokenizer by transformers.
+
+    Args:
+        id_or_path: a folder, or a repository's id on the Hugging Face hub.
+        tokenizer: a tokenizer, or the id or path of one, where it is not the model's own.
+        device: move the model there; `device_map=` of transformers works too.
+        options: what `AutoModelForCausalLM.from_pretrained` takes (`dtype`, `device_map`, `revision`, ...).
+
+    Raises:
+        OptionError: nothing that transformers can load, or not a causal model.
+        VocabularyError: the tokenizer cannot be represented, or has no end token.
+    """
+    shared = {name: options[name] for name in _SHARED if name in options}
+    try:
+        config = AutoConfig.from_pretrained(id_or_path, **shared)
+        if not config.is_encoder_decoder:
+            module: Any = AutoModelForCausalLM.from_pretrained(id_or_path, **options)
+        if tokenizer is None or isinstance(tokenizer, (str, PathLike)):
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer or id_or_path, **shared)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        name = repr(str(id_or_path)) + ("" if Path(id_or_path).exists() else " (no such folder here)")
+        raise OptionError(f"cannot load a causal model from {name}: {reason}") from error
+    if config.is_encoder_decoder:
+        raise OptionError(_encoder_decoder(str(id_or_path)))
+    if device is not None:
+        module = module.to(device)
+    return Model.of(module, tokenizer)
+
+
+def as_model(model: Any, tokenizer: Any = None) -> Model:
+    """The `Model` that a caller means: a loaded one, or a transformers model with its tokenizer.
+
+    Raises:
+        OptionError: neither, or a `tokenizer` beside a loaded model, which has its own.
+    """
+    if isinstance(model, Model):
+        if tokenizer is not None and tokenizer is not model.tokenizer:
+            raise OptionError("tokenizer=: the model has its own already; pass model.module to use another")
+        return model
+    if not isinstance(model, PreTrainedModel):
+        found = f"model={model!r:.80}, a {type(model).__name__}"
+        raise OptionError(f"{found}: expected what structgen.load(...) returns, or a transformers model")
+    if tokenizer is None:
+        name = type(model).__name__
+        raise OptionError(f"a bare {name} needs its tokenizer: pass tokenizer=, or use structgen.load(...)")
+    return Model.of(model, tokenizer)
+
+
+def _require_causal(module: PreTrainedModel) -> None:
+    if module.config.is_encoder_decoder:
+        raise OptionError(_encoder_decoder(type(module).__name__))
+    head: Any = module.get_output_embeddings
+    if head() is None and not hasattr(module, "lm_head"):
+        raise OptionError(f"{type(module).__name__} has no language-model head: load it as a causal model")
+    cache_argument(module)
+
+
+def _encoder_decoder(name: str) -> str:
+    return f"{name}: encoder-decoder models are not supported in this release; causal (decoder-only) ones are"

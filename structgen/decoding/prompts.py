@@ -1,0 +1,82 @@
+"""Prompts of every kind to token ids, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+
+from structgen.decoding.model import Model
+from structgen.errors import OptionError
+
+EXPECTED = "a string, chat messages (dicts with role and content), token ids, or a list of any of those"
+
+
+def is_batch(prompt: Any) -> bool:
+    """True for a list of prompts, False for one prompt.
+
+    Raises:
+        OptionError: an empty list, or no prompt of any kind.
+    """
+    if isinstance(prompt, str):
+        return False
+    if not isinstance(prompt, (list, tuple)):
+        raise OptionError(f"prompt of type {type(prompt).__name__}: expected {EXPECTED}")
+    if not prompt:
+        raise OptionError("prompt=[]: the prompt is empty")
+    return not _is_messages(prompt) and not _is_ids(prompt)
+
+
+def encode(model: Model, prompt: Any, where: str = "prompt") -> list[int]:
+    """The token ids of one prompt.
+
+    Args:
+        model: whose tokenizer, chat template and context apply.
+        prompt: a string, chat messages or token ids.
+        where: how errors call it.
+
+    Raises:
+        OptionError: empty, of no known kind, an id that the model does not have, or longer than its context.
+    """
+    ids = _ids(model, prompt, where)
+    if not ids:
+        raise OptionError(f"{where} is empty")
+    highest, context = model.readable_ids - 1, model.context
+    for unknown in (i for i in ids if not 0 <= i <= highest):
+        raise OptionError(f"{where}: the model does not know token id {unknown}, only 0 to {highest}")
+    if context is not None and len(ids) > context:
+        raise OptionError(f"{where} has {len(ids)} tokens, the model's context holds {context}: shorten it")
+    return ids
+
+
+def _ids(model: Model, prompt: Any, where: str) -> list[int]:
+    if isinstance(prompt, str):
+        return list(model.tokenizer.encode(prompt)) if prompt else []
+    if isinstance(prompt, (list, tuple)):
+        if not prompt or _is_ids(prompt):
+            return list(prompt)
+        if _is_messages(prompt):
+            return _chat(model.tokenizer, list(prompt), where)
+    raise OptionError(f"{where}={prompt!r:.80}: expected {EXPECTED}")
+
+
+def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list[int]:
+    if not hasattr(tokenizer, "apply_chat_template"):
+        raise OptionError(f"{where} is chat messages, but the tokenizer has no chat template: pass a string")
+    for position, message in enumerate(messages):
+        if not isinstance(message.get("role"), str):
+            raise OptionError(f"{where}: message {position} has no role; it takes role and content")
+    try:
+        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    except (ValueError, TemplateError) as error:
+        raise OptionError(f"{where}: no chat template, or it refuses these messages: {error}") from error
+    return list(encoded["input_ids"])
+
+
+def _is_ids(prompt: Sequence[Any]) -> bool:
+    return all(isinstance(item, int) and not isinstance(item, bool) for item in prompt)
+
+
+def _is_messages(prompt: Sequence[Any]) -> bool:
+    return all(isinstance(item, Mapping) for item in prompt)

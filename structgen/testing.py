@@ -1,0 +1,149 @@
+"""Public fakes: a byte vocabulary, and a model that wants to say a given text.
+
+    model = scripted('{"name": "Paris"}')
+    generate(model, "anything", schema=City)        # the whole way, without weights
+
+Nothing is downloaded and nothing is random, so tests of your code that calls structgen are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from structgen.decoding.model import Model
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "scripted"]
+
+END = 256
+"""The end token of the byte vocabulary."""
+
+
+def byte_vocabulary(*, width: int = 257) -> Vocabulary:
+    """256 tokens of one byte each and the end token 256; `width` above 257 adds padding rows."""
+    tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    return Vocabulary.from_tokens([*tokens, None], end_ids=[END], width=width)
+
+
+class ByteTokenizer:
+    """A tokenizer whose ids are UTF-8 bytes; chat messages become `role: content` lines."""
+
+    eos_token_id = END
+
+    def encode(self, text: str) -> list[int]:
+        """The text's bytes."""
+        return list(text.encode())
+
+    def decode(self, token_ids: Iterable[int]) -> str:
+        """The text of the bytes among the ids."""
+        return bytes(i for i in token_ids if i < END).decode("utf-8", errors="replace")
+
+    def apply_chat_template(
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = False, **options: Any
+    ) -> dict[str, list[int]]:
+        """One line per message, and the opening of the assistant's."""
+        lines = [f"{message['role']}: {message['content']}\n" for message in messages]
+        return {"input_ids": self.encode("".join(lines) + "assistant: " * add_generation_prompt)}
+
+
+class ScriptedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """What transformers wants to know about a `ScriptedModel`."""
+
+    model_type = "structgen-scripted"
+    vocab_size = 257
+    max_position_embeddings = 4096
+    num_hidden_layers = 1
+    num_attention_heads = 1
+    hidden_size = 1
+
+
+class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
+    """A causal model whose likeliest tokens spell a text, and then end it.
+
+    It keeps what it has read in the KV cache, as any model does, so batches, padding and rollback work. A
+    mask may make it say bytes that it did not want: it takes them as said and goes on where it was.
+
+    Args:
+        text: what it wants to say after any prompt; a list is taken row by row.
+        vocabulary: whose tokens it says it in, the longest that fit first.
+    """
+
+    config_class = ScriptedConfig
+
+    def __init__(self, text: str | Sequence[str], vocabulary: Vocabulary, **config: Any) -> None:
+        options: dict[str, Any] = {"vocab_size": vocabulary.width, **config}
+        super().__init__(ScriptedConfig(**options))
+        self.wanted = [part.encode() for part in ([text] if isinstance(text, str) else text)]
+        self.vocabulary = vocabulary
+        self.embedding = nn.Embedding(vocabulary.width, 1)
+        self.lm_head = nn.Linear(1, vocabulary.width, bias=False)
+        self.post_init()  # type: ignore[no-untyped-call]
+        self.train(False)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """As many rows as the vocabulary has ids; never read."""
+        return self.embedding
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: DynamicCache | None = None,
+        **options: Any,
+    ) -> CausalLMOutputWithPast:
+        """Logits of the last token only: float32[rows, 1, width]."""
+        cache = DynamicCache() if past_key_values is None else past_key_values
+        fed = input_ids[:, None, :, None].float()  # the ids as keys, exact up to 2**24
+        generated = torch.full_like(fed, float(cache.get_seq_length() > 0))  # as values: not in the prompt
+        ids, flags = cache.update(fed, generated, 0)
+        logits = torch.stack(
+            [
+                self._scores(row, [int(i) for i, said in zip(keys, marks, strict=True) if said])
+                for row, (keys, marks) in enumerate(zip(ids[:, 0, :, 0], flags[:, 0, :, 0], strict=True))
+            ]
+        )
+        return CausalLMOutputWithPast(logits=logits[:, None].to(self.device), past_key_values=cache)
+
+    def _scores(self, row: int, said: Sequence[int]) -> Tensor:
+        wanted = self.wanted[row % len(self.wanted)]
+        at = 0
+        for byte in self.vocabulary.decode(said):
+            at += wanted[at : at + 1] == bytes([byte])
+        scores = torch.zeros(self.vocabulary.width)
+        rest = wanted[at:]
+        if not rest:
+            scores[list(self.vocabulary.end_ids)] = 20.0
+        for token in self._prefixes_of(rest):
+            scores[token] = 20.0 + len(self.vocabulary.token(token))
+        return scores
+
+    def _prefixes_of(self, text: bytes) -> Iterable[int]:
+        starts = (text[:n] for n in range(1, len(text) + 1))
+        return (self._by_bytes[start] for start in starts if start in self._by_bytes)
+
+    @property
+    def _by_bytes(self) -> dict[bytes, int]:
+        known: dict[bytes, int] | None = self.__dict__.get("_token_of")
+        if known is None:
+            ids = range(self.vocabulary.width - 1, -1, -1)  # the lowest of equal tokens wins
+            known = {self.vocabulary.token(i): i for i in ids if self.vocabulary.token(i)}
+            self.__dict__["_token_of"] = known
+        return known
+
+
+def scripted(text: str | Sequence[str], **config: Any) -> Model:
+    """A loaded model over bytes that wants to say `text`: for `generate(scripted(...), prompt, schema=...)`.
+
+    Args:
+        text: what it wants to say; a list is taken row by row.
+        config: `max_position_embeddings` for a shorter context than 4096.
+    """
+    vocabulary = byte_vocabulary()
+    return Model(ScriptedModel(text, vocabulary, **config), ByteTokenizer(), vocabulary)
