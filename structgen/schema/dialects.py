@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.errors import SchemaError
+from structgen.errors import SchemaError, UnsupportedSchema
 from structgen.schema.checks import Check
 from structgen.schema.keywords import KEYWORDS, Apply, Keyword
 
@@ -62,13 +62,16 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT) -> Dialect:
     """The draft that `$schema` names, `default` without one.
 
     Raises:
-        SchemaError: `$schema` is not the name of a draft that this release knows.
+        SchemaError: `$schema` is not a string. UnsupportedSchema: it names another dialect, which may give any
+            keyword another meaning.
     """
     name = schema.get("$schema") if isinstance(schema, dict) else None
     if name is None:
         return default
-    plain = name.removeprefix("http").removeprefix("s").removeprefix("://").rstrip("#") if isinstance(name, str) else ""
-    number = _NAMES.get(plain)
+    expected = "the URI of draft 4, 6, 7, 2019-09 or 2020-12"
+    if not isinstance(name, str):
+        raise SchemaError(f"found {name!r}; expected {expected}", "/$schema")
+    number = _NAMES.get(name.removeprefix("http").removeprefix("s").removeprefix("://").rstrip("#"))
     if number is None:
-        raise SchemaError(f"found {name!r}; expected the URI of draft 4, 6, 7, 2019-09 or 2020-12", "/$schema")
+        raise UnsupportedSchema(f"the dialect {name!r} is not supported; use {expected}", "/$schema")
     return DIALECTS[number]
