@@ -21,9 +21,13 @@ class Node:
         shapes: the union; empty when the schema is plainly unsatisfiable (`false`).
     """
 
-    def __init__(self, pointer: str, read: Callable[[], tuple[Shape, ...]]) -> None:
-        self.pointer = pointer
+    def __init__(self, pointer: str | Callable[[], str], read: Callable[[], tuple[Shape, ...]]) -> None:
+        self._pointer = pointer
         self._read = read
+
+    @cached_property
+    def pointer(self) -> str:
+        return self._pointer if isinstance(self._pointer, str) else self._pointer()
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
@@ -40,7 +44,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers within bounds, or one of finitely many. A bound of None is no bound."""
+    """Numbers within bounds, or one of finitely many. A bound of None is no bound.
+
+    `plain` (only with `integer`): spelled without fraction and exponent, since in draft 4 `1.0` is no integer.
+    """
 
     integer: bool = False
     minimum: Fraction | None = None
@@ -48,6 +55,7 @@ class Numbers:
     exclusive_minimum: bool = False
     exclusive_maximum: bool = False
     literals: tuple[int | float, ...] | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,348 @@
+"""A `CharDfa` lifted to bytes: its characters as UTF-8, plain or as they stand inside a JSON string.
+
+State `q` of the DFA becomes state `first + q - 1`, expanded in chunks by one kernel call. Characters beyond ASCII
+share seven states per target where all of them lead to the same one (the usual case) and get states of their own,
+one byte at a time, where they do not. Inside JSON strings every spelling of a character is accepted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.machine import Automaton
+from structgen.automaton.step import Registers, machine
+from structgen.automaton.tables import (
+    CHARS, COUNT, HI, KIND, LO, MISS, NOTHING, POP, RANGES, START, UNBOUNDED, A, Edge, Int32,
+)  # fmt: skip
+
+TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
+    ((0x30, 0x39),),
+    ((0x61, 0x7A),),
+    ((0x41, 0x5A), (0x61, 0x7A)),
+    ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    ((0x2D, 0x2D), (0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
+    ((0x20, 0x20), (0x41, 0x5A), (0x61, 0x7A)),
+    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)),
+    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF)),
+)
+"""Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
+letters, letters and digits, identifiers, words, printable ASCII without quote and backslash, all such text."""
+
+MAX_DEPTH = 255
+CHUNK = 64
+_SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HEX = tuple((digit, int(digit, 16)) for digit in "0123456789abcdefABCDEF")
+
+_class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
+_class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
+
+
+class Lifted:
+    """One `CharDfa` in the tables of an automaton.
+
+    Args:
+        close: in a JSON string, the state after the closing quote by the DFA's final mask; None for plain
+            UTF-8, where a final state leaves its frame.
+        outcome: the outcome with which a final state leaves its frame, by the DFA's final mask.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        dfa: CharDfa,
+        *,
+        close: Callable[[int], int] | None = None,
+        outcome: Callable[[int], int] | None = None,
+    ) -> None:
+        self._automaton, self._dfa, self._quoted = automaton, dfa, close is not None
+        self._bounds: list[int] = dfa.bounds.tolist()
+        n = len(dfa.next)
+        ends = np.zeros(n, np.int32)
+        resolve = close or outcome
+        assert resolve is not None
+        for state, final in enumerate(dfa.final):
+            if final:
+                ends[state] = resolve(int(final)) + (0 if self._quoted else 1)
+        self._ends: Int32 = ends
+        self._continued: Int32 = np.zeros(n, np.int32)
+        self._wide: dict[tuple[int, int, int], int] = {}
+        self._first = automaton.later_block(n - 1, self._expand_chunk)
+        self._escapes = automaton.later_block(n - 1, self._expand_escape) if self._quoted else 0
+        depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, _class_bounds, _class_ends)
+        self._block = automaton.tables.block(self._first, depths)
+
+    @property
+    def start(self) -> int:
+        """The table's state for the DFA's start."""
+        return self._first
+
+    def _expand_chunk(self, state: int) -> None:
+        """Expand the states around `state` that are still stubs."""
+        automaton, tables, dfa = self._automaton, self._automaton.tables, self._dfa
+        low = (state - self._first) // CHUNK * CHUNK + 1
+        high = min(low + CHUNK, len(dfa.next))
+        per_state = 2 * len(dfa.bounds) + 16
+        tables.reserve(states=7 * (high - low), edges=per_state * (high - low) + 7 * 2 * (high - low))
+        uneven = np.zeros(high - low, np.uint8)
+        tables.n_states, tables.n_edges = lift_rows(
+            tables.registers, dfa.bounds, dfa.classes, dfa.next, low, high, self._first, self._escapes,
+            self._ends, self._quoted, self._block, self._continued, uneven, tables.n_states, tables.n_edges,
+        )  # fmt: skip
+        for q in range(low, high):
+            automaton._expanders.pop(self._first + q - 1, None)
+        for i in np.flatnonzero(uneven).tolist():
+            self._add_wide(low + i)
+
+    def _targets(self, q: int, low: int, high: int) -> set[int]:
+        """The DFA states that characters `low..high` lead to from `q`; 0 for surrogates and dead ones."""
+        dfa, targets = self._dfa, set()
+        if high > 0x10FFFF or (low <= 0xDFFF and high >= 0xD800):
+            targets.add(0)
+        i = bisect_right(self._bounds, low) - 1
+        while i < len(self._bounds) and self._bounds[i] <= high:
+            targets.add(int(dfa.next[q, dfa.classes[i]]))
+            i += 1
+        return targets
+
+    def _target(self, q: int, character: int) -> int:
+        (target,) = self._targets(q, character, character)
+        return target
+
+    def _table(self, q: int) -> int:
+        return self._first + q - 1
+
+    def _add_wide(self, q: int) -> None:
+        """Append the edges for characters beyond ASCII to the row of `q`, one state per lead byte."""
+        tables = self._automaton.tables
+        row = tables.states[self._table(q)]
+        start, count = int(row[START]), int(row[COUNT])
+        edges = [(int(e) & 255, int(e) >> 8, int(t)) for e, t in tables.edges[start : start + count]]
+        for lead in range(0xC2, 0xF5):
+            length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            bits = 6 * (length - 1)
+            target = self._tail(q, (lead & (0x7F >> length)) << bits, length - 1, (0x80, 0x800, 0x10000)[length - 2])
+            if target:
+                edges.append((lead, lead, target))
+        row[START], row[COUNT] = tables.n_edges, len(edges)
+        tables.reserve(edges=len(edges))
+        tables.edges[tables.n_edges : tables.n_edges + len(edges)] = [(a | b << 8, t) for a, b, t in edges]
+        tables.n_edges += len(edges)
+
+    def _tail(self, q: int, low: int, left: int, least: int) -> int:
+        """The state before the last `left` bytes of a character in `low..`; 0 when none of them is alive."""
+        high = low + (1 << 6 * left) - 1
+        targets = self._targets(q, low, high)
+        if high < least or targets == {0}:
+            return 0
+        if left == 0:
+            return self._table(targets.pop())
+        key = (q, low, left)
+        if key not in self._wide:
+            self._wide[key] = self._automaton.later(partial(self._expand_tail, q, low, left, least))
+        return self._wide[key]
+
+    def _expand_tail(self, q: int, low: int, left: int, least: int, state: int) -> None:
+        bits = 6 * (left - 1)
+        tails = [(0x80 + i, self._tail(q, low + (i << bits), left - 1, least)) for i in range(64)]
+        self._automaton.tables.ranges(state, [(byte, byte, target) for byte, target in tails if target])
+
+    def _expand_escape(self, state: int) -> None:
+        """After a backslash."""
+        q = state - self._escapes + 1
+        edges: list[Edge] = []
+        for letter, character in _SHORT_ESCAPES.items():
+            target = self._target(q, ord(character))
+            if target:
+                edges.append((ord(letter), ord(letter), self._table(target)))
+        digits = self._digits(q, 0, 4, 0)
+        if digits:
+            edges.append((ord("u"), ord("u"), digits))
+        self._automaton.tables.ranges(state, edges)
+
+    def _digits(self, q: int, low: int, left: int, high_surrogate: int) -> int:
+        """The state before the last `left` digits of `\\u`; 0 when no character there is alive."""
+        if not self._spells(q, low, low + 16**left - 1, high_surrogate):
+            return 0
+        if left:
+            return self._automaton.later(partial(self._expand_digits, q, low, left, high_surrogate))
+        if high_surrogate:
+            return self._table(self._target(q, _astral(high_surrogate, low)))
+        if 0xD800 <= low <= 0xDBFF:
+            return self._automaton.later(partial(self._expand_pair, q, low))
+        return self._table(self._target(q, low))
+
+    def _spells(self, q: int, low: int, high: int, high_surrogate: int) -> bool:
+        """Does a UTF-16 unit in `low..high` begin (or, after a high surrogate, end) a living character?"""
+        if high_surrogate:
+            first, last = max(low, 0xDC00), min(high, 0xDFFF)
+            return first <= last and self._alive(q, _astral(high_surrogate, first), _astral(high_surrogate, last))
+        if self._alive(q, low, min(high, 0xD7FF)) or self._alive(q, max(low, 0xE000), high):
+            return True
+        first, last = max(low, 0xD800), min(high, 0xDBFF)
+        return first <= last and self._alive(q, _astral(first, 0xDC00), _astral(last, 0xDFFF))
+
+    def _alive(self, q: int, low: int, high: int) -> bool:
+        return low <= high and self._targets(q, low, high) != {0}
+
+    def _expand_digits(self, q: int, low: int, left: int, high_surrogate: int, state: int) -> None:
+        step = 16 ** (left - 1)
+        targets = [self._digits(q, low + value * step, left - 1, high_surrogate) for value in range(16)]
+        edges = [(ord(digit), ord(digit), targets[value]) for digit, value in _HEX if targets[value]]
+        self._automaton.tables.ranges(state, edges)
+
+    def _expand_pair(self, q: int, high_surrogate: int, state: int) -> None:
+        tables = self._automaton.tables
+        digits = self._digits(q, 0, 4, high_surrogate)
+        before_u = tables.ranges(tables.stub(), [(ord("u"), ord("u"), digits)])
+        tables.ranges(state, [(ord("\\"), ord("\\"), before_u)])
+
+
+def _astral(high: int, low: int) -> int:
+    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, class_bounds: Int32, class_ends: Int32) -> Any:
+    """uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
+    they are, with the DFA still alive. `MAX_DEPTH` means any number (or more than the masks tell apart)."""
+    n, width = nexts.shape
+    depths = np.full((len(class_ends), n - 1), MAX_DEPTH, np.uint8)
+    used = np.zeros(width, np.bool_)
+    for k in range(len(class_ends)):
+        used[:] = False
+        for j in range(class_ends[k - 1] if k else 0, class_ends[k]):
+            for i in range(len(bounds)):
+                last = bounds[i + 1] - 1 if i + 1 < len(bounds) else 0x10FFFF
+                if bounds[i] <= class_bounds[j, 1] and last >= class_bounds[j, 0]:
+                    used[classes[i]] = True
+        level = 0
+        changed = True
+        while changed and level < 64:
+            changed = False
+            for q in range(1, n):
+                if depths[k, q - 1] != MAX_DEPTH:
+                    continue
+                for c in range(width):
+                    t = nexts[q, c]
+                    if used[c] and (t == 0 or depths[k, t - 1] < level):
+                        depths[k, q - 1] = level
+                        changed = True
+                        break
+            level += 1
+    return depths
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def lift_rows(
+    r: Registers, bounds: Int32, classes: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
+    ends: Int32, quoted: bool, block: int, continued: Int32, uneven: npt.NDArray[np.uint8],
+    n_states: int, n_edges: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write the rows of DFA states `low..high - 1`; the new counts of states and edges.
+
+    `uneven[q - low]` is set where characters beyond ASCII lead to several states: their edges are still owed.
+    """
+    states, edges, _, _, _ = machine(r)
+    k = len(bounds)
+    for q in range(low, high):
+        s = first + q - 1
+        start, wide, even, alive = n_edges, -1, True, False
+        for i in range(k):
+            t = nexts[q, classes[i]]
+            alive = alive or t > 0
+            a = bounds[i]
+            b = bounds[i + 1] - 1 if i + 1 < k else 0x10FFFF
+            if b >= 0x80 and not (a >= 0xD800 and b <= 0xDFFF):
+                even = even and (wide < 0 or wide == t)
+                wide = t
+            if t == 0 or a >= 0x80:
+                continue
+            if quoted:
+                n_edges = _add_quoted(edges, start, n_edges, max(a, 0x20), min(b, 0x7F), first + t - 1)
+            else:
+                n_edges = _add(edges, start, n_edges, a, min(b, 0x7F), first + t - 1)
+        if quoted and ends[q]:
+            n_edges = _add(edges, start, n_edges, 0x22, 0x22, ends[q])
+        if quoted and alive:
+            n_edges = _add(edges, start, n_edges, 0x5C, 0x5C, escapes + q - 1)
+        if not even:
+            uneven[q - low] = 1
+        elif wide > 0:
+            if continued[wide] == 0:
+                continued[wide] = n_states
+                n_edges = _write_utf8(states, edges, n_states, first + wide - 1, n_edges)
+                n_states += 7
+                # The rows just written stand between `start` and here: the edges of q move behind them.
+                moved = n_edges - start
+                for e in range(start, start + moved - 7):
+                    edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0], edges[e, 1]
+                    n_edges += 1
+                start = n_edges - (moved - 7)
+            n_edges = _add_leads(edges, n_edges, continued[wide])
+        states[s, KIND] = RANGES | CHARS << 4 | block << 8
+        states[s, START], states[s, COUNT] = start, n_edges - start
+        leaves = not quoted and ends[q] > 0
+        states[s, MISS] = POP if leaves else NOTHING
+        states[s, A] = ends[q] - 1 if leaves else 0
+        states[s, LO], states[s, HI] = 0, UNBOUNDED
+    return n_states, n_edges
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _add(edges: Int32, start: int, n: int, a: int, b: int, target: int) -> int:
+    """Append an edge, or widen the last one of the row; the new count."""
+    if n > start and edges[n - 1, 1] == target and (edges[n - 1, 0] >> 8) + 1 == a:
+        edges[n - 1, 0] = (edges[n - 1, 0] & 255) | b << 8
+        return n
+    edges[n, 0], edges[n, 1] = a | b << 8, target
+    return n + 1
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _add_quoted(edges: Int32, start: int, n: int, a: int, b: int, target: int) -> int:
+    """Append the edges for `a..b` less the quote and the backslash."""
+    for low, high in ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)):
+        x, y = max(a, low), min(b, high)
+        if x <= y:
+            n = _add(edges, start, n, x, y, target)
+    return n
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _add_leads(edges: Int32, n: int, first: int) -> int:
+    """Append the edges from a state to the seven states of `_write_utf8`."""
+    for low, high, offset in (
+        (0xC2, 0xDF, 0), (0xE0, 0xE0, 3), (0xE1, 0xEC, 1), (0xED, 0xED, 4), (0xEE, 0xEF, 1), (0xF0, 0xF0, 5),
+        (0xF1, 0xF3, 2), (0xF4, 0xF4, 6),
+    ):  # fmt: skip
+        edges[n, 0], edges[n, 1] = low | high << 8, first + offset
+        n += 1
+    return n
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _write_utf8(states: Int32, edges: Int32, first: int, target: int, n: int) -> int:
+    """Write the seven states between the bytes of any character beyond ASCII, which leads to `target`."""
+    spans = ((0x80, 0xBF), (0x80, 0xBF), (0x80, 0xBF), (0xA0, 0xBF), (0x80, 0x9F), (0x90, 0xBF), (0x80, 0x8F))
+    targets = (target, first, first + 1, first, first, first + 1, first + 1)
+    for i in range(7):
+        edges[n, 0], edges[n, 1] = spans[i][0] | spans[i][1] << 8, targets[i]
+        states[first + i, KIND], states[first + i, START], states[first + i, COUNT] = RANGES, n, 1
+        states[first + i, MISS], states[first + i, LO], states[first + i, HI] = NOTHING, 0, UNBOUNDED
+        n += 1
+    return n
+
+
+def lift(automaton: Automaton, dfa: CharDfa, ends: Sequence[int] | Callable[[int], int], *, quoted: bool) -> int:
+    """The start state of `dfa` lifted; see `Lifted`. `ends` maps a final mask to a state or an outcome."""
+    resolve = ends if callable(ends) else ends.__getitem__
+    lifted = Lifted(automaton, dfa, close=resolve if quoted else None, outcome=None if quoted else resolve)
+    return lifted.start

@@ -1,0 +1,66 @@
+"""The languages of numbers and strings: normal form in, `CharDfa` or literals out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from structgen.automaton.chardfa import CharDfa, from_pattern, intersect, length, literals
+from structgen.automaton.formats import format_dfa
+from structgen.automaton.numbers import number_dfa
+from structgen.schema.normal import Numbers, Strings
+
+number_language = lru_cache(1024)(number_dfa)
+
+
+@lru_cache(1024)
+def constraints_language(strings: Strings) -> CharDfa | None:
+    """The language of the patterns and formats alone; None when there are none."""
+    parts = [from_pattern(pattern) for pattern in strings.patterns]
+    parts += [dfa for dfa in map(format_dfa, strings.formats) if dfa is not None]
+    language: CharDfa | None = None
+    for part in parts:
+        language = part if language is None else intersect(language, part)
+    return language
+
+
+@lru_cache(1024)
+def string_language(strings: Strings) -> CharDfa:
+    """All strings that satisfy `strings`."""
+    if strings.literals is not None:
+        return literals(list(allowed_literals(strings)))
+    language = constraints_language(strings)
+    if language is None:
+        return length(strings.min_length, strings.max_length)
+    if language.empty:
+        return language
+    shortest, longest = language.length_range()
+    enough = strings.max_length is None or (longest is not None and longest <= strings.max_length)
+    if shortest >= strings.min_length and enough:
+        return language
+    return intersect(language, length(strings.min_length, strings.max_length))
+
+
+def allowed_literals(strings: Strings) -> tuple[str, ...]:
+    """The literals that satisfy the other fields too."""
+    assert strings.literals is not None
+    language = constraints_language(strings)
+    most = strings.max_length if strings.max_length is not None else 1 << 60
+    return tuple(
+        text
+        for text in strings.literals
+        if strings.min_length <= len(text) <= most and (language is None or language.matches(text))
+    )
+
+
+def is_free(strings: Strings) -> bool:
+    """True when nothing but the length is restricted."""
+    return strings.literals is None and constraints_language(strings) is None
+
+
+def string_is_empty(strings: Strings) -> bool:
+    """True when no string satisfies `strings`."""
+    if strings.literals is not None:
+        return not allowed_literals(strings)
+    if is_free(strings):
+        return strings.max_length is not None and strings.max_length < strings.min_length
+    return string_language(strings).empty

@@ -1,0 +1,85 @@
+"""Many literals at once: a whole key trie is written by one kernel call, never byte by byte from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numba import njit
+
+from structgen.automaton.machine import Automaton
+from structgen.automaton.step import Registers, edge, machine
+from structgen.automaton.tables import (
+    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
+)  # fmt: skip
+
+
+def write_literals(
+    automaton: Automaton, state: int, literals: Iterable[tuple[bytes, int]], *, inner: int = 0, other: int = 0
+) -> None:
+    """Expand `state` into a trie of `(literal, target)`. No literal may be a prefix of another.
+
+    Args:
+        inner: where `other` is given, the state of `other`'s block in which any text goes on.
+        other: a state of the same frame that takes every text that leaves the trie.
+    """
+    pairs = sorted(literals)
+    blob = b"".join([literal for literal, _ in pairs])
+    tables = automaton.tables
+    tables.reserve(states=len(blob), edges=len(blob))
+    ends = np.cumsum(np.array([len(literal) for literal, _ in pairs], np.int32), dtype=np.int32)
+    targets = np.array([target for _, target in pairs], np.int32)
+    data = np.frombuffer(blob, np.uint8)
+    n_states, n_edges = insert_literals(
+        tables.registers, data, ends, targets, state, other, inner, tables.n_states, tables.n_edges
+    )
+    tables.n_states, tables.n_edges = n_states, n_edges
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def insert_literals(
+    r: Registers, blob: Registers, ends: Int32, targets: Int32, root: int, other: int, inner: int,
+    n_states: int, n_edges: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write the trie of the sorted literals `blob[ends[i - 1]:ends[i]]` below `root`; the new counts.
+
+    A node is the range of literals that share its prefix; a stack holds the nodes still to be written.
+    """
+    states, edges, _, _, _ = machine(r)
+    todo = np.empty((len(ends) + 1, 5), np.int32)
+    todo[0] = np.array([0, len(ends), 0, root, other], np.int32)
+    left = 1
+    while left:
+        left -= 1
+        a, end, depth, state, fallback = todo[left]
+        states[state, START] = n_edges
+        while a < end:
+            start = ends[a - 1] if a else 0
+            byte = blob[start + depth]
+            b = a + 1
+            while b < end and blob[ends[b - 1] + depth] == byte:
+                b += 1
+            target = targets[a]
+            if b > a + 1 or ends[a] - start > depth + 1:
+                target = n_states
+                n_states += 1
+                after = 0
+                if fallback:
+                    taken = edge(states, edges, fallback, byte)
+                    # The quote that closes the other text ends what the literals have in common with it.
+                    after = taken & TARGET if taken > 0 and not taken & NEED else 0
+                todo[left, 0], todo[left, 1], todo[left, 2] = a, b, depth + 1
+                todo[left, 3], todo[left, 4] = target, after
+                left += 1
+            edges[n_edges, 0] = byte | byte << 8
+            edges[n_edges, 1] = target
+            n_edges += 1
+            a = b
+        states[state, KIND] = RANGES
+        if fallback:
+            states[state, KIND] = RANGES | OVERLAY << 4 | (fallback != inner) << 8
+        states[state, COUNT] = n_edges - states[state, START]
+        states[state, MISS] = GOTO if fallback else NOTHING
+        states[state, A], states[state, B] = fallback, 0
+        states[state, LO], states[state, HI] = 0, UNBOUNDED
+    return n_states, n_edges

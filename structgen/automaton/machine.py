@@ -1,0 +1,79 @@
+"""The lazy automaton: tables, and for every stub the function that expands it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from structgen.automaton.tables import (
+    R_ARGUMENT,
+    R_OUTCOME,
+    R_WANT,
+    WANT_FRAMES,
+    WANT_NOTHING,
+    WANT_RETURN,
+    Tables,
+)
+
+
+class Automaton:
+    """Tables that grow where a walk meets a stub.
+
+    Attributes:
+        tables: the arrays.
+        start: the first state of the text; position `(start, frame 0, counter 0)`.
+    """
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.start = 0
+        self._expanders: dict[int, Callable[[int], None]] = {}
+        self._returns: dict[int, Callable[[int], int]] = {}
+        self._pops: dict[int, int] = {}
+
+    def later(self, expand: Callable[[int], None]) -> int:
+        """A new state; `expand(state)` writes it when a walk first meets it."""
+        state = self.tables.stub()
+        self._expanders[state] = expand
+        return state
+
+    def later_block(self, count: int, expand: Callable[[int], None]) -> int:
+        """The first of `count` new states with one expander."""
+        first = self.tables.stub(count)
+        self._expanders.update(dict.fromkeys(range(first, first + count), expand))
+        return first
+
+    def expanded(self, state: int) -> bool:
+        """False for a state that no walk has met yet."""
+        return state not in self._expanders
+
+    def pop(self, outcome: int = 0) -> int:
+        """The state that leaves its frame on arrival with that outcome."""
+        state = self._pops.get(outcome)
+        if state is None:
+            state = self._pops[outcome] = self.tables.pop(outcome)
+        return state
+
+    def returns(self, resolve: Callable[[int], int]) -> int:
+        """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`."""
+        row = self.tables.new_return()
+        self._returns[row] = resolve
+        return -row
+
+    def provide(self) -> None:
+        """Provide what a kernel stopped for, as its registers say."""
+        registers = self.tables.registers
+        want, argument = int(registers[R_WANT]), int(registers[R_ARGUMENT])
+        registers[R_WANT] = WANT_NOTHING
+        if want == WANT_FRAMES:
+            self.tables.grow_frames()
+        elif want == WANT_RETURN:
+            outcome = int(registers[R_OUTCOME])
+            self.tables.set_return(argument, outcome, self._returns[argument](outcome))
+        else:
+            self.expand(argument)
+
+    def expand(self, state: int) -> None:
+        """Write a stub's row. Does nothing to a state that has one."""
+        expander = self._expanders.pop(state, None)
+        if expander is not None:
+            expander(state)

@@ -1,0 +1,141 @@
+"""The free string: a block of states for any JSON text, copied into an automaton with its own bounds.
+
+The block holds valid UTF-8 only, no raw control character, every escape of RFC 8259, `\\u` surrogates in pairs
+only, and counts code points. `NAME` is the block for object keys: each name has exactly one spelling there (the
+one `json.dumps(ensure_ascii=False)` writes), so that a key cannot be disguised from its declaration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from structgen.automaton.machine import Automaton
+from structgen.automaton.tables import (
+    FREE, HI, INC, KIND, LO, NEED, NOTHING, RANGES, ROOM, START, UNBOUNDED, A, Edge, Int32,
+)  # fmt: skip
+
+CLOSE = (1 << 24) - 1
+"""Stands for the state after the closing quote in a template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """States and edges relative to state 0, which is inside the string."""
+
+    states: Int32
+    edges: Int32
+    close: int
+    """The edge of the closing quote."""
+
+
+def _utf8(inner: int, first: int) -> list[list[Edge]]:
+    """The states between the bytes of a character beyond ASCII, from number `first` on."""
+    one, two, three, e0, ed, f0, f4 = range(first, first + 7)
+    del three, e0, ed, f0, f4
+    return [
+        [(0x80, 0xBF, inner | INC)],
+        [(0x80, 0xBF, one)],
+        [(0x80, 0xBF, two)],
+        [(0xA0, 0xBF, one)],
+        [(0x80, 0x9F, one)],
+        [(0x90, 0xBF, two)],
+        [(0x80, 0x8F, two)],
+    ]
+
+
+def _inside(escape: int, utf8: int) -> list[Edge]:
+    """The edges of state 0. The commonest range comes first: edges are searched in order."""
+    one, two, three, e0, ed, f0, f4 = (state | ROOM for state in range(utf8, utf8 + 7))
+    text = INC | ROOM
+    return [
+        (0x5D, 0x7F, text), (0x23, 0x5B, text), (0x20, 0x21, text), (0x22, 0x22, CLOSE | NEED),
+        (0x5C, 0x5C, escape | ROOM), (0xC2, 0xDF, one), (0xE1, 0xEC, two), (0xEE, 0xEF, two), (0xE0, 0xE0, e0),
+        (0xED, 0xED, ed), (0xF1, 0xF3, three), (0xF0, 0xF0, f0), (0xF4, 0xF4, f4),
+    ]  # fmt: skip
+
+
+def _each(characters: str, target: int) -> list[Edge]:
+    return [(ord(c), ord(c), target) for c in characters]
+
+
+def _hex(target: int) -> list[Edge]:
+    return [(0x30, 0x39, target), (0x61, 0x66, target), (0x41, 0x46, target)]
+
+
+def _value_escapes(first: int) -> list[list[Edge]]:
+    """Backslash, then every escape; the states from `first` on."""
+    escape, u1, u2, u3, u4, after_d, h3, h4, back, u, d, low = range(first, first + 12)
+    del escape
+    plain_hex = [(0x30, 0x39, u2), (0x61, 0x63, u2), (0x65, 0x66, u2), (0x41, 0x43, u2), (0x45, 0x46, u2)]
+    return [
+        [*_each('"\\/bfnrt', INC), *_each("u", u1)],
+        [*plain_hex, *_each("dD", after_d)],
+        _hex(u3),
+        _hex(u4),
+        _hex(INC),
+        [(0x30, 0x37, u3), *_each("89abAB", h3)],
+        _hex(h4),
+        _hex(back),
+        _each("\\", u),
+        _each("u", d),
+        _each("dD", low),
+        _each("cdefCDEF", u3),
+    ]
+
+
+def _name_escapes(first: int) -> list[list[Edge]]:
+    """Backslash, then the one spelling of each character that needs an escape."""
+    escape, zero1, zero2, high, low0, low1 = range(first, first + 6)
+    del escape
+    return [
+        [*_each('"\\bfnrt', INC), *_each("u", zero1)],
+        _each("0", zero2),
+        _each("0", high),
+        [*_each("0", low0), *_each("1", low1)],
+        [(0x30, 0x37, INC), *_each("bef", INC)],
+        [(0x30, 0x39, INC), (0x61, 0x66, INC)],
+    ]
+
+
+def _template(rows: list[list[Edge]], kind: int) -> Template:
+    states: Int32 = np.zeros((len(rows), 8), np.int32)
+    states[:, KIND] = RANGES
+    states[0, KIND] = RANGES | FREE << 4 | kind << 8
+    states[:, HI] = UNBOUNDED
+    flat = [(low | high << 8, target) for row in rows for low, high, target in row]
+    counts = [len(row) for row in rows]
+    states[:, START] = np.cumsum([0, *counts[:-1]])
+    states[:, START + 1] = counts
+    edges: Int32 = np.array(flat, np.int32)
+    close = next(i for i, (_, target) in enumerate(flat) if target == CLOSE | NEED)
+    return Template(states, edges, close)
+
+
+VALUE, NAME = 0, 1
+TEMPLATES = (
+    _template([_inside(8, 1), *_utf8(0, 1), *_value_escapes(8)], VALUE),
+    _template([_inside(8, 1), *_utf8(0, 1), *_name_escapes(8)], NAME),
+)
+
+
+def free_string(
+    automaton: Automaton, kind: int, close: int, *, min_length: int = 0, max_length: int | None = None
+) -> int:
+    """A copy of the block: the state after the opening quote. `close` is the state after the closing one."""
+    template, tables = TEMPLATES[kind], automaton.tables
+    count, n_edges = len(template.states), len(template.edges)
+    tables.reserve(states=count, edges=n_edges)
+    first, start = tables.n_states, tables.n_edges
+    states = tables.states[first : first + count]
+    states[:] = template.states
+    states[:, START] += start
+    states[0, LO] = min_length
+    states[0, HI] = UNBOUNDED if max_length is None else max_length
+    edges = tables.edges[start : start + n_edges]
+    edges[:] = template.edges
+    edges[:, 1] += first
+    edges[template.close, 1] = close | NEED
+    tables.n_states, tables.n_edges = first + count, start + n_edges
+    return first

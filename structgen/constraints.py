@@ -1,0 +1,103 @@
+"""What a user wants: frozen values that compile to a grammar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from structgen.automaton.chardfa import from_pattern, literals
+from structgen.automaton.machine import Automaton
+from structgen.automaton.plain import TextAutomaton
+from structgen.automaton.regex import PatternError, PatternUnsupported
+from structgen.automaton.values import JsonAutomaton
+from structgen.errors import OptionError, RequestError, SchemaError, UnsatisfiableSchema, UnsupportedSchema
+from structgen.masks.grammar import Grammar
+from structgen.options import Whitespace
+from structgen.schema.reader import read
+from structgen.schema.types import from_type
+from structgen.vocabulary import Vocabulary
+
+
+@runtime_checkable
+class Constraint(Protocol):
+    """Anything that can be compiled to a grammar."""
+
+    def compile(self, vocabulary: Vocabulary) -> Grammar:
+        """The grammar of this constraint for one vocabulary."""
+        ...
+
+
+@dataclass(frozen=True)
+class JsonSchema:
+    """JSON that satisfies a schema.
+
+    Attributes:
+        schema: a JSON Schema (dict or bool), or any Python type that `pydantic.TypeAdapter` takes.
+        order: of declared object members: "schema", "any", or names to put first.
+        whitespace: where white space stands.
+        closed: may objects hold undeclared members? None: no for Python types, the schema's own word for a dict.
+
+    Raises (when it is compiled):
+        SchemaError: not a schema, or malformed. UnsupportedSchema: a keyword is enforced in no way yet.
+        UnsatisfiableSchema: no value satisfies it.
+    """
+
+    schema: Any
+    order: str | Sequence[str] = "schema"
+    whitespace: Whitespace = Whitespace.SPACED
+    closed: bool | None = None
+
+    def compile(self, vocabulary: Vocabulary) -> Grammar:
+        """The grammar; nothing is expanded before a text needs it."""
+        return Grammar(self.automaton(), vocabulary)
+
+    def automaton(self) -> JsonAutomaton:
+        """The byte automaton, which knows no vocabulary."""
+        schema = self.schema
+        if not isinstance(schema, (dict, bool)):
+            schema, _ = from_type(schema, closed=self.closed is not False)
+        root = read(schema, order=self.order)
+        return JsonAutomaton(root, self.whitespace, any_order=self.order == "any")
+
+
+@dataclass(frozen=True)
+class Regex:
+    """Text that matches an ECMA-262 regular expression as a whole.
+
+    Raises (when it is compiled):
+        RequestError: the pattern is malformed, or uses what no automaton can decide (look-around, back-references).
+    """
+
+    pattern: str
+
+    def compile(self, vocabulary: Vocabulary) -> Grammar:
+        """The grammar."""
+        try:
+            language = from_pattern(self.pattern, anchored=True)
+        except (PatternError, PatternUnsupported) as error:
+            raise OptionError(f"pattern {self.pattern!r}: {error}") from error
+        if language.empty:
+            raise OptionError(f"pattern {self.pattern!r} matches no text at all")
+        return Grammar(TextAutomaton(language), vocabulary)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several texts, exactly.
+
+    Attributes:
+        options: the texts; at least one, none of them empty.
+    """
+
+    options: tuple[str, ...]
+
+    def __init__(self, options: Sequence[str]) -> None:
+        if isinstance(options, str) or not options or not all(isinstance(o, str) and o for o in options):
+            raise OptionError(f"options={options!r}: expected at least one text, none of them empty")
+        object.__setattr__(self, "options", tuple(options))
+
+    def compile(self, vocabulary: Vocabulary) -> Grammar:
+        """The grammar."""
+        return Grammar(TextAutomaton(literals(self.options)), vocabulary)

@@ -1,0 +1,73 @@
+"""Every error structgen raises on purpose.
+
+Two families. `RequestError`: what you asked for cannot be done, raised before anything runs. `RunError`: the
+run could not go on. Anything else that escapes is a bug of ours.
+
+A message says where (JSON pointer, byte offset), what was found, what was allowed and what to do.
+"""
+
+from __future__ import annotations
+
+
+class StructgenError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class RequestError(StructgenError, ValueError):
+    """What was asked for cannot be done; nothing has run."""
+
+
+class SchemaError(RequestError):
+    """The schema is malformed: not a schema, a keyword of the wrong type, a reference to nowhere.
+
+    Attributes:
+        pointer: JSON pointer into the schema (`""` is the root).
+    """
+
+    def __init__(self, message: str, pointer: str = "") -> None:
+        self.pointer = pointer
+        super().__init__(f"at {pointer or 'the root of the schema'}: {message}")
+
+
+class UnsupportedSchema(SchemaError):
+    """The schema is well formed, but this release enforces a keyword of it in no way. It is never ignored."""
+
+
+class UnsatisfiableSchema(SchemaError):
+    """No document at all satisfies the schema."""
+
+
+class VocabularyError(RequestError):
+    """The tokenizer cannot be represented exactly; the message names the token."""
+
+
+class OptionError(RequestError):
+    """An option, a model or a prompt has a value that cannot work."""
+
+
+class LimitExceeded(RequestError):
+    """A schema or a pattern is larger than a bound that protects the process; the message names the bound."""
+
+
+class RunError(StructgenError, RuntimeError):
+    """The run could not go on."""
+
+
+class TokenRejected(RunError):
+    """`Matcher.advance` was given a token that is not allowed; the matcher has not moved."""
+
+
+class DeadEnd(RunError):
+    """No token is allowed and the text may not end here."""
+
+
+class BudgetExhausted(RunError):
+    """`max_new_tokens` was reached before the value was complete.
+
+    Attributes:
+        text: what was generated up to there.
+    """
+
+    def __init__(self, message: str, text: str) -> None:
+        self.text = text
+        super().__init__(message)

@@ -1,0 +1,216 @@
+"""A constraint compiled for one vocabulary, and one sequence's walk through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from structgen.automaton.machine import Automaton
+from structgen.automaton.tables import R_PHASE, R_VOCABULARY
+from structgen.errors import DeadEnd, TokenRejected
+from structgen.masks.slices import V_STACK, Slices, Uint32
+from structgen.masks.walk import WANTS, advance, ends_at, fill
+from structgen.vocabulary import Vocabulary
+
+CACHE_BYTES = 64 << 20
+"""Bytes of masks that one grammar keeps; the oldest go first."""
+
+
+class Grammar:
+    """A constraint compiled for one vocabulary: its automaton and the masks found so far.
+
+    Shared by any number of matchers, in any thread. A *position* is an int; equal positions have equal futures.
+
+    Attributes:
+        vocabulary: the tokens it was compiled for.
+        start: the position at which every text starts.
+    """
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        slices = Slices.of(vocabulary)
+        self.vocabulary = vocabulary
+        self.start = automaton.start
+        self.lock = RLock()
+        self._automaton, self._slices = automaton, slices
+        self._stack = np.zeros((slices.max_depth + 2, 4), np.int32)
+        self._registers = registers = automaton.tables.registers
+        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
+        registers[V_STACK] = self._stack.ctypes.data
+        self._rows: dict[int, tuple[Uint32, bool]] = {}
+        self._most_rows = max(16, CACHE_BYTES // (4 * vocabulary.words))
+
+    def matcher(self) -> Matcher:
+        """A new walk from the start."""
+        return Matcher(self)
+
+    def mask(self, position: int) -> tuple[Uint32, bool]:
+        """The packed mask at a position, read-only, and whether the text may end there."""
+        found = self._rows.get(position)
+        return found if found is not None else self._compute(position)
+
+    def _compute(self, position: int) -> tuple[Uint32, bool]:
+        out: Uint32 = np.empty(self.vocabulary.words, np.uint32)
+        registers = self._registers
+        with self.lock:
+            registers[R_PHASE] = 0
+            while (ends := fill(registers, position, out)) < 0:
+                self._automaton.provide()
+            if len(self._rows) >= self._most_rows:
+                del self._rows[next(iter(self._rows))]
+            out.flags.writeable = False
+            found = self._rows[position] = (out, ends == 1)
+        return found
+
+    def advance(self, position: int, token_id: int) -> int:
+        """The position after a text token; negative when the token is not allowed there."""
+        with self.lock:
+            while (after := advance(self._registers, position, token_id)) == WANTS:
+                self._automaton.provide()
+        return int(after)
+
+    def may_end(self, position: int) -> bool:
+        """May the text end at this position?"""
+        with self.lock:
+            while (ends := ends_at(self._registers, position)) < 0:
+                self._automaton.provide()
+        return bool(ends)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the automaton's tables, without the cached masks."""
+        return self._automaton.tables.nbytes
+
+
+class Matcher:
+    """One sequence's walk through a grammar.
+
+    Attributes:
+        grammar: what is walked.
+        finished: True once an end token was taken.
+    """
+
+    __slots__ = ("_positions", "_tokens", "finished", "grammar")
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.finished = False
+        self._positions = [grammar.start]
+        self._tokens: list[int] = []
+
+    @property
+    def position(self) -> int:
+        """Where the walk stands; equal positions have equal futures."""
+        return self._positions[-1]
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The tokens taken so far, without an end token."""
+        return tuple(self._tokens)
+
+    @property
+    def text(self) -> bytes:
+        """The bytes of the tokens taken so far."""
+        return self.grammar.vocabulary.decode(self._tokens)
+
+    @property
+    def can_finish(self) -> bool:
+        """May the text end here?"""
+        return self.finished or self.grammar.may_end(self._positions[-1])
+
+    def mask(self, out: Uint32 | None = None) -> Uint32:
+        """The tokens allowed next: uint32[ceil(width / 32)], bit `i % 32` of word `i // 32` for token `i`.
+
+        Args:
+            out: written to, where given. Otherwise the result is a read-only view of the grammar's cache.
+
+        Raises:
+            DeadEnd: no token is allowed, the end tokens included (after the end, or when the vocabulary cannot
+                spell what must come next).
+        """
+        if self.finished:
+            raise DeadEnd("the text has ended: an end token was taken")
+        row = self.grammar.mask(self._positions[-1])[0]
+        if out is None:
+            return row
+        out[:] = row
+        return out
+
+    def advance(self, token_id: int) -> None:
+        """Take a token.
+
+        Raises:
+            TokenRejected: the token is not allowed; nothing has moved.
+        """
+        grammar = self.grammar
+        if not self.finished and 0 <= token_id < grammar.vocabulary.width:
+            position = grammar.advance(self._positions[-1], token_id)
+            if position >= 0:
+                self._positions.append(position)
+                self._tokens.append(token_id)
+                return
+            if token_id in grammar.vocabulary.end_ids and self.can_finish:
+                self.finished = True
+                return
+        raise TokenRejected(self._why_not(token_id))
+
+    def _why_not(self, token_id: int) -> str:
+        vocabulary, at = self.grammar.vocabulary, len(self.text)
+        if self.finished:
+            return f"token {token_id} after the end of the text at byte {at}"
+        if not 0 <= token_id < vocabulary.width:
+            return f"token {token_id} at byte {at}: the logits have {vocabulary.width} rows"
+        if token_id in vocabulary.end_ids:
+            return f"end token {token_id} at byte {at}: the text is not complete"
+        text = vocabulary.token(token_id)
+        return f"token {token_id} {text!r} at byte {at}, after {self.text[-20:]!r}: not allowed by the grammar"
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that must come next, as long as exactly one is allowed; may be empty."""
+        forced: list[int] = []
+        walk = self.fork()
+        while not walk.finished:
+            only = only_token(walk.mask())
+            if only is None:
+                break
+            walk.advance(only)
+            forced.append(only)
+        return forced
+
+    def fork(self) -> Matcher:
+        """A second walk that starts where this one stands."""
+        twin = Matcher(self.grammar)
+        twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
+        return twin
+
+    def rollback(self, count: int) -> None:
+        """Take back the last `count` tokens; the end token counts as one.
+
+        Raises:
+            ValueError: fewer tokens were taken.
+        """
+        taken = len(self._tokens) + self.finished
+        if not 0 <= count <= taken:
+            raise ValueError(f"rollback({count}): {taken} tokens were taken")
+        if count and self.finished:
+            self.finished = False
+            count -= 1
+        if count:
+            del self._positions[-count:], self._tokens[-count:]
+
+
+def only_token(mask: Uint32) -> int | None:
+    """The one token that a mask allows; None when it allows none or several."""
+    words = np.flatnonzero(mask)
+    if len(words) != 1:
+        return None
+    bits = int(mask[words[0]])
+    return int(words[0]) * 32 + bits.bit_length() - 1 if bits & (bits - 1) == 0 else None
+
+
+def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
+    """The masks of a batch: `out` is uint32[len(matchers), words]."""
+    for row, matcher in enumerate(matchers):
+        matcher.mask(out[row])

@@ -1,0 +1,264 @@
+"""What is computed once per vocabulary, so that no mask has to walk the whole trie.
+
+*Free slices*: every token run through the free string. Tokens that stay inside are rows of a mask by the number of
+code points they need; tokens that close the string are grouped by what follows the quote into a *suffix trie*, which
+alone is walked from the frame below. *Class slices*: tokens made of one class of characters alone (`TEXT_CLASSES`),
+rows by length, and for each trie node the length within which its whole subtree is such tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from structgen.automaton.chars import TEXT_CLASSES
+from structgen.automaton.machine import Automaton
+from structgen.automaton.step import Registers, machine, step
+from structgen.automaton.strings import NAME, VALUE, free_string
+from structgen.automaton.tables import DONE, R_VOCABULARY, Int32, Int64
+from structgen.vocabulary import Vocabulary
+
+Uint32 = npt.NDArray[np.uint32]
+
+LENGTHS = 16
+"""Class slices tell lengths below this apart; row `LENGTHS` is any length."""
+ANY_LENGTH = 254
+IMPURE = 255
+NEVER = 65535
+_MANY = 1 << 18
+
+_FREE_REGISTERS = 8
+# Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
+(V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
+ V_N_ENDS, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 14)  # fmt: skip
+(F_ROWS, F_LEVELS, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeSlice:
+    """One kind of free string (`VALUE` or `NAME`) over a vocabulary.
+
+    Attributes:
+        rows: uint32[levels, words]: the tokens that stay inside, by how many code points they may need.
+        levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
+        nodes: int32[n, 4]: the suffix trie: byte | depth << 8, skip, first entry, end of entries.
+        entries: int32[e, 2]: token, code points before its quote.
+        root_entries: entries of the tokens that end with the quote; they stand first.
+    """
+
+    rows: Uint32
+    levels: Int32
+    nodes: Int32
+    entries: Int32
+    root_entries: int
+
+    @staticmethod
+    def build(vocabulary: Vocabulary, kind: int) -> FreeSlice:
+        """Run every token through the block."""
+        automaton = Automaton()
+        start = free_string(automaton, kind, DONE, max_length=_MANY)
+        needs = np.full(vocabulary.width, NEVER, np.int32)
+        closes = np.zeros((vocabulary.width, 2), np.int32)
+        classify(automaton.tables.registers, vocabulary.data, vocabulary.offsets, start, needs, closes)
+        inside = np.minimum(needs, IMPURE)
+        steps = np.unique(inside[needs != NEVER])
+        rows = np.stack([pack(needs <= step, vocabulary.words) for step in steps]) if len(steps) else _no_rows(vocabulary)
+        levels = np.searchsorted(steps, np.arange(256), side="right") - 1
+        nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
+        return FreeSlice(_with_empty(rows), (levels + 1).astype(np.int32), nodes, entries, root_entries)
+
+
+def _no_rows(vocabulary: Vocabulary) -> Uint32:
+    return np.zeros((0, vocabulary.words), np.uint32)
+
+
+def _with_empty(rows: Uint32) -> Uint32:
+    """Row 0 is the empty mask: no room for any token."""
+    return np.ascontiguousarray(np.vstack([np.zeros((1, rows.shape[1]), np.uint32), rows]))
+
+
+def pack(allowed: npt.NDArray[np.bool_], words: int) -> Uint32:
+    """Bits of a mask from booleans: uint32[words]."""
+    padded = np.zeros(words * 32, np.bool_)
+    padded[: len(allowed)] = allowed
+    return np.packbits(padded, bitorder="little").view(np.uint32)
+
+
+def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, int]:
+    """The suffix trie of the tokens that close a string; `closes` is (offset behind the quote, code points)."""
+    groups: dict[bytes, list[tuple[int, int]]] = {}
+    for token in np.flatnonzero(closes[:, 0]).tolist():
+        suffix = vocabulary.token(token)[int(closes[token, 0]) :]
+        groups.setdefault(suffix, []).append((token, int(closes[token, 1])))
+    root = groups.pop(b"", [])
+    nodes: list[list[int]] = []
+    entries, path = list(root), b""
+    for suffix in sorted(groups):
+        shared = 0
+        while shared < min(len(path), len(suffix)) and path[shared] == suffix[shared]:
+            shared += 1
+        for depth in range(shared, len(suffix)):
+            nodes.append([suffix[depth] | (depth + 1) << 8, 0, len(entries), len(entries)])
+        entries += groups[suffix]
+        nodes[-1][3] = len(entries)
+        path = suffix
+    later: dict[int, int] = {}
+    for i in range(len(nodes) - 1, -1, -1):
+        depth = nodes[i][0] >> 8
+        nodes[i][1] = min((later[d] for d in later if d <= depth), default=len(nodes))
+        later = {d: j for d, j in later.items() if d <= depth} | {depth: i}
+    flat: Int32 = np.array(nodes, np.int32).reshape(-1, 4)
+    return flat, np.array(entries, np.int32).reshape(-1, 2), len(root)
+
+
+class Slices:
+    """Everything that the mask kernels need of a vocabulary, and the registers that point at it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        trie = vocabulary.trie
+        self.words = vocabulary.words
+        self.nodes: Int32 = np.empty((len(trie), 3), np.int32)
+        self.nodes[:, 0] = trie.byte | trie.depth.astype(np.int32) << 8
+        self.nodes[:, 1], self.nodes[:, 2] = trie.skip, trie.token
+        lengths = np.full((len(TEXT_CLASSES), vocabulary.width), IMPURE, np.uint8)
+        class_of = _class_table()
+        class_lengths(vocabulary.data, vocabulary.offsets, class_of, lengths)
+        self.cover = np.empty((len(TEXT_CLASSES), len(trie)), np.uint8)
+        cover(self.nodes, lengths, self.cover)
+        self.rows, self.counts = _class_rows(lengths, vocabulary.words)
+        self.free = (FreeSlice.build(vocabulary, VALUE), FreeSlice.build(vocabulary, NAME))
+        self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
+        self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
+        self.max_depth = int(trie.depth.max(initial=0))
+
+    @staticmethod
+    def of(vocabulary: Vocabulary) -> Slices:
+        """The slices of a vocabulary, built once."""
+        slices = _built.get(vocabulary)
+        if slices is None:
+            slices = _built[vocabulary] = Slices(vocabulary)
+        return slices
+
+    @cached_property
+    def registers(self) -> Int64:
+        """The values of the registers from `R_VOCABULARY` on; the stack's address is left to the grammar."""
+        first, twin, data, offsets = self._keep
+        values = {
+            V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
+            V_TWIN: _address(twin), V_COVER: _address(self.cover), V_ROWS: _address(self.rows),
+            V_COUNTS: _address(self.counts), V_WORDS: self.words, V_DATA: _address(data),
+            V_OFFSETS: _address(offsets), V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
+        }  # fmt: skip
+        for kind, free in enumerate(self.free):
+            base = V_FREE + kind * _FREE_REGISTERS
+            values |= {
+                base + F_ROWS: _address(free.rows), base + F_LEVELS: _address(free.levels),
+                base + F_NODES: _address(free.nodes), base + F_N_NODES: len(free.nodes),
+                base + F_ENTRIES: _address(free.entries), base + F_ROOT_ENTRIES: free.root_entries,
+            }  # fmt: skip
+        registers: Int64 = np.zeros(V_FREE + 2 * _FREE_REGISTERS - R_VOCABULARY, np.int64)
+        for register, value in values.items():
+            registers[register - R_VOCABULARY] = value
+        return registers
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beyond the vocabulary and its trie."""
+        free = sum(f.rows.nbytes + f.nodes.nbytes + f.entries.nbytes + f.levels.nbytes for f in self.free)
+        return self.nodes.nbytes + self.cover.nbytes + self.rows.nbytes + self.counts.nbytes + free
+
+
+_built: WeakKeyDictionary[Vocabulary, Slices] = WeakKeyDictionary()
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    assert array.flags.c_contiguous
+    return int(array.ctypes.data)
+
+
+def _class_table() -> npt.NDArray[np.uint16]:
+    """uint16[130]: bit k is set when text class k has the ASCII character; [128]: all beyond ASCII."""
+    table = np.zeros(130, np.uint16)
+    for k, ranges in enumerate(TEXT_CLASSES):
+        for low, high in ranges:
+            table[low : min(high, 0x7F) + 1] |= 1 << k
+            if high > 0x7F:
+                table[128] |= 1 << k
+    return table
+
+
+def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int32]:
+    rows = np.zeros((len(lengths), LENGTHS + 1, words), np.uint32)
+    counts = np.zeros((len(lengths), LENGTHS + 1), np.int32)
+    for k, row in enumerate(lengths):
+        for level in range(LENGTHS + 1):
+            allowed = row <= (level if level < LENGTHS else ANY_LENGTH)
+            counts[k, level] = allowed.sum()
+            rows[k, level] = pack(allowed, words)
+    return rows, counts
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def classify(
+    r: Registers, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32
+) -> None:
+    """Run each token through the free string from `start`: the code points it needs when it stays inside, or the
+    offset behind its quote and the code points before it when it closes the string."""
+    states, edges, frames, buckets, returns = machine(r)
+    for token in range(len(offsets) - 1):
+        s, f, c = start, 0, 0
+        i = offsets[token]
+        while i < offsets[token + 1] and s != 0 and s != DONE:
+            s, f, c = step(r, states, edges, frames, buckets, returns, s, f, c, data[i])
+            i += 1
+        if s == DONE:
+            closes[token, 0], closes[token, 1] = i - offsets[token], c
+        elif s != 0 and offsets[token] < offsets[token + 1]:
+            needs[token] = min(c + (s != start), IMPURE)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def class_lengths(
+    data: npt.NDArray[np.uint8], offsets: Int32, class_of: npt.NDArray[np.uint16], lengths: npt.NDArray[np.uint8]
+) -> None:
+    """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone."""
+    for token in range(len(offsets) - 1):
+        classes, characters, left, low, high = 0xFFFF, 0, 0, 0x80, 0xBF
+        for i in range(offsets[token], offsets[token + 1]):
+            byte = data[i]
+            if left:
+                classes = classes if low <= byte and byte <= high else 0
+                left, low, high = left - 1, 0x80, 0xBF
+            elif byte < 0x80:
+                classes &= class_of[byte]
+                characters += 1
+            else:
+                classes &= class_of[128] if 0xC2 <= byte and byte <= 0xF4 else 0
+                left = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+                low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80
+                high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF
+                characters += 1
+        if left == 0 and characters:
+            for k in range(len(lengths)):
+                if classes >> k & 1:
+                    lengths[k, token] = min(characters, ANY_LENGTH)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def cover(nodes: Int32, lengths: npt.NDArray[np.uint8], covers: npt.NDArray[np.uint8]) -> None:
+    """uint8[classes, nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one is not."""
+    for k in range(len(covers)):
+        for i in range(len(nodes) - 1, -1, -1):
+            token = nodes[i, 2]
+            most = lengths[k, token] if token >= 0 else 0
+            j = i + 1
+            while j < nodes[i, 1]:
+                most = max(most, covers[k, j])
+                j = nodes[j, 1]
+            covers[k, i] = most
