@@ -1,0 +1,226 @@
+"""Deterministic automata over code points: sets of strings, closed under and, or, not.
+
+Sets of strings come from patterns, literals and lengths, and from each other. Every automaton returned here is
+trimmed and minimal, so a state that is entered can still be left towards acceptance.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, insert_words, product, tidy
+from structgen.automaton.regex.charsets import SURROGATES
+from structgen.automaton.regex.compiler import leading_conditions, pattern_table
+from structgen.errors import LimitExceeded
+
+STATE_LIMIT = 20_000
+"""How many states a pattern or a product may need while it is built."""
+
+
+@dataclass(frozen=True, eq=False)
+class CharDfa:
+    """A set of strings. Compared by identity; its arrays are shared and never written to.
+
+    Attributes:
+        bounds: int32[k], ascending first code points of intervals; `bounds[0] == 0`, the last one ends at 0x10FFFF.
+        classes: int32[k], the class of each interval. Class 0 is what no member contains, surrogates among it.
+        next: int32[states, classes]; state 0 is dead, state 1 the start; column 0 is all dead.
+        final: per state a bit mask: 0 does not accept, else which of the combined sets accept (1 for a single one).
+    """
+
+    bounds: NDArray[np.int32]
+    classes: NDArray[np.int32]
+    next: NDArray[np.int32]
+    final: tuple[int, ...]
+
+    @cached_property
+    def empty(self) -> bool:
+        """True when no string at all is a member."""
+        return not any(self.final)
+
+    def state_after(self, text: str) -> int:
+        """The state after `text` from the start; 0 when no member begins so."""
+        bounds, classes = self._lookup
+        state = 1
+        for char in text:
+            state = int(self.next[state, classes[bisect_right(bounds, ord(char)) - 1]])
+            if state == 0:
+                break
+        return state
+
+    def matches(self, text: str) -> bool:
+        """True when `text` is a member."""
+        return self.final[self.state_after(text)] != 0
+
+    def length_range(self) -> tuple[int, int | None]:
+        """The shortest and the longest length of a member in code points; None when there is no longest.
+
+        Raises:
+            ValueError: the set is empty.
+        """
+        if self.empty:
+            raise ValueError("the empty set of strings has no lengths")
+        return self._lengths
+
+    @cached_property
+    def _lengths(self) -> tuple[int, int | None]:
+        least, most = extreme_lengths(self.next, np.array([mask != 0 for mask in self.final], np.int32))
+        return int(least), None if most < 0 else int(most)
+
+    @cached_property
+    def _lookup(self) -> tuple[list[int], list[int]]:
+        return self.bounds.tolist(), self.classes.tolist()
+
+
+def tidied(
+    bounds: NDArray[np.int32], classes: NDArray[np.int32], table: NDArray[np.int32], final: Sequence[int]
+) -> CharDfa:
+    """Trim and minimise a table over code-point classes; `final` holds bit masks, column 0 must be dead."""
+    kinds = {0: 0}
+    numbers = np.array([kinds.setdefault(mask, len(kinds)) for mask in final], np.int32)
+    small, numbers, merged = tidy(table, numbers, len(kinds))
+    classes = merged[classes]
+    kept = np.flatnonzero(np.diff(classes, prepend=-1))
+    masks = [int(mask) for mask in kinds]
+    return CharDfa(
+        bounds[kept], classes[kept].astype(np.int32), small, tuple([masks[kind] for kind in numbers.tolist()])
+    )
+
+
+@lru_cache(maxsize=1024)
+def from_pattern(pattern: str, anchored: bool = False, limit: int = STATE_LIMIT) -> CharDfa:
+    """The strings in which an ECMA-262 pattern (the `u` flag's meaning) matches somewhere; the whole of them
+    must match when `anchored`. Compiled patterns are kept, process-wide.
+
+    Look-aheads right after a leading `^` are held exactly (as intersection and complement), others are refused.
+
+    Raises:
+        PatternError: malformed; `offset` says where.
+        PatternUnsupported: look-behind, a back-reference, other look-aheads, another dialect's construct.
+        LimitExceeded: more than `limit` states.
+    """
+    conditions, tree = leading_conditions(pattern, anchored)
+    result = tidied(*pattern_table(pattern, tree, anchored, limit))
+    for ahead, negative in conditions:
+        prefix = tidied(*pattern_table(pattern, ahead, False, limit))
+        result = intersect(result, complement(prefix) if negative else prefix, limit=limit)
+    return result
+
+
+def literals(strings: Iterable[str]) -> CharDfa:
+    """Exactly these strings. Strings with surrogates in them are not text and are left out."""
+    words = [word for word in strings if not any(SURROGATES[0] <= ord(char) <= SURROGATES[1] for char in word)]
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.int32).astype(np.int64)
+    chars, numbers = np.unique(codes, return_inverse=True)
+    starts = np.unique(np.concatenate((np.zeros(1, np.int64), chars, chars + 1)))
+    starts = starts[starts <= 0x10FFFF]
+    classes = np.zeros(starts.size, np.int32)
+    classes[np.searchsorted(starts, chars)] = np.arange(1, chars.size + 1)
+    ends = np.cumsum([len(word) for word in words], dtype=np.int64)
+    table = insert_words(numbers.astype(np.int64) + 1, ends, chars.size + 1)
+    final = [0] * table.shape[0]
+    letters = (numbers + 1).tolist()
+    start = 0
+    for end in ends.tolist():
+        here = 1
+        for letter in letters[start:end]:
+            here = int(table[here, letter])
+        final[here] = 1
+        start = end
+    return tidied(starts.astype(np.int32), classes, table, final)
+
+
+_TEXT_BOUNDS = np.array([0, SURROGATES[0], SURROGATES[1] + 1], np.int32)
+_TEXT_CLASSES = np.array([1, 0, 1], np.int32)
+
+
+@lru_cache(maxsize=256)
+def length(least: int = 0, most: int | None = None, limit: int = STATE_LIMIT) -> CharDfa:
+    """The strings of `least` to `most` code points (None: any number).
+
+    Raises:
+        LimitExceeded: a bound is beyond `limit`.
+    """
+    last = least if most is None else most
+    if last > limit:
+        raise LimitExceeded(f"a length of {last:,} code points exceeds the limit of {limit:,} automaton states")
+    states = max(last, 0) + 2
+    table = np.zeros((states, 2), np.int32)
+    table[1:-1, 1] = np.arange(2, states)
+    if most is None:
+        table[-1, 1] = states - 1
+    final = [0] + [int(least <= at <= last) for at in range(states - 1)]
+    return tidied(_TEXT_BOUNDS, _TEXT_CLASSES, table, final)
+
+
+def intersect(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
+    """The strings in every set (of none: all strings). Raises LimitExceeded beyond `limit` joint states."""
+    if len(dfas) < 2:
+        return dfas[0] if dfas else length()
+    bounds, classes, table, accepts = _joint(dfas, ALL, limit)
+    return tidied(bounds, classes, table, accepts.all(axis=1).tolist())
+
+
+def union(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
+    """The strings in any set (of none: no string). Raises LimitExceeded beyond `limit` joint states."""
+    if len(dfas) < 2:
+        return dfas[0] if dfas else literals(())
+    bounds, classes, table, accepts = _joint(dfas, SOME, limit)
+    return tidied(bounds, classes, table, accepts.any(axis=1).tolist())
+
+
+def complement(dfa: CharDfa) -> CharDfa:
+    """The strings that are not in the set."""
+    bounds, classes, table, accepts = _joint((dfa,), EVERY, dfa.next.shape[0] + 2)
+    final = (~accepts.any(axis=1)).tolist()
+    final[0] = False
+    return tidied(bounds, classes, table, final)
+
+
+def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
+    """The union, with bit i of a state's `final` telling whether `dfas[i]` accepts there.
+
+    Raises:
+        LimitExceeded: more than `limit` joint states.
+    """
+    if not dfas:
+        return literals(())
+    bounds, classes, table, accepts = _joint(dfas, SOME, limit)
+    packed = np.packbits(accepts, axis=1, bitorder="little")
+    return tidied(bounds, classes, table, [int.from_bytes(row.tobytes(), "little") for row in packed])
+
+
+def _joint(
+    dfas: Sequence[CharDfa], live: int, limit: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    """The product of `dfas` over their joint classes, and per joint state which of them accept."""
+    parts = [(dfa.bounds, dfa.classes) for dfa in dfas]
+    if live == EVERY:
+        parts.append((_TEXT_BOUNDS, _TEXT_CLASSES))
+    bounds = np.unique(np.concatenate([starts for starts, _ in parts]))
+    signature = np.stack([kinds[np.searchsorted(starts, bounds, side="right") - 1] for starts, kinds in parts])
+    classes, columns = _joint_classes(signature)
+    offsets = np.cumsum([0, *(dfa.next.size for dfa in dfas[:-1])], dtype=np.int64)
+    widths = np.array([dfa.next.shape[1] for dfa in dfas], np.int64)
+    flat = np.concatenate([dfa.next.ravel() for dfa in dfas])
+    table, rows = product(flat, offsets, widths, columns[: len(dfas)], live, limit)
+    if table.shape[0] == 0:
+        raise LimitExceeded(
+            f"combining {len(dfas)} patterns takes more than {limit:,} automaton states; "
+            "use shorter bounds in {m,n} or fewer overlapping patterns"
+        )
+    accepts = [np.array(dfa.final, dtype=bool)[rows[:, at]] for at, dfa in enumerate(dfas)]
+    return bounds, classes, table, np.stack(accepts, axis=1)
+
+
+def _joint_classes(signature: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the distinct columns of `signature`; all zeros is class 0."""
+    known = {(0,) * signature.shape[0]: 0}
+    numbers = [known.setdefault(tuple(column), len(known)) for column in signature.T.tolist()]
+    return np.array(numbers, np.int32), np.ascontiguousarray(np.array(list(known), np.int64).T)

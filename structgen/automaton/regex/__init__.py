@@ -1,0 +1,8 @@
+"""ECMA-262 patterns, compiled to tables over code points."""
+
+from __future__ import annotations
+
+from structgen.automaton.regex.errors import PatternError, PatternUnsupported
+from structgen.automaton.regex.parser import parse
+
+__all__ = ["PatternError", "PatternUnsupported", "parse"]

@@ -1,0 +1,99 @@
+"""Sets of code points as sorted ranges, the ones ECMA-262 names, and their coarsest common partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Ranges = tuple[tuple[int, int], ...]
+"""Ascending, disjoint, non-adjacent `(first, last)` pairs; both ends belong to the set."""
+
+LAST = 0x10FFFF
+SURROGATES = (0xD800, 0xDFFF)
+ANY: Ranges = ((0, LAST),)
+
+
+def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The set of all code points in any of `ranges`, which may overlap and come in any order."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            if high > merged[-1][1]:
+                merged[-1] = (merged[-1][0], high)
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def negation(ranges: Ranges) -> Ranges:
+    """Every code point that is not in `ranges`."""
+    gaps = []
+    start = 0
+    for low, high in ranges:
+        if start < low:
+            gaps.append((start, low - 1))
+        start = high + 1
+    if start <= LAST:
+        gaps.append((start, LAST))
+    return tuple(gaps)
+
+
+def _code_points(text: str) -> Ranges:
+    return union((ord(char), ord(char)) for char in text)
+
+
+DIGITS: Ranges = ((0x30, 0x39),)
+WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+SPACES: Ranges = union(
+    (*_code_points("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"), (0x2000, 0x200A))
+)
+LINE_ENDS: Ranges = _code_points("\n\r\u2028\u2029")
+NOT_LINE_END: Ranges = negation(LINE_ENDS)
+
+CLASS_ESCAPES: dict[str, Ranges] = {
+    "d": DIGITS,
+    "D": negation(DIGITS),
+    "w": WORD,
+    "W": negation(WORD),
+    "s": SPACES,
+    "S": negation(SPACES),
+}
+
+
+def partition(sets: Sequence[Ranges]) -> tuple[list[int], list[int], list[list[int]]]:
+    """Split the code points into the fewest classes that no set cuts through.
+
+    Class 0 holds the surrogates, which are never text, and what is in no set at all.
+
+    Returns:
+        The first code points of the intervals, ascending from 0; the class of each interval; and for each set
+        the classes that make it up.
+    """
+    dead = 1 << len(sets)
+    toggles: dict[int, int] = {0: 0, SURROGATES[0]: dead, SURROGATES[1] + 1: dead}
+    for index, ranges in enumerate(sets):
+        bit = 1 << index
+        for low, high in ranges:
+            toggles[low] = toggles.get(low, 0) ^ bit
+            toggles[high + 1] = toggles.get(high + 1, 0) ^ bit
+    toggles.pop(LAST + 1, None)
+    bounds: list[int] = []
+    classes: list[int] = []
+    known = {0: 0}
+    mask = 0
+    for start in sorted(toggles):
+        mask ^= toggles[start]
+        current = 0 if mask & dead else known.setdefault(mask, len(known))
+        if not classes or classes[-1] != current:
+            bounds.append(start)
+            classes.append(current)
+    return bounds, classes, _members(known, len(sets))
+
+
+def _members(known: dict[int, int], count: int) -> list[list[int]]:
+    members: list[list[int]] = [[] for _ in range(count)]
+    for mask, current in known.items():
+        while mask:
+            bit = mask & -mask
+            members[bit.bit_length() - 1].append(current)
+            mask ^= bit
+    return members

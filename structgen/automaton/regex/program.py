@@ -1,0 +1,134 @@
+"""A syntax tree as a program for a nondeterministic machine: Thompson's construction with relative jumps.
+
+An instruction is `(operation, a, b)`:
+
+| operation | meaning |
+| --- | --- |
+| CHAR | consume one code point of set `a`, go to the next instruction |
+| SPLIT | go on at both `here + a` and `here + b` |
+| ASSERT | go to the next instruction where `Place(a)` holds |
+| MATCH | accept |
+
+Jumps are relative, so a repetition is the same list, written again.
+"""
+
+from __future__ import annotations
+
+from structgen.automaton.regex.charsets import ANY, Ranges
+from structgen.automaton.regex.errors import PatternUnsupported
+from structgen.automaton.regex.nodes import Assertion, Chars, Choice, LookAhead, Node, Place, Repeat, Sequence
+from structgen.errors import LimitExceeded
+
+CHAR, SPLIT, ASSERT, MATCH = range(4)
+PROGRAM_LIMIT = 200_000
+
+Instruction = tuple[int, int, int]
+
+
+def without_anchor(node: Node, place: Place) -> Node | None:
+    """`node` less its leading `^` (trailing `$` for `Place.END`); None when it can match without one."""
+    if isinstance(node, Assertion):
+        return Sequence(()) if node.place is place else None
+    if isinstance(node, Sequence) and node.items:
+        at = 0 if place is Place.START else len(node.items) - 1
+        bare = without_anchor(node.items[at], place)
+        return None if bare is None else Sequence((*node.items[:at], bare, *node.items[at + 1 :]))
+    if isinstance(node, Choice):
+        options = []
+        for option in node.options:
+            bare = without_anchor(option, place)
+            if bare is None:
+                return None
+            options.append(bare)
+        return Choice(tuple(options))
+    return None
+
+
+class Assembler:
+    """Writes programs; equal sets get the same number.
+
+    Attributes:
+        sets: every set met, with its number.
+        places: every kind of assertion met.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.sets: dict[Ranges, int] = {}
+        self.places: set[Place] = set()
+
+    def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
+        """The program for `node` after any characters where `leading`, before any characters where `trailing`.
+
+        Trailing characters are the business of whoever runs the program (a match decides the rest); their set is
+        declared here.
+        """
+        out: list[Instruction] = []
+        if leading:
+            out += [(SPLIT, 1, 3), self.char(ANY), (SPLIT, -2, -2)]
+        if trailing:
+            self.char(ANY)
+        self.emit(node, out)
+        out.append((MATCH, 0, 0))
+        return out
+
+    def char(self, ranges: Ranges) -> Instruction:
+        return CHAR, self.sets.setdefault(ranges, len(self.sets)), 0
+
+    def emit(self, node: Node, out: list[Instruction]) -> None:
+        """Append the instructions of `node`; control falls out of their end."""
+        if isinstance(node, Chars):
+            out.append(self.char(node.ranges))
+        elif isinstance(node, Sequence):
+            for item in node.items:
+                self.emit(item, out)
+        elif isinstance(node, Repeat):
+            self.repeat(node, out)
+        elif isinstance(node, Choice):
+            self.choice(node, out)
+        elif isinstance(node, Assertion):
+            self.places.add(node.place)
+            out.append((ASSERT, int(node.place), 0))
+        else:
+            self.refuse_look_ahead(node)
+        self.check(len(out))
+
+    def choice(self, node: Choice, out: list[Instruction]) -> None:
+        codes: list[list[Instruction]] = []
+        for option in node.options:
+            code: list[Instruction] = []
+            self.emit(option, code)
+            codes.append(code)
+        rest = sum(len(code) + 2 for code in codes[:-1]) + len(codes[-1])
+        for code in codes[:-1]:
+            rest -= len(code) + 2
+            out.append((SPLIT, 1, len(code) + 2))
+            out += code
+            out.append((SPLIT, rest + 1, rest + 1))
+        out += codes[-1]
+
+    def repeat(self, node: Repeat, out: list[Instruction]) -> None:
+        code: list[Instruction] = []
+        self.emit(node.item, code)
+        size = len(code)
+        if node.most is None:
+            self.check(size * node.least)
+            out += code * node.least
+            out += [(SPLIT, -size, 1)] if node.least else [(SPLIT, 1, size + 2), *code, (SPLIT, -size, 1)]
+            return
+        self.check((size + 1) * node.most)
+        out += code * node.least
+        for left in range(node.most - node.least, 0, -1):
+            out.append((SPLIT, 1, left * (size + 1)))
+            out += code
+
+    def check(self, size: int) -> None:
+        if size > PROGRAM_LIMIT:
+            raise LimitExceeded(
+                f"pattern {self.pattern!r}: written out it is longer than {PROGRAM_LIMIT:,} instructions; "
+                "use smaller bounds"
+            )
+
+    def refuse_look_ahead(self, node: LookAhead) -> None:
+        name = "a negative look-ahead" if node.negative else "a look-ahead"
+        raise PatternUnsupported(self.pattern, node.offset, f"{name} other than right after a leading '^'")
