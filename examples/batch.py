@@ -1,0 +1,40 @@
+"""Many prompts in one batch, each with its own way of sampling."""
+
+from pydantic import BaseModel
+
+import structgen as sg
+from structgen.demo import load_demo
+
+
+class Item(BaseModel):
+    product: str
+    quantity: int
+
+
+class Order(BaseModel):
+    customer: str
+    items: list[Item]
+    express: bool
+
+
+TEXTS = [
+    "Tom Berg ordered 3 lamps and 2 chairs by express.",
+    "Please send 12 notebooks to Mira Costa.",
+]
+PROMPT = """Extract the order: customer, items (list of product, quantity), express (true or false).
+Text: {text}
+JSON: """
+
+model = load_demo()
+prompts = [PROMPT.format(text=text) for text in TEXTS]
+for order in sg.generate(model, prompts, schema=Order):
+    print(repr(order))
+
+# Rows are independent: the first stays greedy, the second is drawn with a seed of its own.
+drawn = sg.generate(
+    model,
+    prompts,
+    schema=Order,
+    sampling=[sg.Sampling(), sg.Sampling(temperature=0.7, top_p=0.9, seed=7)],
+)
+print(len(drawn), all(isinstance(order, Order) for order in drawn))

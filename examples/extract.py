@@ -1,0 +1,22 @@
+"""A typed object out of a sentence."""
+
+from pydantic import BaseModel
+
+import structgen as sg
+from structgen.demo import load_demo
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+    city: str
+
+
+PROMPT = """Extract the person: name, age, city.
+Text: Ada Moreau, 36, lives in Lyon.
+JSON: """
+
+model = load_demo()
+person = sg.generate(model, PROMPT, schema=Person)
+print(repr(person))
+print(person.age + 1)

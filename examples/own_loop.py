@@ -1,0 +1,40 @@
+"""The layer below `generate`: masks in a decoding loop of your own."""
+
+import numpy as np
+import torch
+
+import structgen as sg
+from structgen.demo import load_demo
+
+PROMPT = """Extract the reading: station, temperature, humidity, alarm (true or false).
+Text: Station North Ridge reports 21.5 degrees and 40 percent humidity. No alarm.
+JSON: """
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "station": {"type": "string"},
+        "temperature": {"type": "number"},
+        "humidity": {"type": "integer", "minimum": 0, "maximum": 100},
+        "alarm": {"type": "boolean"},
+    },
+    "required": ["station", "temperature", "humidity", "alarm"],
+    "additionalProperties": False,
+}
+
+model = load_demo()
+vocabulary = model.vocabulary
+matcher = sg.JsonSchema(SCHEMA).compile(vocabulary).matcher()
+ids = torch.tensor([model.tokenizer.encode(PROMPT)])
+cache = None
+
+with torch.inference_mode():
+    while not matcher.finished:
+        out = model.module(ids if cache is None else ids[:, -1:], past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        bits = np.unpackbits(matcher.mask().view(np.uint8), bitorder="little")[: vocabulary.width]
+        logits = out.logits[0, -1, : vocabulary.width].masked_fill(torch.from_numpy(bits == 0), -torch.inf)
+        token = int(logits.argmax())
+        matcher.advance(token)
+        ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
+
+print(matcher.text().decode())
