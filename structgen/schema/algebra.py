@@ -44,6 +44,8 @@ def _tighter(a: Numbers, b: Numbers, sign: int) -> tuple[Fraction | None, bool]:
 
 def holds(numbers: Numbers, value: int | float) -> bool:
     """Whether `value` is in the set."""
+    if numbers.plain and not isinstance(value, int):
+        return False
     if numbers.literals is not None:
         return value in numbers.literals
     point = exact(value)
@@ -53,6 +55,15 @@ def holds(numbers: Numbers, value: int | float) -> bool:
     if low is not None and (point < low or (numbers.exclusive_minimum and point == low)):
         return False
     return high is None or not (point > high or (numbers.exclusive_maximum and point == high))
+
+
+def _same(value: int | float) -> int | float:
+    return value
+
+
+def _whole(value: int | float) -> int | float:
+    """An integral value as an int, which is spelled without a fraction."""
+    return int(value) if value == int(value) else value
 
 
 def _void(numbers: Numbers) -> bool:
@@ -75,11 +86,13 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
         return a
     if a.literals is not None or b.literals is not None:
         listed, other = (a, b) if a.literals is not None else (b, a)
-        kept = tuple(value for value in listed.literals or () if holds(other, value))
-        return Numbers(literals=kept) if kept else None
+        plain = a.plain or b.plain
+        kept = tuple(value for value in map(_whole if plain else _same, listed.literals or ()) if holds(other, value))
+        return Numbers(plain, literals=kept, plain=plain) if kept else None
     minimum, exclusive_minimum = _tighter(a, b, 1)
     maximum, exclusive_maximum = _tighter(a, b, -1)
-    both = Numbers(a.integer or b.integer, minimum, maximum, exclusive_minimum, exclusive_maximum)
+    bounds = minimum, maximum, exclusive_minimum, exclusive_maximum
+    both = Numbers(a.integer or b.integer, *bounds, plain=a.plain or b.plain)
     return None if _void(both) else both
 
 
@@ -126,23 +139,28 @@ def closed_arrays(arrays: Arrays) -> Arrays | None:
 
 def closed_objects(objects: Objects) -> Objects | None:
     """`objects` without members that can never be, or None when what is required leaves nothing."""
-    needed = sum(member.required for member in objects.properties)
+    never = [member for member in objects.properties if member.value is NEVER]
+    if any(member.required for member in never):
+        return None
     most = objects.max_properties
     if objects.rest is None or objects.rest is NEVER:
-        kept = tuple(member for member in objects.properties if member.value is not NEVER or member.required)
-        if objects.rest is NEVER or len(kept) < len(objects.properties):
+        if never or objects.rest is NEVER:
+            kept = tuple(member for member in objects.properties if member.value is not NEVER)
             objects = Objects(kept, None, objects.min_properties, most)
-        most = least(most, len(kept))
-    if any(member.required and member.value is NEVER for member in objects.properties):
-        return None
-    return None if most is not None and max(needed, objects.min_properties) > most else objects
+        most = least(most, len(objects.properties))
+    if most is None:
+        return objects
+    needed = len([member for member in objects.properties if member.required])
+    return None if max(needed, objects.min_properties) > most else objects
 
 
 class Both(Node):
     """The lazy conjunction of several places; never nested."""
 
     def __init__(self, operands: tuple[Node, ...], algebra: Algebra) -> None:
-        super().__init__(operands[0].pointer, lambda: algebra.product([node.shapes for node in operands]))
+        super().__init__(
+            lambda: operands[0].pointer, lambda: algebra.product([node.shapes for node in operands])
+        )
         self.operands = operands
 
 
@@ -289,8 +307,8 @@ def _united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
     different = list(dict.fromkeys(sets))
     if FREE_NUMBERS in different:
         return [FREE_NUMBERS]
-    listed = [value for numbers in different for value in numbers.literals or ()]
-    ranges = [numbers for numbers in different if numbers.literals is None]
+    ranges = [numbers for numbers in different if numbers.literals is None or numbers.plain]
+    listed = [value for numbers in different if not numbers.plain for value in numbers.literals or ()]
     listed = [value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in ranges)]
     return ranges + ([Numbers(literals=tuple(listed))] if listed else [])
 

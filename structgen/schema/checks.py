@@ -16,6 +16,7 @@ from typing import Any, Protocol
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
 _SCALARS = frozenset((type(None), bool, int, str))
+_TEXTS = frozenset((str,))
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 _ANCHOR_2019 = re.compile(r"[A-Za-z][-A-Za-z0-9.:_]*")
 
@@ -111,7 +112,7 @@ def type_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 
 
 def names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+    if not isinstance(value, list) or not _TEXTS.issuperset(map(type, value)):
         raise Malformed(value, "an array of strings")
     if len(set(value)) != len(value):
         raise Malformed(value, "each name only once")
@@ -148,7 +149,8 @@ def distinct_json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None
     json_values(scan, schema, value)
     if not value:
         raise Malformed(value, "at least one value")
-    if len({canonical(item) for item in value}) != len(value):
+    scalar = _TEXTS.issuperset(map(type, value))
+    if len(set(value) if scalar else {canonical(item) for item in value}) != len(value):
         raise Malformed(value, "each value only once")
 
 

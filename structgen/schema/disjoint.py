@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 
 from structgen.schema.algebra import Algebra, Shapes, numbers_and, strings_and
-from structgen.schema.normal import Arrays, Node, Objects, Shape
+from structgen.schema.normal import NEVER, Arrays, Node, Objects, Property, Shape
 
 Peek = Callable[[Node], Shapes | None]
 
@@ -24,6 +24,8 @@ class Disjointness:
     def __init__(self, algebra: Algebra, peek: Peek) -> None:
         self._algebra = algebra
         self._peek = peek
+        self._apart: dict[tuple[Node, Node], bool] = {}
+        self._by_name: dict[int, tuple[Objects, dict[str, Property]]] = {}
 
     def overlap(self, branches: Sequence[Shapes]) -> tuple[int, int] | None:
         """The first two branches that are not provably disjoint, or None when all are."""
@@ -64,6 +66,13 @@ class Disjointness:
             return False
         return self._arrays(a.arrays, b.arrays, depth) and self._objects(a.objects, b.objects, depth)
 
+    def _members(self, objects: Objects) -> dict[str, Property]:
+        known = self._by_name.get(id(objects))
+        if known is None:
+            known = objects, {member.name: member for member in objects.properties}
+            self._by_name[id(objects)] = known
+        return known[1]
+
     def _arrays(self, a: Arrays | None, b: Arrays | None, depth: int) -> bool:
         both = self._algebra.arrays(a, b)
         if a is None or b is None or both is None:
@@ -76,24 +85,35 @@ class Disjointness:
         return False
 
     def _objects(self, a: Objects | None, b: Objects | None, depth: int) -> bool:
-        if a is None or b is None or self._algebra.objects(a, b) is None:
+        if a is None or b is None or _counts_apart(a, b) or _counts_apart(b, a):
             return True
-        mine = {member.name: member for member in a.properties}
-        theirs = {member.name: member for member in b.properties}
-        for name in mine.keys() | theirs.keys():
-            left, right = mine.get(name), theirs.get(name)
-            if not (left and left.required) and not (right and right.required):
-                continue
-            x, y = left.value if left else a.rest, right.value if right else b.rest
-            if x is None or y is None or self._nodes(x, y, depth):
-                return True
+        return self._required_apart(a, b, depth) or self._required_apart(b, a, depth)
+
+    def _required_apart(self, a: Objects, b: Objects, depth: int) -> bool:
+        """Whether a member that `a` requires has no value that `b` admits too."""
+        theirs = self._members(b)
+        for member in a.properties:
+            if member.required:
+                other = theirs.get(member.name)
+                value = other.value if other else b.rest
+                if value is None or value is NEVER or self._nodes(member.value, value, depth):
+                    return True
         return False
 
     def _nodes(self, a: Node, b: Node, depth: int) -> bool:
         if a is b or a.is_any or b.is_any or depth == 0:
             return False
-        x, y = self._peek(a), self._peek(b)
-        return x is not None and y is not None and self.unions(x, y, depth - 1)
+        pair = (a, b)
+        known = self._apart.get(pair)
+        if known is None:
+            x, y = self._peek(a), self._peek(b)
+            known = x is not None and y is not None and self.unions(x, y, depth - 1)
+            self._apart[pair] = known
+        return known
+
+
+def _counts_apart(a: Objects, b: Objects) -> bool:
+    return a.max_properties is not None and a.max_properties < b.min_properties
 
 
 def _only_objects(shape: Shape) -> bool:

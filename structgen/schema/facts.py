@@ -6,6 +6,7 @@ table in `keywords.py` says which drafts know it. `Facts.shapes` is the conjunct
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -26,8 +27,13 @@ from structgen.schema.normal import ANY, NEVER, Arrays, Node, Numbers, Objects, 
 
 _NUMBER, _INTEGER = TYPES["number"], TYPES["integer"]
 _INTEGERS = Numbers(integer=True)
+_PLAIN_INTEGERS = Numbers(integer=True, plain=True)
 _ANY_ARRAYS = Arrays(rest=ANY)
 _ANY_OBJECTS = Objects(rest=ANY)
+
+
+# The place of a schema: a pointer, or the node above it with the tokens that lead down, or None for "to be found".
+Where = str | tuple[Any, ...] | None
 
 
 class Reader(Protocol):
@@ -35,11 +41,11 @@ class Reader(Protocol):
 
     algebra: Algebra
 
-    def node(self, schema: Any, pointer: str) -> Node: ...
+    def node(self, schema: Any, where: Where) -> Node: ...
 
     def target(self, schema: dict[str, Any]) -> Node: ...
 
-    def exclusive(self, branches: list[Shapes], others: list[Shapes], pointer: str) -> Shapes: ...
+    def exclusive(self, branches: list[Shapes], others: list[Shapes], place: Node) -> Shapes: ...
 
 
 class Facts:
@@ -47,32 +53,37 @@ class Facts:
 
     Attributes:
         types: bits of `TYPES`.
+        integers: what "integer" means in this draft.
         strings, numbers, arrays, objects: fields of the normal form that keywords have restricted.
         factors: unions to be conjoined, in the order of the document.
         home: where among `factors` the plain keywords stand, so that members keep the document's order.
     """
 
-    def __init__(self, reader: Reader, schema: dict[str, Any], pointer: str) -> None:
+    def __init__(self, reader: Reader, schema: dict[str, Any], place: Node) -> None:
         self.reader = reader
         self.schema = schema
-        self.pointer = pointer
+        self.place = place
         self.types = ALL_TYPES
+        self.integers = _INTEGERS
         self.strings: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
         self.arrays: dict[str, Any] = {}
         self.objects: dict[str, Any] = {}
         self.factors: list[Shapes] = []
-        self.exclusive: list[tuple[str, list[Shapes]]] = []
+        self.exclusive: list[Shapes] | None = None
         self.home = 0
 
     def child(self, keyword: str, schema: Any) -> Node:
         """The node of the schema that is the argument of `keyword`."""
-        return self.reader.node(schema, f"{self.pointer}/{keyword}")
+        return self.reader.node(schema, (self.place, keyword))
 
     def children(self, keyword: str, schemas: list[Any]) -> tuple[Node, ...]:
         """The nodes of the schemas in the array that is the argument of `keyword`."""
-        path = f"{self.pointer}/{keyword}"
-        return tuple(self.reader.node(schema, f"{path}/{i}") for i, schema in enumerate(schemas))
+        return tuple(self.reader.node(schema, (self.place, keyword, i)) for i, schema in enumerate(schemas))
+
+    def pointer_to(self, keyword: str) -> Callable[[], str]:
+        """The pointer to the argument of `keyword`, for when it is asked for."""
+        return lambda: f"{self.place.pointer}/{keyword}"
 
     def shapes(self) -> Shapes:
         """The conjunction of everything gathered."""
@@ -80,8 +91,8 @@ class Facts:
         factors = self.factors
         if own is not ANY.shapes:
             factors.insert(self.home, own)
-        for pointer, branches in self.exclusive:
-            factors.append(self.reader.exclusive(branches, factors, pointer))
+        if self.exclusive is not None:
+            factors.append(self.reader.exclusive(self.exclusive, factors, self.place))
         return self.reader.algebra.product(factors)
 
     def _own(self) -> Shapes:
@@ -102,7 +113,7 @@ class Facts:
         return (_consistent(shape),) if self.strings else (shape,)
 
     def _number_set(self) -> Numbers | None:
-        allowed = FREE_NUMBERS if self.types & _NUMBER else _INTEGERS
+        allowed = FREE_NUMBERS if self.types & _NUMBER else self.integers
         for bound in self.numbers.values():
             both = numbers_and(allowed, bound)
             if both is None:
@@ -118,10 +129,10 @@ class Facts:
         rest = fields.setdefault("rest", ANY)
         required = fields.pop("required", ())
         declared = fields.pop("properties", {})
-        path = f"{self.pointer}/properties/"
-        node = self.reader.node
+        node, place = self.reader.node, self.place
         members = [
-            Property(name, node(schema, path + escaped(name)), name in required) for name, schema in declared.items()
+            Property(name, node(schema, (place, "properties", name)), name in required)
+            for name, schema in declared.items()
         ]
         members += [
             Property(name, rest or NEVER, required=True, declared=False) for name in required if name not in declared
@@ -138,11 +149,6 @@ def _consistent(shape: Shape) -> Shape:
     return Shape(*scalars, arrays=shape.arrays, objects=shape.objects)
 
 
-def escaped(name: str) -> str:
-    """`name` as one token of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1") if "/" in name or "~" in name else name
-
-
 # In any schema.
 
 
@@ -150,12 +156,18 @@ def type_(facts: Facts, value: Any) -> None:
     facts.types = TYPES[value] if isinstance(value, str) else sum(TYPES[name] for name in value)
 
 
+def type_4(facts: Facts, value: Any) -> None:
+    """In draft 4 `1.0` is no integer."""
+    type_(facts, value)
+    facts.integers = _PLAIN_INTEGERS
+
+
 def enum(facts: Facts, value: Any) -> None:
-    facts.factors.append(literal_shapes(value, f"{facts.pointer}/enum"))
+    facts.factors.append(literal_shapes(value, facts.pointer_to("enum")))
 
 
 def const(facts: Facts, value: Any) -> None:
-    facts.factors.append(literal_shapes((value,), f"{facts.pointer}/const"))
+    facts.factors.append(literal_shapes((value,), facts.pointer_to("const")))
 
 
 # Numbers.
@@ -280,5 +292,4 @@ def any_of(facts: Facts, value: Any) -> None:
 
 
 def one_of(facts: Facts, value: Any) -> None:
-    branches = [node.shapes for node in facts.children("oneOf", value)]
-    facts.exclusive.append((f"{facts.pointer}/oneOf", branches))
+    facts.exclusive = [node.shapes for node in facts.children("oneOf", value)]

@@ -75,7 +75,8 @@ def _lacks(*names: str) -> Callable[[dict[str, Any], Any], bool]:
 
 
 _ANY_SCHEMA = (
-    Keyword("type", MASKED, checks.type_names, facts.type_),
+    Keyword("type", MASKED, checks.type_names, facts.type_4, until=4),
+    Keyword("type", MASKED, checks.type_names, facts.type_, since=6),
     Keyword("enum", MASKED, checks.distinct_json_values, facts.enum, until=4),
     Keyword("enum", MASKED, checks.json_values, facts.enum, since=6),
     Keyword("const", MASKED, checks.json_value, facts.const, since=6),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from structgen.schema.algebra import Shapes
 from structgen.schema.normal import Arrays, Node, Numbers, Objects, Property, Shape, Strings
 
 
-def literal_node(value: Any, pointer: str) -> Node:
+def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
     """The schema that only `value` satisfies."""
     return Node(pointer, lambda: literal_shapes((value,), pointer))
 
 
-def literal_shapes(values: Sequence[Any], pointer: str) -> Shapes:
+def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
     """The union of `values`: scalars share the first shape, each container has one of its own."""
     texts = dict.fromkeys(value for value in values if isinstance(value, str))
     numbers = dict.fromkeys(value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool))
@@ -33,10 +33,10 @@ def literal_shapes(values: Sequence[Any], pointer: str) -> Shapes:
     return (scalars, *others) if values else ()
 
 
-def _array(value: list[Any], pointer: str) -> Arrays:
+def _array(value: list[Any], pointer: Callable[[], str]) -> Arrays:
     return Arrays(tuple(literal_node(item, pointer) for item in value), None, len(value), len(value))
 
 
-def _object(value: dict[str, Any], pointer: str) -> Objects:
+def _object(value: dict[str, Any], pointer: Callable[[], str]) -> Objects:
     members = (Property(name, literal_node(item, pointer), required=True) for name, item in value.items())
     return Objects(tuple(members))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.errors import OptionError, UnsupportedSchema
 from structgen.schema.algebra import Algebra, Shapes
-from structgen.schema.dialects import Dialect, dialect_of
+from structgen.schema.dialects import dialect_of
 from structgen.schema.disjoint import Disjointness
-from structgen.schema.facts import Facts
+from structgen.schema.facts import Facts, Where
 from structgen.schema.normal import ANY, NEVER, Node
-from structgen.schema.references import resolve
-from structgen.schema.scan import SchemaScan
+from structgen.schema.references import Target, resolve
+from structgen.schema.scan import SchemaScan, escaped
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -47,10 +47,10 @@ def read(
     scan = SchemaScan(schema)
     scan.walk(schema, "", dialect)
     targets = resolve(scan, dialect, registry)
-    reader = SchemaReader(scan.seen, targets, Algebra(_ranks(order)))
+    reader = SchemaReader(scan, targets, Algebra(_ranks(order)))
     root = reader.node(schema, "")
-    for place in scan.exclusive_places():  # whether branches are disjoint must be known before anything runs
-        _ = reader.node(*place).shapes
+    for exclusive in scan.exclusive:  # whether branches are disjoint must be known before anything runs
+        _ = reader.node(exclusive, None).shapes
     return root
 
 
@@ -71,10 +71,14 @@ class _Unknown(Exception):
 class Place(Node):
     """The node of one schema object. Keeps that object alive, since places are known by its id."""
 
-    def __init__(self, pointer: str, schema: dict[str, Any], reader: SchemaReader) -> None:
-        self.pointer = pointer
+    def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader) -> None:
         self.schema = schema
+        self.where = where
         self.reader = reader
+
+    @cached_property
+    def pointer(self) -> str:
+        return self.reader.pointer_of(self)
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -89,24 +93,36 @@ class Place(Node):
 class SchemaReader:
     """All places of one root schema; each schema object is one node."""
 
-    def __init__(self, drafts: dict[int, Dialect], targets: dict[int, tuple[Any, str]], algebra: Algebra) -> None:
+    def __init__(self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra) -> None:
         self.algebra = algebra
-        self._drafts = drafts
+        self._scan = scan
+        self._drafts = scan.seen
         self._targets = targets
         self._places: dict[int, Place] = {}
         self._open: set[int] = set()
         self._disjointness = Disjointness(algebra, self._peek)
 
-    def node(self, schema: Any, pointer: str) -> Node:
-        """The node of `schema`, which stands at `pointer`."""
-        if schema is True or schema == {}:
+    def node(self, schema: Any, where: Where) -> Node:
+        """The node of `schema`, which stands at `where`."""
+        if schema is True:
             return ANY
-        if schema is False:
-            return NEVER
+        if not schema:
+            return NEVER if schema is False else ANY
         place = self._places.get(id(schema))
         if place is None:
-            place = self._places[id(schema)] = Place(pointer, schema, self)
+            place = self._places[id(schema)] = Place(schema, where, self)
         return place
+
+    def pointer_of(self, place: Place) -> str:
+        """The JSON pointer of `place`, put together from the places above it."""
+        tokens: list[object] = []
+        where = place.where
+        while isinstance(where, tuple):
+            tokens = [*where[1:], *tokens]
+            place = where[0]
+            where = place.where
+        start = self._scan.pointer_of(place.schema) if where is None else where
+        return start + "".join(f"/{escaped(token)}" for token in tokens)
 
     def target(self, schema: dict[str, Any]) -> Node:
         """The node that the `$ref` of `schema` leads to."""
@@ -138,14 +154,13 @@ class SchemaReader:
         nodes = [self.target(schema)] if "$ref" in schema else []
         if not nodes or not self._drafts[id(schema)].lone_references:
             for name in ("allOf", "anyOf", "oneOf"):
-                path = f"{place.pointer}/{name}"
-                nodes.extend(self.node(branch, f"{path}/{i}") for i, branch in enumerate(schema.get(name, ())))
+                nodes.extend(self.node(branch, (place, name, i)) for i, branch in enumerate(schema.get(name, ())))
         return [node for node in nodes if isinstance(node, Place) and not node.known]
 
     def _build(self, place: Place) -> Shapes:
         schema = place.schema
         dialect = self._drafts[id(schema)]
-        facts = Facts(self, schema, place.pointer)
+        facts = Facts(self, schema, place)
         if dialect.lone_references and "$ref" in schema:
             return self.target(schema).shapes
         applies = dialect.applies
@@ -168,8 +183,8 @@ class SchemaReader:
         except _Unknown:
             return None
 
-    def exclusive(self, branches: list[Shapes], others: list[Shapes], pointer: str) -> Shapes:
-        """The union of `branches`, of which exactly one may hold beside `others`.
+    def exclusive(self, branches: list[Shapes], others: list[Shapes], place: Node) -> Shapes:
+        """The union of `branches`, of which exactly one may hold beside `others` at `place`.
 
         Raises:
             UnsupportedSchema: two branches are not provably disjoint.
@@ -180,5 +195,5 @@ class SchemaReader:
             pair = self._disjointness.overlap(branches)
             if pair is not None:
                 message = f"the branches {pair[0]} and {pair[1]} of 'oneOf' may hold at once; exactly-one is not"
-                raise UnsupportedSchema(f"{message} supported yet (use anyOf where either will do)", pointer)
+                raise UnsupportedSchema(f"{message} supported yet (use anyOf where either will do)", f"{place.pointer}/oneOf")
         return tuple(shape for branch in branches for shape in branch)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Target = tuple[Any, str]
 
-_IN_PLACE = ("allOf", "anyOf", "oneOf")
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = frozenset(("$ref", *_BRANCHES))
 
 
 def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, Target]:
@@ -136,7 +137,7 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
     finished: set[int] = set()
     for source in scan.references:
         target, pointer = targets[id(source)]
-        if not isinstance(target, dict) or ("$ref" not in target and target.keys().isdisjoint(_IN_PLACE)):
+        if id(target) in finished or not isinstance(target, dict) or target.keys().isdisjoint(_IN_PLACE):
             continue
         path: set[int] = set()
         stack = [(target, iter(_in_place(target, targets)))]
@@ -156,7 +157,7 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
 
 def _in_place(schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
     """The schemas that apply to the same value as `schema`."""
-    found = [branch for name in _IN_PLACE for branch in schema.get(name, ())]
+    found = [branch for name in _BRANCHES for branch in schema.get(name, ())]
     if id(schema) in targets:
         found.append(targets[id(schema)][0])
     return [branch for branch in found if isinstance(branch, dict)]

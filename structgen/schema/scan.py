@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaError, UnsupportedSchema
-from structgen.schema.checks import Malformed, Refused
+from structgen.schema.checks import Malformed, Refused, text
 from structgen.schema.dialects import Dialect
-from structgen.schema.facts import escaped
 
 MAX_SCHEMAS = 1_000_000
 
@@ -51,19 +50,18 @@ class SchemaScan:
         try:
             while stack:
                 schema = stack.pop()
-                if type(schema) is dict or isinstance(schema, dict):
+                if isinstance(schema, dict):
                     place = id(schema)
                     if place in seen:
                         continue
                     seen[place] = dialect
                     for name, value in schema.items():
                         check = get(name)
-                        if check is not None:
-                            check(self, schema, value)
+                        if check is None or (check is text and type(value) is str):
+                            continue  # most of a schema is prose
+                        check(self, schema, value)
                 elif (schema is not True and schema is not False) or not dialect.booleans:
                     raise _not_a_schema(schema, start, pointer, dialect)
-                if len(stack) > MAX_SCHEMAS or len(seen) > MAX_SCHEMAS:
-                    raise LimitExceeded(f"the schema has more than {MAX_SCHEMAS} schemas in it")
         except Malformed as error:
             place_of = _pointer_of(schema, start, pointer, dialect)
             raise SchemaError(f"{name}: {error}", f"{place_of}/{escaped(name)}") from None
@@ -71,14 +69,18 @@ class SchemaScan:
             place_of = _pointer_of(schema, start, pointer, dialect)
             message = f"the keyword {name!r} is not supported yet, and nothing is ever ignored"
             raise UnsupportedSchema(message, f"{place_of}/{escaped(name)}") from None
+        if len(seen) > MAX_SCHEMAS:
+            raise LimitExceeded(f"found {len(seen)} schemas in one schema; the limit is {MAX_SCHEMAS}")
 
-    def exclusive_places(self) -> list[tuple[dict[str, Any], str]]:
-        """The schemas that hold a `oneOf`, with their pointers."""
-        wanted = {id(schema) for schema in self.exclusive}
-        if not wanted:
-            return []
+    def pointer_of(self, schema: dict[str, Any]) -> str:
+        """Where `schema`, which was met, stands. Slow."""
         places = (place for start in self.starts for place in _every(*start))
-        return [(schema, pointer) for schema, pointer in places if id(schema) in wanted]
+        return next(pointer for found, pointer in places if found is schema)
+
+
+def escaped(token: object) -> str:
+    """A name or an index as one token of a JSON pointer."""
+    return str(token).replace("~", "~0").replace("/", "~1")
 
 
 def subschemas(schema: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, str]]:
