@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
+from transformers import GenerationConfig, LlamaConfig, LlavaConfig, PreTrainedTokenizerFast
 
 from structgen.errors import VocabularyError
 from structgen.vocabulary import Vocabulary
@@ -140,6 +141,26 @@ def test_width_comes_from_the_caller_then_from_the_text_configuration() -> None:
     vocabulary = Vocabulary.from_tokenizer(tokenizer(), model_config=config, width=128)
     assert vocabulary.width == 128
     assert vocabulary.end_ids == (5,)
+
+
+def test_configurations_of_transformers() -> None:
+    """Real configuration objects are read, a composite model's by the part that writes text."""
+    plain = LlamaConfig(vocab_size=300, eos_token_id=[1, 4])
+    generation = GenerationConfig(eos_token_id=5)
+    made = Vocabulary.from_tokenizer(tokenizer(), model_config=plain, generation_config=generation)
+    assert (made.width, made.end_ids) == (300, (1, 4, 5))
+    assert made.token(1) == b""
+    composite = LlavaConfig(text_config=LlamaConfig(vocab_size=320, eos_token_id=5))
+    made = Vocabulary.from_tokenizer(tokenizer(), model_config=composite)
+    assert (made.width, made.end_ids) == (320, (5,))
+
+
+def test_a_tokenizer_that_knows_of_no_end() -> None:
+    """A transformers tokenizer without an end token is refused, unless the model's configuration has one."""
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer())
+    with pytest.raises(VocabularyError, match="pass end_ids"):
+        Vocabulary.from_tokenizer(wrapped)
+    assert Vocabulary.from_tokenizer(wrapped, model_config={"eos_token_id": 4}).end_ids == (4,)
 
 
 def test_a_declared_end_beyond_the_logits_is_left_out() -> None:

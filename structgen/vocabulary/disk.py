@@ -63,12 +63,13 @@ def store(key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
 def _write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write beside the file and rename, so that a reader never sees half of it."""
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
+        name = Path(part.name)
         try:
             np.savez(part, **arrays)  # type: ignore[arg-type]
-        except OSError:
-            Path(part.name).unlink()
-            raise
-    os.replace(part.name, path)
+            part.close()  # Windows renames no open file
+            name.replace(path)
+        finally:
+            name.unlink(missing_ok=True)
 
 
 def _path(key: str) -> Path:

@@ -38,7 +38,7 @@ def as_ids(value: Any, where: str) -> list[int]:
 def _text_part(config: Any) -> Any:
     if isinstance(config, Mapping):
         return config.get("text_config", config)
-    return config.get_text_config() if hasattr(config, "get_text_config") else config
+    return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
 
 
 def _field(config: Any, name: str) -> Any:

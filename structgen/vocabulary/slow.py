@@ -23,7 +23,7 @@ def slow_source(tokenizer: Any, ends: list[int]) -> TableSource:
     vocab: Mapping[Any, int] = tokenizer.get_vocab()
     added: Mapping[int, Any] = tokenizer.added_tokens_decoder
     rows = max(max(vocab.values(), default=-1), max(added, default=-1)) + 1
-    special = set(tokenizer.all_special_ids) | _special_in_model(tokenizer, vocab)
+    special = {i for i in tokenizer.all_special_ids if i is not None} | _special_in_model(tokenizer, vocab)
     tokens: list[bytes | None] = [None] * rows
     pieces = {i: piece for piece, i in vocab.items() if i not in added}
     speller = _speller(tokenizer, pieces)

@@ -50,7 +50,9 @@ def _transformers_source(tokenizer: Any) -> Source:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return slow_source(tokenizer, ends)
-    return FastSource(backend, frozenset(tokenizer.all_special_ids), ends)
+    # A special token that is named in the configuration but not in the vocabulary has the id None.
+    special = frozenset(i for i in tokenizer.all_special_ids if i is not None)
+    return FastSource(backend, special, ends)
 
 
 def _mistral_source(tokenizer: Any) -> Source:

@@ -42,12 +42,13 @@ class Vocabulary:
         end_ids: Iterable[int],
         special_ids: Iterable[int],
     ) -> None:
-        self.data = data
+        self._text = data.tobytes()
+        self._offset = offsets.item
+        self.data: NDArray[np.uint8] = np.frombuffer(self._text, np.uint8)
         self.offsets = offsets
         self.width = len(offsets) - 1
         self.end_ids = tuple(sorted(set(end_ids)))
         self.special_ids = frozenset(special_ids) | frozenset(self.end_ids)
-        data.setflags(write=False)
         offsets.setflags(write=False)
 
     @classmethod
@@ -158,7 +159,7 @@ class Vocabulary:
         """
         if not 0 <= token_id < self.width:
             raise IndexError(f"token id {token_id}: the logits have rows 0 to {self.width - 1}")
-        return self.data[self.offsets[token_id] : self.offsets[token_id + 1]].tobytes()
+        return self._text[self._offset(token_id) : self._offset(token_id + 1)]
 
     def decode(self, token_ids: Iterable[int]) -> bytes:
         """The bytes of the tokens, one after the other. They need not be whole UTF-8 characters."""
