@@ -227,7 +227,7 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
 def test_engines_that_would_take_hours_are_sampled_unless_told_otherwise() -> None:
     """`--every` changes one engine and leaves the others."""
     options = maskbench.arguments(["--every", "lmfe=7", "--engine", "lmfe", "--engine", "lmfe"])
-    assert options.every == {"xgrammar": 10, "lmfe": 7}
+    assert options.every == {"xgrammar": 40, "lmfe": 7}
     assert options.engine == ["lmfe"]
     with pytest.raises(SystemExit):
         maskbench.arguments(["--every", "lmfe"])
