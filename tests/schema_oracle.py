@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import Any
 
 import regex
@@ -31,7 +30,9 @@ def _in_shape(shape: Shape, value: Any) -> bool:
 
 
 def _in_strings(strings: Strings, value: str) -> bool:
-    if len(value) < strings.min_length or (strings.max_length is not None and len(value) > strings.max_length):
+    if len(value) < strings.min_length or (
+        strings.max_length is not None and len(value) > strings.max_length
+    ):
         return False
     if strings.literals is not None and value not in strings.literals:
         return False

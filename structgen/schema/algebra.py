@@ -87,7 +87,9 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     if a.literals is not None or b.literals is not None:
         listed, other = (a, b) if a.literals is not None else (b, a)
         plain = a.plain or b.plain
-        kept = tuple(value for value in map(_whole if plain else _same, listed.literals or ()) if holds(other, value))
+        kept = tuple(
+            value for value in map(_whole if plain else _same, listed.literals or ()) if holds(other, value)
+        )
         return Numbers(plain, literals=kept, plain=plain) if kept else None
     minimum, exclusive_minimum = _tighter(a, b, 1)
     maximum, exclusive_maximum = _tighter(a, b, -1)
@@ -309,7 +311,9 @@ def _united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
         return [FREE_NUMBERS]
     ranges = [numbers for numbers in different if numbers.literals is None or numbers.plain]
     listed = [value for numbers in different if not numbers.plain for value in numbers.literals or ()]
-    listed = [value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in ranges)]
+    listed = [
+        value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in ranges)
+    ]
     return ranges + ([Numbers(literals=tuple(listed))] if listed else [])
 
 

@@ -269,7 +269,9 @@ def dependencies_4(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         raise Malformed(value, "at least one name in each array")
 
 
-def refused(check: Check, harmless: Callable[[dict[str, Any], Any], bool] = lambda schema, value: False) -> Check:
+def refused(
+    check: Check, harmless: Callable[[dict[str, Any], Any], bool] = lambda schema, value: False
+) -> Check:
     """The check of a keyword that is not enforced yet: well formed, and either `harmless` or refused."""
 
     def refuse(scan: Scan, schema: dict[str, Any], value: Any) -> None:

@@ -135,7 +135,9 @@ class Facts:
             for name, schema in declared.items()
         ]
         members += [
-            Property(name, rest or NEVER, required=True, declared=False) for name in required if name not in declared
+            Property(name, rest or NEVER, required=True, declared=False)
+            for name in required
+            if name not in declared
         ]
         return closed_objects(Objects(tuple(members), **fields))
 

@@ -103,12 +103,17 @@ _ARRAYS = (
     Keyword("items", MASKED, checks.subschema_or_list, facts.items, ("one", "list"), until=2019),
     _one("items", MASKED, facts.items, since=2020),
     _list("prefixItems", MASKED, facts.prefix_items, since=2020),
-    Keyword("additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019),
+    Keyword(
+        "additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019
+    ),
     Keyword("minItems", MASKED, checks.count, facts.min_items),
     Keyword("maxItems", MASKED, checks.count, facts.max_items),
     Keyword("uniqueItems", REFUSED, checks.refused(checks.flag, _is_nothing)),
-    _refused_one("contains", lambda schema, value: schema.get("minContains") == 0 and "maxContains" not in schema,
-                 since=6),
+    _refused_one(
+        "contains",
+        lambda schema, value: schema.get("minContains") == 0 and "maxContains" not in schema,
+        since=6,
+    ),
     Keyword("minContains", ANNOTATION, checks.count, since=2019),
     Keyword("maxContains", ANNOTATION, checks.count, since=2019),
     _refused_one("unevaluatedItems", _is_true, since=2019),
@@ -172,5 +177,12 @@ _ANNOTATIONS = (
 )
 
 KEYWORDS: tuple[Keyword, ...] = (
-    *_ANY_SCHEMA, *_NUMBERS, *_STRINGS, *_ARRAYS, *_OBJECTS, *_COMBINATORS, *_STRUCTURE, *_ANNOTATIONS,
+    *_ANY_SCHEMA,
+    *_NUMBERS,
+    *_STRINGS,
+    *_ARRAYS,
+    *_OBJECTS,
+    *_COMBINATORS,
+    *_STRUCTURE,
+    *_ANNOTATIONS,
 )

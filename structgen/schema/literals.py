@@ -17,7 +17,9 @@ def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
 def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
     """The union of `values`: scalars share the first shape, each container has one of its own."""
     texts = dict.fromkeys(value for value in values if isinstance(value, str))
-    numbers = dict.fromkeys(value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool))
+    numbers = dict.fromkeys(
+        value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)
+    )
     arrays = [_array(value, pointer) for value in values if isinstance(value, list)]
     objects = [_object(value, pointer) for value in values if isinstance(value, dict)]
     scalars = Shape(

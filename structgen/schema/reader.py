@@ -28,7 +28,10 @@ _MAX_NESTED = 8
 
 
 def read(
-    schema: dict[str, Any] | bool, *, registry: Registry[Any] | None = None, order: str | Sequence[str] = "schema"
+    schema: dict[str, Any] | bool,
+    *,
+    registry: Registry[Any] | None = None,
+    order: str | Sequence[str] = "schema",
 ) -> Node:
     """The root of the normal form of `schema`.
 
@@ -154,7 +157,9 @@ class SchemaReader:
         nodes = [self.target(schema)] if "$ref" in schema else []
         if not nodes or not self._drafts[id(schema)].lone_references:
             for name in ("allOf", "anyOf", "oneOf"):
-                nodes.extend(self.node(branch, (place, name, i)) for i, branch in enumerate(schema.get(name, ())))
+                nodes.extend(
+                    self.node(branch, (place, name, i)) for i, branch in enumerate(schema.get(name, ()))
+                )
         return [node for node in nodes if isinstance(node, Place) and not node.known]
 
     def _build(self, place: Place) -> Shapes:
@@ -194,6 +199,10 @@ class SchemaReader:
             branches = [self.algebra.product([beside, branch]) for branch in branches]
             pair = self._disjointness.overlap(branches)
             if pair is not None:
-                message = f"the branches {pair[0]} and {pair[1]} of 'oneOf' may hold at once; exactly-one is not"
-                raise UnsupportedSchema(f"{message} supported yet (use anyOf where either will do)", f"{place.pointer}/oneOf")
+                message = (
+                    f"the branches {pair[0]} and {pair[1]} of 'oneOf' may hold at once; exactly-one is not"
+                )
+                raise UnsupportedSchema(
+                    f"{message} supported yet (use anyOf where either will do)", f"{place.pointer}/oneOf"
+                )
         return tuple(shape for branch in branches for shape in branch)

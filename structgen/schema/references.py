@@ -81,7 +81,7 @@ def _at(root: Any, pointer: str, reference: str) -> Any:
 def _follow_uris(
     scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None, targets: dict[int, Target]
 ) -> None:
-    from jsonschema_specifications import REGISTRY
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import specification_with
 
@@ -101,7 +101,9 @@ def _follow_uris(
             draft = dialect_of(home, scan.seen[id(source)])
             scan.walk(found.contents, pointer, draft)
         if id(found.contents) not in resolvers:
-            _note_resolvers(found.contents, scan.seen.get(id(found.contents), dialect), found.resolver, resolvers)
+            _note_resolvers(
+                found.contents, scan.seen.get(id(found.contents), dialect), found.resolver, resolvers
+            )
         targets[id(source)] = (found.contents, pointer)
 
 
@@ -150,7 +152,9 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
                 path.discard(id(schema))
                 finished.add(id(schema))
             elif id(following) in path:
-                raise SchemaError(f"$ref {source['$ref']!r} leads back to itself and describes no value", pointer)
+                raise SchemaError(
+                    f"$ref {source['$ref']!r} leads back to itself and describes no value", pointer
+                )
             elif id(following) not in finished:
                 stack.append((following, iter(_in_place(following, targets))))
 

@@ -1,0 +1,48 @@
+"""Python types -> JSON Schema, for anything that `pydantic.TypeAdapter` takes.
+
+What the schema admits, the type's own validator accepts: where Pydantic's JSON Schema says less than its validator
+demands, `pydantic_schema.py` says the rest. pydantic is imported when the first type is read.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import UnsupportedSchema
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdapter[Any]]:
+    """The JSON Schema of `tp` (2020-12, validation mode), and the adapter that turns JSON into it.
+
+    Args:
+        tp: a Pydantic model, dataclass, TypedDict, or any other type. The schema may be shared between calls for
+            one type: it must not be changed.
+        closed: objects of models, dataclasses and typed dicts take no undeclared members, unless the type says
+            `extra="allow"`. A `dict[str, T]` is open.
+
+    Raises:
+        UnsupportedSchema: no JSON Schema describes the type.
+    """
+    try:
+        hash(tp)
+    except TypeError:
+        return _describe(tp, closed)
+    return _remembered(tp, closed)
+
+
+def _describe(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
+    from structgen.schema.pydantic_schema import describe
+
+    try:
+        return describe(tp, closed=closed)
+    except RecursionError:
+        raise UnsupportedSchema(f"the type {tp!r} nests too deeply for pydantic") from None
+
+
+@lru_cache(maxsize=256)
+def _remembered(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
+    return _describe(tp, closed)
