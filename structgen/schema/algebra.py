@@ -1,8 +1,8 @@
 """The conjunction of the normal form: one function per field, and its lift to unions of shapes.
 
-The law of every function here: a value is in `f(a, b)` exactly when it is in `a` and in `b`; None is the empty set.
-Conjunctions of nodes are lazy and interned by the *set* of places they stand for, so a recursive schema conjoined
-with another has finitely many nodes and becomes a cycle.
+The law of every function here: a value is in `f(a, b)` exactly when it is in `a` and in `b`; None is the
+empty set. Conjunctions of nodes are lazy and interned by the *set* of places they stand for, so a recursive
+schema conjoined with another has finitely many nodes and becomes a cycle.
 """
 
 from __future__ import annotations
@@ -211,7 +211,8 @@ class Algebra:
         return closed_arrays(Arrays(tuple(prefix), rest, *counts))
 
     def objects(self, a: Objects | None, b: Objects | None) -> Objects | None:
-        """The objects that are in both sets; members keep the order of `a`, then of `b`, declared ones first."""
+        """The objects that are in both sets; members keep the order of `a`, then of `b`, declared ones
+        first."""
         if a is None or b is None:
             return None
         theirs = {member.name: member for member in b.properties}
@@ -243,7 +244,8 @@ class Algebra:
         return None if is_empty(both) else both
 
     def product(self, factors: Sequence[Shapes]) -> Shapes:
-        """The values that are in every one of the unions. Raises `LimitExceeded` when that takes too many shapes."""
+        """The values that are in every one of the unions. Raises `LimitExceeded` when that takes too many
+        shapes."""
         shapes = ANY.shapes
         for factor in factors:
             if factor is ANY.shapes or factor is shapes:

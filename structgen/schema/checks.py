@@ -1,8 +1,9 @@
 """Whether a keyword's argument is well formed: one small function per kind of argument.
 
 A check is called once per keyword of the whole schema before anything runs, so it costs a few hundred
-nanoseconds. It raises `Malformed` or `Refused`, which carry no place: the scan that called it knows where it is.
-Arguments that are schemas are pushed on the scan's stack rather than visited, so depth costs no recursion.
+nanoseconds. It raises `Malformed` or `Refused`, which carry no place: the scan that called it knows where it
+is. Arguments that are schemas are pushed on the scan's stack rather than visited, so depth costs no
+recursion.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Scan(Protocol):
     Attributes:
         stack: schemas still to be scanned.
         references, exclusive: the schemas met so far that hold a `$ref`, a `oneOf`.
-        identified: some place has a name or base URI of its own, so that a reference needs more than a pointer.
+        identified: some place has a name or base URI of its own, so that a reference needs more than a
+        pointer.
         lone_references: what stands beside a `$ref` has no effect (up to draft 7).
     """
 

@@ -62,7 +62,8 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT) -> Dialect:
     """The draft that `$schema` names, `default` without one.
 
     Raises:
-        SchemaError: `$schema` is not a string. UnsupportedSchema: it names another dialect, which may give any
+        SchemaError: `$schema` is not a string. UnsupportedSchema: it names another dialect, which may give
+        any
             keyword another meaning.
     """
     name = schema.get("$schema") if isinstance(schema, dict) else None

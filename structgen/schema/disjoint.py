@@ -37,7 +37,8 @@ class Disjointness:
         return next((pair for pair in pairs if not self.unions(branches[pair[0]], branches[pair[1]])), None)
 
     def _told_apart(self, branches: Sequence[Shapes]) -> bool:
-        """Whether a member that every branch requires has texts of its own in each: the usual discriminator."""
+        """Whether a member that every branch requires has texts of its own in each: the usual
+        discriminator."""
         if len(branches) < 3 or not all(len(shapes) == 1 and _only_objects(shapes[0]) for shapes in branches):
             return False
         objects = [shapes[0].objects for shapes in branches]

@@ -1,7 +1,7 @@
 """What the keywords of one schema object say, gathered, and turned into shapes.
 
-One function per keyword of the standard, named as the keyword: it writes what the keyword says into `Facts`. The
-table in `keywords.py` says which drafts know it. `Facts.shapes` is the conjunction of all of it.
+One function per keyword of the standard, named as the keyword: it writes what the keyword says into `Facts`.
+The table in `keywords.py` says which drafts know it. `Facts.shapes` is the conjunction of all of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _ANY_ARRAYS = Arrays(rest=ANY)
 _ANY_OBJECTS = Objects(rest=ANY)
 
 
-# The place of a schema: a pointer, or the node above it with the tokens that lead down, or None for "to be found".
+# The place of a schema: a pointer, or the node above it with the tokens that lead down, or None for "to be
+# found".
 Where = str | tuple[Any, ...] | None
 
 

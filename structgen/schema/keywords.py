@@ -1,7 +1,7 @@
 """Every keyword that this release knows, and how it enforces it: the one table, in drafts 4 to 2020-12.
 
-Adding a keyword is adding a function to `facts.py` and a row here. The page of keyword support is generated from
-`KEYWORDS`. A keyword that no row of a draft names is an annotation there, as the standard says.
+Adding a keyword is adding a function to `facts.py` and a row here. The page of keyword support is generated
+from `KEYWORDS`. A keyword that no row of a draft names is an annotation there, as the standard says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The normal form: a schema is a union of shapes; a shape holds one independent set per JSON type.
 
-JSON's types differ in their first byte, so a shape is deterministic by type. Everything here is a frozen value
-that knows no byte and no token. Nodes are read lazily and interned: the same place in a schema is the same
-`Node`, so recursion is a cycle of nodes, and a huge schema costs what a document visits.
+JSON's types differ in their first byte, so a shape is deterministic by type. Everything here is a frozen
+value that knows no byte and no token. Nodes are read lazily and interned: the same place in a schema is the
+same `Node`, so recursion is a cycle of nodes, and a huge schema costs what a document visits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Node:
 class Numbers:
     """Numbers within bounds, or one of finitely many. A bound of None is no bound.
 
-    `plain` (only with `integer`): spelled without fraction and exponent, since in draft 4 `1.0` is no integer.
+    `plain` (only with `integer`): spelled without fraction and exponent, since in draft 4 `1.0` is no
+    integer.
     """
 
     integer: bool = False

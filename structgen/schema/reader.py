@@ -1,8 +1,8 @@
 """JSON Schema -> normal form, lazily.
 
-`read` scans the whole schema once (`scan.py`), finds where references lead (`references.py`), and returns a node.
-A node's keywords are turned into shapes when they are first asked for. Nesting and chains of references of any depth
-are followed with a stack of our own, never by recursion.
+`read` scans the whole schema once (`scan.py`), finds where references lead (`references.py`), and returns a
+node. A node's keywords are turned into shapes when they are first asked for. Nesting and chains of references
+of any depth are followed with a stack of our own, never by recursion.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ def read(
     """The root of the normal form of `schema`.
 
     Args:
-        schema: a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, by its `$schema`; 2020-12 without one. It must
+        schema: a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, by its `$schema`; 2020-12 without one. It
+        must
             not be changed while the node is in use.
         registry: other documents that `$ref` may lead to. Nothing is ever fetched.
-        order: "schema" keeps the schema's own order of members; a list of names puts those first, in its order;
+        order: "schema" keeps the schema's own order of members; a list of names puts those first, in its
+        order;
             "any" is read like "schema" here, and the automaton frees it.
 
     Raises:
-        SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: a keyword is not enforced yet.
+        SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: a keyword is not enforced
+        yet.
         LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these.
     """
     dialect = dialect_of(schema)

@@ -1,8 +1,8 @@
 """Where every `$ref` of a schema leads, found before anything runs.
 
-Nearly all references are local JSON pointers, and those are followed here. As soon as a schema has names or base URIs
-below its root, or a reference goes elsewhere, the `referencing` library resolves all of them; it is imported only then.
-Nothing is ever fetched: other documents come from the registry that the user passes.
+Nearly all references are local JSON pointers, and those are followed here. As soon as a schema has names or
+base URIs below its root, or a reference goes elsewhere, the `referencing` library resolves all of them; it is
+imported only then. Nothing is ever fetched: other documents come from the registry that the user passes.
 """
 
 from __future__ import annotations

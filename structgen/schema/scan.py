@@ -1,8 +1,8 @@
 """One cheap look at the whole schema before anything runs.
 
-Everything that is wrong with a schema, and everything that this release refuses, is found here, so that reading can
-be lazy and never fails in the middle of a text. It is on the way to the first mask: under a microsecond per keyword,
-and no pointers. Where something is wrong, a second, slow walk finds the place.
+Everything that is wrong with a schema, and everything that this release refuses, is found here, so that
+reading can be lazy and never fails in the middle of a text. It is on the way to the first mask: under a
+microsecond per keyword, and no pointers. Where something is wrong, a second, slow walk finds the place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class SchemaScan:
         """Check `start`, which stands at `pointer`, and all schemas below it.
 
         Raises:
-            SchemaError: a malformed argument. UnsupportedSchema: a refused keyword. LimitExceeded: too many schemas.
+            SchemaError: a malformed argument. UnsupportedSchema: a refused keyword. LimitExceeded: too many
+            schemas.
         """
         seen, stack, get = self.seen, self.stack, dialect.checks.get
         self.lone_references = dialect.lone_references

@@ -1,7 +1,7 @@
 """Python types -> JSON Schema, for anything that `pydantic.TypeAdapter` takes.
 
-What the schema admits, the type's own validator accepts: where Pydantic's JSON Schema says less than its validator
-demands, `pydantic_schema.py` says the rest. pydantic is imported when the first type is read.
+What the schema admits, the type's own validator accepts: where Pydantic's JSON Schema says less than its
+validator demands, `pydantic_schema.py` says the rest. pydantic is imported when the first type is read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
     """The JSON Schema of `tp` (2020-12, validation mode), and the adapter that turns JSON into it.
 
     Args:
-        tp: a Pydantic model, dataclass, TypedDict, or any other type. The schema may be shared between calls for
+        tp: a Pydantic model, dataclass, TypedDict, or any other type. The schema may be shared between calls
+        for
             one type: it must not be changed.
-        closed: objects of models, dataclasses and typed dicts take no undeclared members, unless the type says
+        closed: objects of models, dataclasses and typed dicts take no undeclared members, unless the type
+        says
             `extra="allow"`. A `dict[str, T]` is open.
 
     Raises:
