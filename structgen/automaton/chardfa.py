@@ -86,7 +86,9 @@ def tidied(
     numbers = np.array([kinds.setdefault(mask, len(kinds)) for mask in final], np.int32)
     small, numbers, merged = tidy(table, numbers, len(kinds))
     classes = merged[classes]
-    kept = np.flatnonzero(np.diff(classes, prepend=-1))
+    changes = np.ones(classes.size, np.bool_)
+    np.not_equal(classes[1:], classes[:-1], out=changes[1:])
+    kept = np.flatnonzero(changes)
     masks = [int(mask) for mask in kinds]
     return CharDfa(
         bounds[kept], classes[kept].astype(np.int32), small, tuple([masks[kind] for kind in numbers.tolist()])

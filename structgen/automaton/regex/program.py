@@ -81,7 +81,11 @@ class Assembler:
             out.append(self.char(node.ranges))
         elif isinstance(node, Sequence):
             for item in node.items:
-                self.emit(item, out)
+                if isinstance(item, Chars):  # most items are, and patterns are compiled while a user waits
+                    out.append(self.char(item.ranges))
+                else:
+                    self.emit(item, out)
+            self.check(len(out))
         elif isinstance(node, Repeat):
             self.repeat(node, out)
         elif isinstance(node, Choice):
@@ -91,7 +95,6 @@ class Assembler:
             out.append((ASSERT, int(node.place), 0))
         else:
             self.refuse_look_ahead(node)
-        self.check(len(out))
 
     def choice(self, node: Choice, out: list[Instruction]) -> None:
         codes: list[list[Instruction]] = []
@@ -106,6 +109,7 @@ class Assembler:
             out += code
             out.append((SPLIT, rest + 1, rest + 1))
         out += codes[-1]
+        self.check(len(out))
 
     def repeat(self, node: Repeat, out: list[Instruction]) -> None:
         code: list[Instruction] = []
