@@ -216,7 +216,7 @@ def _generation(target: _Target[Any], session: Session, run: Run, row: int) -> G
         token_ids=tuple(session.tokens),
         prompt_tokens=len(session.prompt),
         finish="error" if error is not None else session.finish or "error",
-        logprobs=tuple(run.logprobs[row][: len(session.tokens)]),
+        logprobs=tuple(run.logprobs[row][: len(session.tokens)]) if run.logprobs else (),
         stats=run.stats,
         error=error,
     )

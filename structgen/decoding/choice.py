@@ -3,104 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from structgen.decoding.masking import FEW, Words, count, existing, forbid, ids_of
+from structgen.decoding.masking import FEW, Words, bits_of, count, existing, forbid, ids_of
 from structgen.options import Sampling
-from structgen.search.sampling import NOTHING, UNDECIDED, Sampler
+from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, Scores, Uniforms, pick
 from structgen.vocabulary import Vocabulary
 
 
-class Chooser:
-    """Applies each row's mask and draws each row's token.
-
-    On a CPU rows are taken one by one, each by its cheapest way; on other devices all at once, with one copy
-    from the device per step: the chosen ids.
-
-    Args:
-        rows: the sampling options of each row.
-        vocabulary: gives the width; logits beyond it are padding and never chosen.
-        device: where the logits are.
-        record: keep the log-probabilities that the model gave to what was chosen, before masks and sampling.
-    """
-
-    def __init__(
-        self, rows: Sequence[Sampling], vocabulary: Vocabulary, device: torch.device, *, record: bool = False
-    ) -> None:
-        self._sampler = Sampler(rows, device)
-        self._width = vocabulary.width
-        self._on_host = device.type == "cpu"
-        self._existing = existing(vocabulary)
-        self._rows = torch.arange(len(rows), device=device)
-        self._packed = torch.empty(
-            (len(rows), vocabulary.words), dtype=torch.int32, pin_memory=device.type == "cuda"
-        )
-        self._record = record
-        self._logprobs: list[Tensor] = []
+class Chooser(Protocol):
+    """Applies each row's mask to its logits and draws its token."""
 
     def choose(self, logits: Tensor, masks: Sequence[Words | None]) -> list[int]:
         """The chosen token of each row, or `NOTHING` where no allowed token has a finite logit.
 
         Args:
-            logits: float[rows, >= width].
+            logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
             masks: uint32[words] of each row; None allows every token that exists.
         """
-        scores = logits[:, : self._width].float()
-        masks = [self._existing if mask is None else mask for mask in masks]
-        uniforms = self._sampler.uniforms()
-        if self._on_host:
-            tokens = [
-                self._choose_row(row, scores[row : row + 1], mask, uniforms) for row, mask in enumerate(masks)
-            ]
-        else:
-            tokens = self._choose_all(scores, masks, uniforms)
-        if self._record:
-            picked = torch.tensor(tokens, device=scores.device).clamp_(min=0).unsqueeze(1)
-            self._logprobs.append(scores.gather(1, picked).squeeze(1) - scores.logsumexp(dim=-1))
-        return tokens
 
-    def logprobs(self) -> list[list[float]]:
-        """Of each row, the log-probability of every token chosen; empty unless recorded. One copy for all."""
-        if not self._logprobs:
-            return [[] for _ in range(len(self._packed))]
-        by_row: list[list[float]] = torch.stack(self._logprobs, dim=1).tolist()
-        return by_row
 
-    def _choose_row(self, row: int, scores: Tensor, words: Words | None, uniforms: Tensor | None) -> int:
-        if words is None:
-            return self._draw(scores, row, uniforms)
-        if count(words) <= FEW:
-            ids = torch.from_numpy(ids_of(words))
-            column = self._draw(scores[:, ids], row, uniforms) if len(ids) else NOTHING
-            return int(ids[column]) if column >= 0 else column
-        if self._sampler.greedy[row]:
-            token = self._draw(scores, row, None)
-            if token < 0 or words[token >> 5] >> (token & 31) & 1:
-                return token
-        return self._draw(forbid(scores, torch.from_numpy(words.view(np.int32)).unsqueeze(0)), row, uniforms)
+def chooser_for(rows: Sequence[Sampling], vocabulary: Vocabulary, device: torch.device) -> Chooser:
+    """The way for the device that the logits are on."""
+    if device.type == "cpu":
+        return HostChooser(rows, vocabulary)
+    return DeviceChooser(rows, vocabulary, device)
 
-    def _choose_all(
-        self, scores: Tensor, masks: Sequence[Words | None], uniforms: Tensor | None
-    ) -> list[int]:
-        if any(mask is not None for mask in masks):
-            packed = self._packed.numpy()
-            for row, mask in enumerate(masks):
-                packed[row] = -1 if mask is None else mask.view(np.int32)
-            scores = forbid(scores, self._packed.to(scores.device, non_blocking=True))
-        tokens: list[int] = self._sampler.draw(scores, self._rows, uniforms).tolist()  # the one copy
+
+class HostChooser:
+    """For logits in the host's memory: row by row in numpy, each by its cheapest way."""
+
+    def __init__(self, rows: Sequence[Sampling], vocabulary: Vocabulary) -> None:
+        self._rows = rows
+        self._uniforms = Uniforms(rows)
+        self._existing = existing(vocabulary)
+
+    def choose(self, logits: Tensor, masks: Sequence[Words | None]) -> list[int]:
+        """See `Chooser`."""
+        each = zip(logits.float().numpy(), masks, self._rows, self._uniforms.next(), strict=True)
         return [
-            self._draw(scores[row : row + 1], row, uniforms) if token == UNDECIDED else token
-            for row, token in enumerate(tokens)
+            self._choose(scores, self._existing if mask is None else mask, way, uniform)
+            for scores, mask, way, uniform in each
         ]
 
-    def _draw(self, scores: Tensor, row: int, uniforms: Tensor | None) -> int:
-        """One row's column; among all columns where the likeliest do not decide."""
-        own = None if self._sampler.greedy[row] else uniforms
-        rows = self._rows[row : row + 1]
-        column = int(self._sampler.draw(scores, rows, own))
-        if column == UNDECIDED:
-            column = int(self._sampler.draw(scores, rows, own, keep=scores.shape[1]))
-        return column
+    def _choose(self, scores: Scores, words: Words | None, way: Sampling, uniform: float) -> int:
+        if words is None:
+            return pick(scores, way, uniform)
+        if count(words) <= FEW:  # the vocabulary's width is not touched again
+            ids = ids_of(words)
+            column = pick(scores[ids], way, uniform) if len(ids) else NOTHING
+            return int(ids[column]) if column >= 0 else column
+        if way.greedy:
+            likeliest = pick(scores, way, uniform)
+            if likeliest < 0 or words[likeliest >> 5] >> np.uint32(likeliest & 31) & 1:
+                return likeliest
+        return pick(np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf)), way, uniform)
+
+
+class DeviceChooser:
+    """For logits on an accelerator: all rows at once, packed masks up, chosen ids down."""
+
+    def __init__(self, rows: Sequence[Sampling], vocabulary: Vocabulary, device: torch.device) -> None:
+        self._rows = rows
+        self._uniforms = Uniforms(rows)
+        self._sampler = Sampler(rows, device)
+        self._existing = existing(vocabulary)
+        shape = (len(rows), vocabulary.words)
+        self._packed = torch.empty(shape, dtype=torch.int32, pin_memory=device.type == "cuda")
+
+    def choose(self, logits: Tensor, masks: Sequence[Words | None]) -> list[int]:
+        """See `Chooser`. One copy from the device, the chosen ids."""
+        scores, uniforms = self._masked(logits.float(), masks), self._uniforms.next()
+        tokens: list[int] = self._sampler.draw(scores, uniforms).tolist()
+        for row in (row for row, token in enumerate(tokens) if token == UNDECIDED):
+            tokens[row] = pick(scores[row].cpu().numpy(), self._rows[row], uniforms[row])
+        return tokens
+
+    def _masked(self, scores: Tensor, masks: Sequence[Words | None]) -> Tensor:
+        words = [self._existing if mask is None else mask for mask in masks]
+        if all(row is None for row in words):
+            return scores
+        packed = self._packed.numpy()
+        for row, mask in enumerate(words):
+            packed[row] = -1 if mask is None else mask.view(np.int32)
+        return forbid(scores, self._packed.to(scores.device, non_blocking=True))

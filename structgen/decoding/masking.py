@@ -1,19 +1,15 @@
-"""Packed masks on the device: `uint32` words on the host, `-inf` in the scores.
+"""Masks as `uint32` words, and how they become `-inf` in the scores.
 
-On a CPU a mask with few tokens is a list of candidates, so that nothing of the vocabulary's width is touched
-again; a wider one is a look-up of each mask byte's eight addends. Elsewhere the packed words cross to the
-device (1/32 of the scores' size) and are unpacked there.
+On the host a mask of few tokens is a list of candidates, so that nothing of the vocabulary's width is touched
+again. To a device the words cross packed, 1/32 of the scores' size, and are unpacked there.
 """
 
 from __future__ import annotations
-
-from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from structgen.vocabulary import Vocabulary
 
@@ -51,6 +47,11 @@ def ids_of(words: Words) -> NDArray[np.int64]:
     return ids
 
 
+def bits_of(words: Words, width: int) -> NDArray[np.bool_]:
+    """The mask unpacked: bool[width]."""
+    return np.unpackbits(words.view(np.uint8), count=width, bitorder="little").view(np.bool_)
+
+
 def forbid(scores: Tensor, words: Tensor) -> Tensor:
     """The scores with `-inf` where the bit is not set.
 
@@ -58,16 +59,6 @@ def forbid(scores: Tensor, words: Tensor) -> Tensor:
         scores: float[rows, width].
         words: int32[rows, ceil(width / 32)] on the same device, bits of a mask.
     """
-    if scores.device.type == "cpu":
-        addends = embedding(words.view(torch.uint8).int(), _addends(scores.dtype))  # [rows, bytes, 8]
-        return addends.flatten(1)[:, : scores.shape[1]].add_(scores)
     shifts = torch.arange(32, dtype=torch.int32, device=words.device)
     allowed = (words.unsqueeze(-1) >> shifts) & 1  # [rows, words, 32]
     return scores.masked_fill(allowed.flatten(1)[:, : scores.shape[1]] == 0, -torch.inf)
-
-
-@cache
-def _addends(dtype: torch.dtype) -> Tensor:
-    """float[256, 8]: for each byte of a mask, 0 for a set bit and `-inf` for a clear one."""
-    bits = (torch.arange(256).unsqueeze(1) >> torch.arange(8)) & 1
-    return torch.where(bits == 1, 0.0, -torch.inf).to(dtype)

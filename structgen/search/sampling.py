@@ -1,33 +1,129 @@
 """Temperature, top-k, top-p and min-p in one pass, with parameters and randomness of each row's own.
 
-A draw is inverse transform sampling: the kept tokens are laid out from the likeliest down, equal logits by
-ascending id, and one uniform number per row points into them. So a row's token depends on its own scores and
-its own generator alone, never on its neighbours in the batch or on the path taken.
+A draw is inverse transform sampling: the kept tokens lie side by side by ascending id, each as wide as its
+probability, and one uniform number per row points to one of them. So a row's token depends on its own scores
+and its own generator alone, never on its neighbours or the path taken.
 
-The filters' order: temperature, top-k, top-p (of what top-k left), min-p. What is forbidden is `-inf` already.
+The filters' order: temperature, top-k, top-p (of what top-k left), min-p. Equal logits rank by ascending id.
+What is forbidden is `-inf` before.
+
+`pick` is for one row on the host, exact for every option. `Sampler` is for a batch on a device: it never
+waits for the device, and says `UNDECIDED` in the rare case that it would have to sort the whole vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.options import Sampling
 
-KEEP = 256
-"""How many of the likeliest tokens are sorted at first; a draw that needs more says so."""
-
-UNDECIDED = -1
-"""The draw fell outside of the likeliest `keep` columns, or their order at the cut is not determined."""
-
 NOTHING = -2
 """The row has no finite score: everything is forbidden, or the logits are not numbers."""
 
+UNDECIDED = -1
+"""A device's draw needs more than the likeliest `KEEP` columns: ask `pick`."""
+
+KEEP = 256
+"""How many of the likeliest columns a device sorts."""
+
+COLDEST = 1e-30
+"""Temperatures below this would divide to NaN; from here on the likeliest tokens alone are left."""
+
+Scores = NDArray[np.float32]
+Columns = NDArray[np.int64]
+
+
+def pick(scores: Scores, way: Sampling, uniform: float) -> int:
+    """The chosen column, or `NOTHING`.
+
+    Args:
+        scores: float32[columns], by ascending token id, `-inf` where forbidden.
+        way: the row's options.
+        uniform: a random number in [0, 1); not used by greedy decoding.
+    """
+    best = int(scores.argmax())  # the first NaN, where there is one
+    if not np.isfinite(scores[best]):
+        return NOTHING
+    if way.greedy:
+        return best
+    with np.errstate(over="ignore"):
+        weights = np.exp((scores - scores[best]) / np.float32(max(way.temperature, COLDEST)))
+    kept = _kept(weights, way)
+    return _locate(weights, uniform) if kept is None else int(kept[_locate(weights[kept], uniform)])
+
+
+def _kept(weights: Scores, way: Sampling) -> Columns | None:
+    """The columns that all filters leave, ascending; None for every column. The highest weight is 1."""
+    columns = None
+    if 0 < way.top_k < len(weights):
+        columns = _highest(weights, way.top_k)
+    if way.top_p < 1:
+        among = weights if columns is None else weights[columns]
+        nucleus = _nucleus(among, way.top_p)
+        columns = nucleus if columns is None else columns[nucleus]
+    if way.min_p > 0:
+        return (
+            np.flatnonzero(weights >= way.min_p)
+            if columns is None
+            else columns[weights[columns] >= way.min_p]
+        )
+    return columns
+
+
+def _highest(weights: Scores, k: int) -> Columns:
+    """The columns of the `k` highest weights; of equal ones at the edge the lowest columns."""
+    edge = np.partition(weights, len(weights) - k)[len(weights) - k]
+    above = np.flatnonzero(weights > edge)
+    at_edge = np.flatnonzero(weights == edge)[: k - len(above)]
+    return np.sort(np.concatenate([above, at_edge]))
+
+
+def _nucleus(weights: Scores, top_p: float) -> Columns:
+    """The columns of the smallest set of highest weights that has `top_p` of the mass.
+
+    Columns of at most `(1 - top_p) * total / n` have `(1 - top_p) * total` together at most, so the columns
+    above it have `top_p` of the mass already: only those need sorting.
+    """
+    total = weights.sum(dtype=np.float64)
+    candidates = np.flatnonzero(weights > (1 - top_p) * total / len(weights))
+    ranked = candidates[np.argsort(-weights[candidates], kind="stable")]
+    before = np.cumsum(weights[ranked], dtype=np.float64) - weights[ranked]
+    return np.sort(ranked[before < top_p * total])
+
+
+def _locate(weights: Scores, uniform: float, block: int = 512) -> int:
+    """The column that `uniform` points to: the first whose cumulated weight exceeds `uniform * total`."""
+    whole = len(weights) // block * block
+    sums = weights[:whole].reshape(-1, block).sum(axis=1, dtype=np.float64)
+    ends = np.append(sums, weights[whole:].sum(dtype=np.float64)).cumsum()
+    target = uniform * ends[-1]
+    at = min(
+        int(ends.searchsorted(target, side="right")), int(np.flatnonzero(np.diff(ends, prepend=0.0))[-1])
+    )
+    inside = weights[at * block : (at + 1) * block]
+    rest = target - (ends[at - 1] if at else 0.0)
+    offset = int(inside.cumsum(dtype=np.float64).searchsorted(rest, side="right"))
+    return at * block + min(offset, int(np.flatnonzero(inside)[-1]))
+
+
+class Uniforms:
+    """Each sampled row's own random numbers: a seed's stream is the same whatever else is in the batch."""
+
+    def __init__(self, rows: Sequence[Sampling]) -> None:
+        self._generators = [None if row.greedy else np.random.default_rng(row.seed) for row in rows]
+
+    def next(self) -> list[float]:
+        """One number in [0, 1) per row; greedy rows use none up."""
+        return [0.0 if generator is None else generator.random() for generator in self._generators]
+
 
 class Sampler:
-    """The sampling options of a batch's rows, as tensors, and each row's random generator.
+    """Draws for all rows of a batch at once, on the device of their scores.
 
     Args:
         rows: one `Sampling` per row.
@@ -38,92 +134,66 @@ class Sampler:
         def column(values: Sequence[float], dtype: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=device).unsqueeze(1)
 
-        self.greedy = [row.greedy for row in rows]
-        self.device = device
-        self._is_greedy = torch.tensor(self.greedy, device=device)
-        self._temperature = column([row.temperature or 1.0 for row in rows], torch.float32)
+        self._all_greedy = all(row.greedy for row in rows)
+        self._any_ranked = any(row.top_k or row.top_p < 1 for row in rows if not row.greedy)
+        self._greedy = torch.tensor([row.greedy for row in rows], device=device)
+        self._ranked = column([bool(row.top_k) or row.top_p < 1 for row in rows], torch.bool)
+        self._temperature = column([max(row.temperature, COLDEST) for row in rows], torch.float32)
         self._top_k = column([row.top_k for row in rows], torch.int64)
         self._top_p = column([row.top_p for row in rows], torch.float32)
         self._min_p = column([row.min_p for row in rows], torch.float32)
-        self._generators = [None if row.greedy else _generator(row.seed) for row in rows]
 
-    def uniforms(self) -> Tensor | None:
-        """The next random number of every row: float32[rows, 1] in [0, 1); None when all rows are greedy."""
-        if all(self.greedy):
-            return None
-        drawn = [0.0 if g is None else torch.rand((), generator=g).item() for g in self._generators]
-        return torch.tensor(drawn).unsqueeze(1).to(self.device, non_blocking=True)
-
-    def draw(self, scores: Tensor, rows: Tensor, uniforms: Tensor | None, keep: int = KEEP) -> Tensor:
-        """The chosen column of each row: int64[n], or `UNDECIDED` or `NOTHING`. No device synchronisation.
+    def draw(self, scores: Tensor, uniforms: Sequence[float]) -> Tensor:
+        """The chosen column of each row, or `NOTHING`, or `UNDECIDED`: int64[rows], still on the device.
 
         Args:
-            scores: float32[n, columns], `-inf` where forbidden; a row's columns stand in ascending token id.
-            rows: int64[n], the rows of the batch that the scores belong to.
-            uniforms: what `uniforms()` gave for this step; None when all rows are greedy.
-            keep: sort this many columns only; with all of them no row is `UNDECIDED`.
+            scores: float32[rows, columns], by ascending token id, `-inf` where forbidden.
+            uniforms: a random number in [0, 1) per row.
         """
-        best, likeliest = _highest(scores)
-        if uniforms is None:
-            return likeliest.masked_fill_(~best.isfinite(), NOTHING)
-        drawn = self._sample(scores, best.unsqueeze(1), rows, uniforms[rows], min(keep, scores.shape[-1]))
-        chosen = torch.where(self._is_greedy[rows], likeliest, drawn)
-        return chosen.masked_fill_(~best.isfinite(), NOTHING)
+        best, likeliest = scores.max(dim=-1)
+        if not self._all_greedy:
+            points = (
+                torch.tensor(uniforms, dtype=torch.float32).unsqueeze(1).to(scores.device, non_blocking=True)
+            )
+            likeliest = torch.where(self._greedy, likeliest, self._drawn(scores, best.unsqueeze(1), points))
+        return likeliest.masked_fill(~best.isfinite(), NOTHING)
 
-    def _sample(self, scores: Tensor, best: Tensor, rows: Tensor, uniforms: Tensor, keep: int) -> Tensor:
-        temperature, top_k = self._temperature[rows], self._top_k[rows]
-        top_p, min_p = self._top_p[rows], self._min_p[rows]
-        width = scores.shape[-1]
-        values, columns = _likeliest(scores, keep)  # [n, keep], both
-        weights = ((values - best) / temperature).exp()  # relative to the likeliest token
+    def _drawn(self, scores: Tensor, best: Tensor, points: Tensor) -> Tensor:
+        weights = ((scores - best) / self._temperature).exp()
+        unsure = torch.zeros_like(best, dtype=torch.bool)
+        if self._any_ranked:
+            ranked, unsure = self._only_ranked(weights)
+            weights = torch.where(self._ranked, ranked, weights)
+        weights = weights.where(weights >= self._min_p, 0.0)
         cumulated = weights.cumsum(dim=-1)
-        total = cumulated[:, -1:]
-        if keep < width:
-            total = ((scores - best) / temperature).exp().sum(dim=-1, keepdim=True)
+        column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
+        inside = column.clamp(max=scores.shape[-1] - 1)
+        unsure |= (column != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
+        return inside.masked_fill(unsure, UNDECIDED).squeeze(1)
 
-        in_top_k = (top_k > 0) & (top_k <= keep)
-        mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), total)
-        rank = torch.arange(keep, device=scores.device)
-        kept = (weights > 0) & (weights >= min_p) & (~in_top_k | (rank < top_k))
-        kept &= cumulated - weights < torch.where(top_p < 1, top_p * mass, torch.inf)
-        size = kept.sum(dim=-1, keepdim=True).clamp_(min=1)  # all filters keep a prefix
-
-        open_ended = (size == keep) & ~in_top_k  # what is kept may go on beyond the sorted columns
-        unfiltered = (top_k == 0) & (top_p >= 1) & (min_p == 0)
-        kept_mass = torch.where(open_ended, total, cumulated.gather(1, size - 1))
-        index = (cumulated <= uniforms * kept_mass).sum(dim=-1, keepdim=True)
-        chosen = torch.minimum(index, size - 1)
-        token = columns.gather(1, chosen)
-        if keep < width:
-            edge = torch.where(open_ended, chosen, size - 1)
-            tied = values.gather(1, edge) == values[:, -1:]  # with the last: other columns may tie, too
-            unsure = tied | (top_k > keep) | (open_ended & (~unfiltered | (index >= keep)))
-            token.masked_fill_(unsure & (weights[:, -1:] > 0), UNDECIDED)
-        return token.squeeze(1)
-
-
-def _generator(seed: int | None) -> torch.Generator:
-    generator = torch.Generator()
-    if seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(seed)
-    return generator
+    def _only_ranked(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights, 0 outside of top-k and top-p: float32[rows, columns]; who is undecided."""
+        width = weights.shape[-1]
+        keep = min(KEEP, width)
+        values, columns = _likeliest(weights, keep)
+        in_top_k = (self._top_k > 0) & (self._top_k <= keep)
+        cumulated = values.cumsum(dim=-1)
+        total = weights.sum(dim=-1, keepdim=True)
+        mass = torch.where(in_top_k, cumulated.gather(1, self._top_k.clamp(1, keep) - 1), total)
+        rank = torch.arange(keep, device=weights.device)
+        kept = (~in_top_k | (rank < self._top_k)) & (
+            cumulated - values < torch.where(self._top_p < 1, self._top_p * mass, torch.inf)
+        )
+        last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
+        floor = values[:, -1:]  # what is beyond the sorted columns is at most this
+        unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= self._min_p)
+        unsure |= self._top_k > keep
+        only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
+        return only, unsure & self._ranked & (keep < width)
 
 
-def _highest(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """`scores.max(dim=-1)`, NaN above all; on a CPU by numpy, 15 times as fast over 128k columns."""
-    if scores.device.type != "cpu":
-        best, column = scores.max(dim=-1)
-        return best, column
-    columns = torch.from_numpy(scores.numpy().argmax(axis=1))
-    return scores.gather(1, columns.unsqueeze(1)).squeeze(1), columns
-
-
-def _likeliest(scores: Tensor, keep: int) -> tuple[Tensor, Tensor]:
-    """The `keep` highest scores of each row and their columns: descending, equal ones by ascending column."""
-    if keep == scores.shape[-1]:
-        return torch.sort(scores, dim=-1, descending=True, stable=True)
-    columns = scores.topk(keep, dim=-1, sorted=False).indices.sort(dim=-1).values
-    values, order = scores.gather(1, columns).sort(dim=-1, descending=True, stable=True)
+def _likeliest(weights: Tensor, keep: int) -> tuple[Tensor, Tensor]:
+    """The `keep` highest weights of each row and their columns; of equal ones the lower column first."""
+    columns = weights.topk(keep, dim=-1, sorted=False).indices.sort(dim=-1).values
+    values, order = weights.gather(1, columns).sort(dim=-1, descending=True, stable=True)
     return values, columns.gather(1, order)
