@@ -8,10 +8,12 @@ the bound's next one decides, the same digit leaves the next remainder.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, Union
 
 import numpy as np
@@ -110,6 +112,15 @@ class _Magnitudes:
         above = low is None or (low == 0 and not self.low_open)
         return above and (high is None or high > 0 or not self.high_open)
 
+    def runs(self, count: int, to_low: int, to_high: int) -> Iterator[tuple[int, int]]:
+        """The digits 0 to 9 in runs `[first, past)` that compare alike at place `count`."""
+        cuts = {0, 10}
+        if to_low == 0 and count < len(self.low_digits):
+            cuts |= {self.low_digits[count], self.low_digits[count] + 1}
+        if to_high == 0 and self.high_digits is not None and count < len(self.high_digits):
+            cuts |= {self.high_digits[count], self.high_digits[count] + 1}
+        return pairwise(sorted(cuts))
+
     def compared(self, count: int, digit: int, to_low: int, to_high: int) -> tuple[int, int]:
         """The comparison after one more digit, the `count`-th (from 0)."""
         low, high = self.low_digits, self.high_digits
@@ -191,9 +202,10 @@ class _Builder:
     def start(self, origin: int, of: _Magnitudes) -> None:
         """Add the first digits of `of` to state `origin`, and every state they lead to."""
         self.known.clear()
-        for digit in range(10):
-            key = _Whole(1, *of.compared(0, digit, 0, 0), digit == 0)
-            self.rows[origin][digit + 1] = self.state(key)
+        row = self.rows[origin]
+        for digit, past in of.runs(0, 0, 0):
+            row[digit + 1 : past + 1] = [self.state(_Whole(1, *of.compared(0, digit, 0, 0), False))] * (past - digit)
+        row[1] = self.state(_Whole(1, *of.compared(0, 0, 0, 0), True))
         while self.pending:
             key = self.pending.pop()
             number = self.known[key]
@@ -217,9 +229,9 @@ class _Builder:
         if key.zero or (of.high_digits is not None and key.count >= len(of.high_digits)):
             return
         longer = min(key.count + 1, of.most_digits)
-        for digit in range(10):
+        for digit, past in of.runs(key.count, key.to_low, key.to_high):
             compared = of.compared(key.count, digit, key.to_low, key.to_high)
-            row[digit + 1] = self.state(_Whole(longer, *compared, False))
+            row[digit + 1 : past + 1] = [self.state(_Whole(longer, *compared, False))] * (past - digit)
 
     def fraction(self, number: int, of: _Magnitudes, key: _Part) -> None:
         self.final[number] = int(key.digits and of.holds(key.low, key.high))
@@ -230,7 +242,9 @@ class _Builder:
         if key.high is not None:
             last, high_rest = divmod(key.high * 10, of.high_divisor)
         row = self.rows[number]
-        for digit in range(first, last + 1):
+        if last - first > 1:
+            row[first + 2 : last + 1] = [self.state(_Part(None, None, True))] * (last - first - 1)
+        for digit in {first, last} if first <= last else ():
             left = low_rest if key.low is not None and digit == first else None
             right = high_rest if key.high is not None and digit == last else None
             row[digit + 1] = self.state(_Part(left, right, True))
