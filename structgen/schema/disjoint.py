@@ -37,24 +37,33 @@ class Disjointness:
         return next((pair for pair in pairs if not self.unions(branches[pair[0]], branches[pair[1]])), None)
 
     def _told_apart(self, branches: Sequence[Shapes]) -> bool:
-        """Whether a member that every branch requires has texts of its own in each: the usual
-        discriminator."""
-        if len(branches) < 3 or not all(len(shapes) == 1 and _only_objects(shapes[0]) for shapes in branches):
+        """Whether a member that every branch requires has texts of its own in each: the usual tag."""
+        every = [shape for shapes in branches for shape in shapes]
+        if len(branches) < 3 or not every or not all(_only_objects(shape) for shape in every):
             return False
-        objects = [shapes[0].objects for shapes in branches]
-        first = objects[0]
+        first = every[0].objects
         names = [member.name for member in first.properties if member.required] if first else []
-        return any(self._tells_apart(name, objects) for name in names)
+        return any(self._tells_apart(name, branches) for name in names)
 
-    def _tells_apart(self, name: str, objects: Sequence[Objects | None]) -> bool:
-        texts: list[str] = []
-        for one in objects:
-            members = [member for member in one.properties if member.name == name] if one else []
-            shapes = self._peek(members[0].value) if members and members[0].required else None
-            if shapes is None or len(shapes) != 1 or not _only_texts(shapes[0]):
-                return False
-            texts.extend(set((shapes[0].strings and shapes[0].strings.literals) or ()))
-        return len(set(texts)) == len(texts)
+    def _tells_apart(self, name: str, branches: Sequence[Shapes]) -> bool:
+        taken: set[str] = set()
+        for shapes in branches:
+            texts: set[str] = set()
+            for shape in shapes:
+                found = self._texts(name, shape.objects)
+                if found is None or not taken.isdisjoint(found):
+                    return False
+                texts.update(found)
+            taken |= texts
+        return True
+
+    def _texts(self, name: str, objects: Objects | None) -> tuple[str, ...] | None:
+        """All values of the required member `name`, when they are finitely many texts."""
+        member = self._members(objects).get(name) if objects else None
+        shapes = self._peek(member.value) if member and member.required else None
+        if shapes is None or not all(_only_texts(shape) for shape in shapes):
+            return None
+        return tuple(text for shape in shapes for text in (shape.strings and shape.strings.literals) or ())
 
     def unions(self, a: Shapes, b: Shapes, depth: int = _DEPTH) -> bool:
         """Whether no value is in both unions."""

@@ -93,7 +93,7 @@ class Facts:
         if own is not ANY.shapes:
             factors.insert(self.home, own)
         if self.exclusive is not None:
-            factors.append(self.reader.exclusive(self.exclusive, factors, self.place))
+            return self.reader.exclusive(self.exclusive, factors, self.place)
         return self.reader.algebra.product(factors)
 
     def _own(self) -> Shapes:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 
 class Node:
@@ -92,9 +93,8 @@ class Arrays:
     max_items: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Property:
-    """A member of an object that has a value of its own.
+class Property(NamedTuple):
+    """A member of an object that has a value of its own. A tuple, since an object may have hundreds.
 
     `declared` is False for a name that only `required` mentions: it comes after the declared ones.
     """

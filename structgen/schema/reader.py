@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import OptionError, UnsupportedSchema
-from structgen.schema.algebra import Algebra, Shapes
+from structgen.schema.algebra import Algebra, Shapes, pack
 from structgen.schema.dialects import dialect_of
 from structgen.schema.disjoint import Disjointness
 from structgen.schema.facts import Facts, Where
@@ -136,6 +136,8 @@ class SchemaReader:
 
     def shapes_of(self, place: Place) -> Shapes:
         """Read `place`, after every place that applies to the same value."""
+        if place.schema.keys().isdisjoint(_IN_PLACE):
+            return self._build(place)
         stack = [place]
         shapes: Shapes = ()
         while stack:
@@ -192,20 +194,19 @@ class SchemaReader:
             return None
 
     def exclusive(self, branches: list[Shapes], others: list[Shapes], place: Node) -> Shapes:
-        """The union of `branches`, of which exactly one may hold beside `others` at `place`.
+        """What satisfies every one of `others` and exactly one of `branches` at `place`.
 
         Raises:
             UnsupportedSchema: two branches are not provably disjoint.
         """
-        if self._disjointness.overlap(branches) is not None:
-            beside = self.algebra.product(others)
-            branches = [self.algebra.product([beside, branch]) for branch in branches]
-            pair = self._disjointness.overlap(branches)
-            if pair is not None:
-                message = (
-                    f"the branches {pair[0]} and {pair[1]} of 'oneOf' may hold at once; exactly-one is not"
-                )
-                raise UnsupportedSchema(
-                    f"{message} supported yet (use anyOf where either will do)", f"{place.pointer}/oneOf"
-                )
-        return tuple(shape for branch in branches for shape in branch)
+        if self._disjointness.overlap(branches) is None:
+            return self.algebra.product([*others, pack([shape for branch in branches for shape in branch])])
+        beside = self.algebra.product(others)
+        together = [self.algebra.product([beside, branch]) for branch in branches]
+        pair = self._disjointness.overlap(together)
+        if pair is not None:
+            message = f"the branches {pair[0]} and {pair[1]} of 'oneOf' may hold at once, and exactly one"
+            raise UnsupportedSchema(
+                f"{message} is not supported yet (use anyOf where either will do)", f"{place.pointer}/oneOf"
+            )
+        return self.algebra.product([pack([shape for branch in together for shape in branch])])
