@@ -1,0 +1,26 @@
+"""The tiny model that ships with the package, for `structgen demo`, examples and tests that need a real model."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["load_demo"]
+
+
+def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """The bundled model (float32, on the CPU) and its tokenizer.
+
+    Reads the package's own files only; nothing is downloaded. The prompts it understands are in
+    `structgen.demo.tasks`.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with as_file(files(__name__) / "model") as folder:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return model.eval(), tokenizer

@@ -1,0 +1,302 @@
+"""The tasks the demo model was trained on: one Pydantic model each, and the prompt it expects.
+
+A prompt is plain text that names the task and its fields, then the text, then `JSON: `.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Time = Annotated[str, Field(pattern=r"^\d{2}:\d{2}$")]
+
+
+class Person(BaseModel):
+    """A person as introduced in a sentence."""
+
+    name: str
+    age: int
+    city: str
+
+
+class Address(BaseModel):
+    """A postal address."""
+
+    street: str
+    city: str
+    postcode: str
+
+
+class Resident(BaseModel):
+    """A person with a nested address."""
+
+    name: str
+    job: str
+    address: Address
+
+
+class Meeting(BaseModel):
+    """An appointment with its participants."""
+
+    title: str
+    date: Date
+    time: Time
+    attendees: list[str]
+
+
+class Item(BaseModel):
+    """One line of an order."""
+
+    product: str
+    quantity: int
+
+
+class Order(BaseModel):
+    """What a customer ordered."""
+
+    customer: str
+    items: list[Item]
+    express: bool
+
+
+class Review(BaseModel):
+    """A product review, classified."""
+
+    product: str
+    sentiment: Literal["positive", "negative", "neutral"]
+    rating: Annotated[int, Field(ge=1, le=5)]
+    recommend: bool
+
+
+class Flight(BaseModel):
+    """A flight booking."""
+
+    passenger: str
+    origin: str
+    destination: str
+    date: Date
+    seat: str
+
+
+class Invoice(BaseModel):
+    """An invoice."""
+
+    number: str
+    vendor: str
+    total: float
+    currency: Literal["EUR", "USD", "GBP"]
+    due: Date
+    paid: bool
+
+
+class Job(BaseModel):
+    """A job offer."""
+
+    title: str
+    company: str
+    salary: int
+    remote: bool
+    skills: list[str]
+
+
+class Ticket(BaseModel):
+    """A support request, classified."""
+
+    customer: str
+    category: Literal["billing", "bug", "account", "shipping"]
+    priority: Literal["low", "medium", "high"]
+
+
+class Contact(BaseModel):
+    """How to reach somebody; what the text does not say is null."""
+
+    name: str
+    email: str | None
+    phone: str | None
+
+
+class Reading(BaseModel):
+    """A measurement of a weather station."""
+
+    station: str
+    temperature: float
+    humidity: int
+    alarm: bool
+
+
+class Book(BaseModel):
+    """A book."""
+
+    title: str
+    author: str
+    year: int
+    pages: int
+
+
+class WeatherArguments(BaseModel):
+    """Arguments of `get_weather`."""
+
+    city: str
+    unit: Literal["celsius", "fahrenheit"]
+
+
+class WeatherCall(BaseModel):
+    """A call of `get_weather`."""
+
+    tool: Literal["get_weather"]
+    arguments: WeatherArguments
+
+
+class AlarmArguments(BaseModel):
+    """Arguments of `set_alarm`."""
+
+    time: Time
+    label: str
+
+
+class AlarmCall(BaseModel):
+    """A call of `set_alarm`."""
+
+    tool: Literal["set_alarm"]
+    arguments: AlarmArguments
+
+
+class MessageArguments(BaseModel):
+    """Arguments of `send_message`."""
+
+    to: str
+    text: str
+
+
+class MessageCall(BaseModel):
+    """A call of `send_message`."""
+
+    tool: Literal["send_message"]
+    arguments: MessageArguments
+
+
+class ConvertArguments(BaseModel):
+    """Arguments of `convert_currency`."""
+
+    amount: float
+    source: Literal["EUR", "USD", "GBP"]
+    target: Literal["EUR", "USD", "GBP"]
+
+
+class ConvertCall(BaseModel):
+    """A call of `convert_currency`."""
+
+    tool: Literal["convert_currency"]
+    arguments: ConvertArguments
+
+
+class MusicArguments(BaseModel):
+    """Arguments of `play_music`."""
+
+    artist: str
+    shuffle: bool
+
+
+class MusicCall(BaseModel):
+    """A call of `play_music`."""
+
+    tool: Literal["play_music"]
+    arguments: MusicArguments
+
+
+class ToolCall(RootModel[WeatherCall | AlarmCall | MessageCall | ConvertCall | MusicCall]):
+    """One of five tools with its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of the demo model.
+
+    Attributes:
+        name: what the prompt calls the wanted object.
+        model: the Pydantic model of the answer.
+        fields: each field with what the prompt says of it, in the order of the answer.
+        opening: the first words of the prompt.
+    """
+
+    name: str
+    model: type[BaseModel]
+    fields: Mapping[str, str]
+    opening: str = "Extract the"
+
+    def prompt(self, text: str) -> str:
+        """The prompt for one text, without the tokenizer's beginning token."""
+        return compose(f"{self.opening} {self.name}", list(self.fields.values()), text)
+
+
+def compose(command: str, fields: list[str], text: str, label: str = "Text") -> str:
+    """A prompt in the form the demo model was trained on."""
+    return f"{command}: {', '.join(fields)}.\n{label}: {text}\nJSON: "
+
+
+def _plain(*names: str, **described: str) -> dict[str, str]:
+    return {name: name for name in names} | described
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task("person", Person, _plain("name", "age", "city")),
+        Task("resident", Resident, _plain("name", "job", address="address (street, city, postcode)")),
+        Task("meeting", Meeting, _plain("title", "date", "time", attendees="attendees (list)")),
+        Task(
+            "order",
+            Order,
+            {"customer": "customer", "items": "items (list of product, quantity)", "express": "express (true or false)"},
+        ),
+        Task(
+            "review",
+            Review,
+            {
+                "product": "product",
+                "sentiment": "sentiment (positive, negative or neutral)",
+                "rating": "rating",
+                "recommend": "recommend (true or false)",
+            },
+        ),
+        Task("flight", Flight, _plain("passenger", "origin", "destination", "date", "seat")),
+        Task(
+            "invoice",
+            Invoice,
+            _plain("number", "vendor", "total", currency="currency (EUR, USD or GBP)", due="due", paid="paid (true or false)"),
+        ),
+        Task(
+            "job",
+            Job,
+            _plain("title", "company", "salary", remote="remote (true or false)", skills="skills (list)"),
+        ),
+        Task(
+            "ticket",
+            Ticket,
+            _plain(
+                "customer",
+                category="category (billing, bug, account or shipping)",
+                priority="priority (low, medium or high)",
+            ),
+        ),
+        Task("contact", Contact, _plain("name", email="email (or null)", phone="phone (or null)")),
+        Task("reading", Reading, _plain("station", "temperature", "humidity", alarm="alarm (true or false)")),
+        Task("book", Book, _plain("title", "author", "year", "pages")),
+        Task(
+            "tool",
+            ToolCall,
+            {
+                "get_weather": "get_weather (city, unit)",
+                "set_alarm": "set_alarm (time, label)",
+                "send_message": "send_message (to, text)",
+                "convert_currency": "convert_currency (amount, source, target)",
+                "play_music": "play_music (artist, shuffle)",
+            },
+            opening="Call a",
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""How the demo model was made: corpus, tokenizer, training, evaluation. Not part of the package."""
