@@ -1,0 +1,157 @@
+"""The formats of JSON Schema that are regular, as sets of strings.
+
+Each is written as the grammar of its RFC, in ECMA-262, and compiled when first asked for. Where the exact set is not
+regular, or not at a sane size, the set here is a subset, never a superset:
+
+- `hostname` leaves out labels with hyphens in both the third and fourth place (reserved; `xn--` is one of them, and
+  whether what follows it is an internationalised name is for a decoder to say).
+- `time`, `date-time`: the leap second `:60` is accepted where it is 23:59 in UTC, for offsets in quarters of an hour.
+- `idn-email`: each label of the domain is any run of letters, digits, hyphens and non-ASCII characters.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from structgen.automaton.chardfa import CharDfa, from_pattern, intersect
+
+NOT_REGULAR = frozenset({"regex", "idn-hostname"})
+"""Formats of the standard that no automaton here holds; a caller must check them by other means, or refuse."""
+
+
+def _any(*options: str) -> str:
+    return "(?:" + "|".join(options) + ")"
+
+
+def _leap_seconds() -> str:
+    """`hh:mm:60` with the offsets that make it 23:59:60 in UTC, in quarters of an hour."""
+    offsets: dict[int, list[str]] = {}
+    for offset in range(0, 24 * 60, 15):
+        spelled = f"{offset // 60:02}:{offset % 60:02}"
+        offsets.setdefault((1439 + offset) % 1440, []).append(rf"\+{spelled}")
+        offsets.setdefault((1439 - offset) % 1440, []).append(f"-{spelled}")
+    offsets[1439].append("[Zz]")
+    return _any(
+        *(rf"{local // 60:02}:{local % 60:02}:60(?:\.\d+)?{_any(*ways)}" for local, ways in offsets.items())
+    )
+
+
+_QUARTERS = _any("0[48]", "[2468][048]", "[13579][26]")
+_LEAP_YEAR = _any(rf"\d\d{_QUARTERS}", rf"{_any('00', _QUARTERS)}00")
+_DATE = _any(
+    r"\d{4}-" + _any(r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])", r"(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"),
+    r"\d{4}-02-(?:0[1-9]|1\d|2[0-8])",
+    rf"{_LEAP_YEAR}-02-29",
+)
+_TIME = _any(
+    r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", _leap_seconds()
+)
+
+_CLOCK = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
+_DURATION = _any(rf"P(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:{_CLOCK})?", rf"P{_CLOCK}", r"P\d+W")
+
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_HEX16 = "[0-9A-Fa-f]{1,4}"
+_LAST32 = _any(f"{_HEX16}:{_HEX16}", _IPV4)
+_IPV6 = _any(
+    f"(?:{_HEX16}:){{6}}{_LAST32}",
+    f"::(?:{_HEX16}:){{5}}{_LAST32}",
+    *(f"(?:{_HEX16}(?::{_HEX16}){{0,{before}}})?::(?:{_HEX16}:){{{4 - before}}}{_LAST32}" for before in range(5)),
+    f"(?:{_HEX16}(?::{_HEX16}){{0,5}})?::{_HEX16}",
+    f"(?:{_HEX16}(?::{_HEX16}){{0,6}})?::",
+)
+
+_ALNUM = "[0-9A-Za-z]"
+_LDH = "[0-9A-Za-z-]"
+_LABEL = _any(
+    f"{_ALNUM}(?:{_LDH}?{_ALNUM})?",
+    f"{_ALNUM}{_LDH}(?:-{_ALNUM}|{_ALNUM}{{2}})(?:{_LDH}{{0,58}}{_ALNUM})?",
+    f"{_ALNUM}{_LDH}{_ALNUM}-{_LDH}{{0,58}}{_ALNUM}",
+)
+_HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
+
+_ATEXT = "0-9A-Za-z!#$%&'*+/=?^_`{|}~-"
+_LITERAL = rf"\[(?:{_IPV4}|[Ii][Pp][Vv]6:{_IPV6})\]"
+_INTERNATIONAL = r"\u0080-\u{10ffff}"
+_IDN_LABEL = rf"[0-9A-Za-z{_INTERNATIONAL}](?:[0-9A-Za-z{_INTERNATIONAL}-]{{0,61}}[0-9A-Za-z{_INTERNATIONAL}])?"
+_LOCAL_LENGTH = "^[^]{1,64}@[^@]*$"
+
+
+def _email(more: str, domain: str) -> str:
+    atom = f"[{more}{_ATEXT}]+"
+    quoted = rf'"(?:[ !#-\[\]-~{more}]|\\[ -~])*"'
+    return rf"(?:{atom}(?:\.{atom})*|{quoted})@(?:{domain}|{_LITERAL})"
+
+
+_UCS = r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
+    rf"\u{{{plane:x}{'1000' if plane == 14 else '0000'}}}-\u{{{plane:x}fffd}}" for plane in range(1, 15)
+)
+_PRIVATE = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}"
+_SUB_DELIMS = "!$&'()*+,;="
+
+
+def _references(more: str, private: str) -> tuple[str, str]:
+    """The absolute and the relative form of RFC 3986, with RFC 3987's extra characters."""
+    escaped = "%[0-9A-Fa-f]{2}"
+    plain = f"0-9A-Za-z._~{_SUB_DELIMS}{more}"
+    char, name = rf"(?:[{plain}:@-]|{escaped})", rf"(?:[{plain}-]|{escaped})"
+    future = rf"[Vv][0-9A-Fa-f]+\.[0-9A-Za-z._~{_SUB_DELIMS}:-]+"
+    host = rf"(?:\[(?:{_IPV6}|{future})\]|{name}*)"
+    authority = rf"(?:(?:[{plain}:-]|{escaped})*@)?{host}(?::\d*)?"
+    with_authority = f"//{authority}(?:/{char}*)*"
+    absolute = f"/(?:{char}+(?:/{char}*)*)?"
+    rootless = f"{char}+(?:/{char}*)*"
+    no_scheme = rf"(?:[{plain}@-]|{escaped})+(?:/{char}*)*"
+    tail = rf"(?:\?(?:[{plain}:@/?{private}-]|{escaped})*)?(?:#(?:[{plain}:@/?-]|{escaped})*)?"
+    scheme = "[A-Za-z][0-9A-Za-z+.-]*:"
+    return (
+        f"{scheme}(?:{with_authority}|{absolute}|{rootless})?{tail}",
+        f"(?:{with_authority}|{absolute}|{no_scheme})?{tail}",
+    )
+
+
+_URI, _RELATIVE_URI = _references("", "")
+_IRI, _RELATIVE_IRI = _references(_UCS, _PRIVATE)
+
+_POINTER = "(?:/(?:[^~/]|~[01])*)*"
+_VARIABLE = r"(?:[0-9A-Za-z_]|%[0-9A-Fa-f]{2})(?:\.?(?:[0-9A-Za-z_]|%[0-9A-Fa-f]{2}))*"
+_VARSPEC = rf"{_VARIABLE}(?:\*|:[1-9]\d{{0,3}})?"
+_TEMPLATE = (
+    rf"(?:[!#$&-;=?-\[\]_a-z~{_UCS}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
+    rf"|\{{[+#./;?&=,!@|]?{_VARSPEC}(?:,{_VARSPEC})*\}})*"
+)
+
+_PATTERNS = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}[Tt]{_TIME}",
+    "duration": _DURATION,
+    "email": _email("", _HOSTNAME),
+    "idn-email": _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"),
+    "hostname": _HOSTNAME,
+    "ipv4": _IPV4,
+    "ipv6": _IPV6,
+    "uri": _URI,
+    "uri-reference": _any(_URI, _RELATIVE_URI),
+    "iri": _IRI,
+    "iri-reference": _any(_IRI, _RELATIVE_IRI),
+    "uri-template": _TEMPLATE,
+    "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    "json-pointer": _POINTER,
+    "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
+}
+_LENGTHS = {"hostname": "^[^]{1,253}$", "email": _LOCAL_LENGTH, "idn-email": _LOCAL_LENGTH}
+
+FORMATS = frozenset(_PATTERNS)
+"""The names `format_dfa` knows."""
+
+
+@lru_cache(maxsize=64)
+def format_dfa(name: str) -> CharDfa | None:
+    """The strings of a format of JSON Schema, or None for a name that is not in `FORMATS`."""
+    pattern = _PATTERNS.get(name)
+    if pattern is None:
+        return None
+    dfa = from_pattern(pattern, anchored=True)
+    return intersect(dfa, from_pattern(_LENGTHS[name]), limit=50_000) if name in _LENGTHS else dfa
