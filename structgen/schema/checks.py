@@ -183,6 +183,15 @@ def subschema_or_flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         scan.stack.append(value)
 
 
+def items(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    """`items` of 2020-12, with a hint for schemas of older drafts that do not say so."""
+    if isinstance(value, list):
+        raise Malformed(
+            value, "a schema: 2020-12 has prefixItems for arrays (or name an older draft in $schema)"
+        )
+    scan.stack.append(value)
+
+
 def subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not value:
         raise Malformed(value, "a non-empty array of schemas")

@@ -101,7 +101,7 @@ _STRINGS = (
 
 _ARRAYS = (
     Keyword("items", MASKED, checks.subschema_or_list, facts.items, ("one", "list"), until=2019),
-    _one("items", MASKED, facts.items, since=2020),
+    Keyword("items", MASKED, checks.items, facts.items, ("one",), since=2020),
     _list("prefixItems", MASKED, facts.prefix_items, since=2020),
     Keyword(
         "additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019

@@ -122,7 +122,6 @@ def _not_a_schema(found: Any, start: Any, pointer: str, dialect: Dialect) -> Sch
     for schema, path in _every(start, pointer, dialect):
         boolean = schema is True or schema is False
         allowed = dialect.booleans or path.endswith(("/additionalProperties", "/additionalItems"))
-        listed = isinstance(schema, list) and path.endswith("/items")
-        if not isinstance(schema, dict) and not (boolean and allowed) and not listed:
+        if not isinstance(schema, dict) and not (boolean and allowed):
             return SchemaError(str(Malformed(schema, f"a schema: {expected}")), path)
     return SchemaError(str(Malformed(found, f"a schema: {expected}")), pointer)

@@ -1,0 +1,200 @@
+"""What is wrong with a schema is found before anything runs, where jsonschema's meta-schemas find it too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import FormatChecker
+from jsonschema.exceptions import SchemaError as MetaSchemaError
+from jsonschema.validators import Draft202012Validator, validator_for
+
+from structgen.errors import SchemaError, UnsupportedSchema
+from structgen.schema.keywords import KEYWORDS
+from structgen.schema.reader import read
+
+DRAFTS = {
+    4: "http://json-schema.org/draft-04/schema#",
+    6: "http://json-schema.org/draft-06/schema#",
+    7: "http://json-schema.org/draft-07/schema#",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
+
+# A malformed schema, where it is malformed, and the drafts that say so.
+MALFORMED: list[tuple[Any, str, tuple[int, ...]]] = [
+    ({"type": "strin"}, "/type", tuple(DRAFTS)),
+    ({"type": 5}, "/type", tuple(DRAFTS)),
+    ({"type": []}, "/type", tuple(DRAFTS)),
+    ({"type": ["null", "null"]}, "/type", tuple(DRAFTS)),
+    ({"type": [["null"]]}, "/type", tuple(DRAFTS)),
+    ({"minLength": -1}, "/minLength", tuple(DRAFTS)),
+    ({"maxLength": 1.5}, "/maxLength", tuple(DRAFTS)),
+    ({"maxItems": "3"}, "/maxItems", tuple(DRAFTS)),
+    ({"minProperties": True}, "/minProperties", tuple(DRAFTS)),
+    ({"minimum": "0"}, "/minimum", tuple(DRAFTS)),
+    ({"maximum": False}, "/maximum", tuple(DRAFTS)),
+    ({"exclusiveMinimum": True}, "/exclusiveMinimum", (4, 6, 7, 2019, 2020)),
+    ({"minimum": 1, "exclusiveMinimum": 0}, "/exclusiveMinimum", (4,)),
+    ({"required": ["a", "a"]}, "/required", tuple(DRAFTS)),
+    ({"required": "a"}, "/required", tuple(DRAFTS)),
+    ({"required": [1]}, "/required", tuple(DRAFTS)),
+    ({"required": []}, "/required", (4,)),
+    ({"enum": "a"}, "/enum", tuple(DRAFTS)),
+    ({"enum": []}, "/enum", (4,)),
+    ({"enum": [1, 1.0]}, "/enum", (4,)),
+    ({"pattern": 3}, "/pattern", tuple(DRAFTS)),
+    ({"format": None}, "/format", tuple(DRAFTS)),
+    ({"title": 3}, "/title", tuple(DRAFTS)),
+    ({"description": ["a"]}, "/description", tuple(DRAFTS)),
+    ({"properties": []}, "/properties", tuple(DRAFTS)),
+    ({"properties": {"a/b": {"items": 5}}}, "/properties/a~1b/items", tuple(DRAFTS)),
+    ({"properties": {"a": None}}, "/properties/a", tuple(DRAFTS)),
+    ({"properties": {"a": True}}, "/properties/a", (4,)),
+    ({"items": []}, "/items", (4, 6, 7, 2019, 2020)),
+    ({"items": [{}]}, "/items", (2020,)),
+    ({"items": [{"type": "x"}]}, "/items/0/type", (4, 6, 7, 2019)),
+    ({"prefixItems": {}}, "/prefixItems", (2020,)),
+    ({"anyOf": []}, "/anyOf", tuple(DRAFTS)),
+    ({"allOf": {}}, "/allOf", tuple(DRAFTS)),
+    ({"oneOf": [3]}, "/oneOf/0", tuple(DRAFTS)),
+    ({"not": 3}, "/not", tuple(DRAFTS)),
+    ({"additionalProperties": "no"}, "/additionalProperties", tuple(DRAFTS)),
+    ({"definitions": {"a": {"type": "x"}}}, "/definitions/a/type", tuple(DRAFTS)),
+    ({"$defs": {"a": 1}}, "/$defs/a", (2019, 2020)),
+    ({"uniqueItems": 1}, "/uniqueItems", tuple(DRAFTS)),
+    ({"multipleOf": 0}, "/multipleOf", tuple(DRAFTS)),
+    ({"$anchor": "#a"}, "/$anchor", (2019, 2020)),
+    ({"$id": "a#b"}, "/$id", (2019, 2020)),
+    ({"dependentRequired": {"a": ["b", "b"]}}, "/dependentRequired", (2019, 2020)),
+    ({"readOnly": "yes"}, "/readOnly", (7, 2019, 2020)),
+    ({"examples": {}}, "/examples", (6, 7, 2019, 2020)),
+]
+
+
+@pytest.mark.parametrize(("schema", "pointer", "drafts"), MALFORMED, ids=lambda value: str(value)[:40])
+def test_a_malformed_schema_is_refused_with_its_pointer(
+    schema: dict[str, Any], pointer: str, drafts: tuple[int, ...]
+) -> None:
+    """Every draft that the row names refuses it, as its meta-schema does, and says where."""
+    for draft in drafts:
+        named = {"$schema": DRAFTS[draft], **schema}
+        assert not _well_formed(named), draft
+        with pytest.raises(SchemaError) as caught:
+            read(named)
+        assert caught.value.pointer.startswith(pointer), (draft, caught.value.pointer)
+
+
+@pytest.mark.parametrize("schema", [None, 3, "x", [], [{}]])
+def test_what_is_no_schema_at_all_is_refused(schema: Any) -> None:
+    """Neither an object nor a boolean."""
+    with pytest.raises(SchemaError, match="a schema: an object"):
+        read(schema)
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, {"a": {3}}, object(), b"x"])
+def test_an_enum_of_what_json_cannot_say_is_refused(value: Any) -> None:
+    """Python values without a JSON spelling."""
+    with pytest.raises(SchemaError, match="expected a JSON"):
+        read({"enum": [value]})
+
+
+REFUSED = [
+    ("not", {}),
+    ("if", {"then": {}, "if": {}}),
+    ("patternProperties", {"^a": {}}),
+    ("propertyNames", {"maxLength": 3}),
+    ("dependentRequired", {"a": ["b"]}),
+    ("dependentSchemas", {"a": {}}),
+    ("dependencies", {"a": ["b"]}),
+    ("contains", {}),
+    ("uniqueItems", True),
+    ("multipleOf", 2),
+    ("unevaluatedProperties", False),
+    ("unevaluatedItems", False),
+    ("$dynamicRef", "#a"),
+]
+
+
+@pytest.mark.parametrize(("keyword", "argument"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_an_unsupported_keyword_is_named_and_never_ignored(keyword: str, argument: Any) -> None:
+    """It is refused wherever it stands, with its pointer, even where no document would visit it."""
+    schema = argument if keyword == "if" else {keyword: argument}
+    for place, wrapped in (("", schema), ("/$defs/a~1b", {"$defs": {"a/b": schema}})):
+        with pytest.raises(
+            UnsupportedSchema, match=r"'(then|else|" + keyword.replace("$", r"\$") + ")'"
+        ) as caught:
+            read(wrapped)
+        assert caught.value.pointer.startswith(f"{place}/")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"uniqueItems": False},
+        {"patternProperties": {}},
+        {"then": {"type": "string"}},
+        {"if": {"type": "string"}},
+        {"not": False},
+        {"propertyNames": True},
+        {"x-widget": {"type": "no schema"}, "default": {"type": 5}, "nullable": True, "discriminator": {}},
+        {"properties": {"not": {}, "$ref": {}}},
+        {"enum": [{"not": {}, "$ref": 5}]},
+    ],
+    ids=str,
+)
+def test_what_restricts_nothing_is_not_refused(schema: dict[str, Any]) -> None:
+    """Annotations, unknown keywords, and arguments without effect."""
+    assert read(schema).shapes
+
+
+def test_a_dialect_of_another_vocabulary_is_refused() -> None:
+    """An unknown `$schema` may give any keyword another meaning."""
+    with pytest.raises(UnsupportedSchema, match="dialect"):
+        read({"$schema": "https://example.com/mine"})
+
+
+ARGUMENTS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.sampled_from([0.5, 2.0, "a", "string", "null", "#", "#/$defs/a", "^a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "type", "items", "properties", "minimum"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+NAMES = sorted(
+    {row.name for row in KEYWORDS} - {"$schema", "$ref", "$id", "id", "$dynamicRef", "$recursiveRef"}
+)
+RANDOM = st.dictionaries(st.sampled_from(NAMES), ARGUMENTS, min_size=1, max_size=4)
+
+
+def _well_formed(schema: Any) -> bool:
+    validator = validator_for(schema, default=Draft202012Validator)
+    try:
+        validator.check_schema(schema, format_checker=FormatChecker(()))
+    except MetaSchemaError:
+        return False
+    return True
+
+
+@settings(max_examples=400)
+@given(RANDOM, st.sampled_from(sorted(DRAFTS)))
+def test_random_arguments_are_refused_exactly_when_the_meta_schema_refuses_them(
+    schema: dict[str, Any], draft: int
+) -> None:
+    """Malformed is a `SchemaError`; well formed is read, or refused as unsupported."""
+    named = {"$schema": DRAFTS[draft], **schema}
+    well_formed = _well_formed(named)
+    try:
+        read(named)
+    except UnsupportedSchema:
+        return
+    except SchemaError as error:
+        assert not well_formed, error
+    else:
+        assert well_formed
