@@ -98,7 +98,7 @@ def test_a_conjunction_holds_exactly_what_both_hold(left: Any, right: Any, value
 
 @given(st.lists(SUBSCHEMAS, max_size=4), st.lists(VALUES, min_size=1, max_size=8))
 def test_packing_a_union_keeps_its_values(schemas: list[Any], values: list[Any]) -> None:
-    """Shapes of different types share one; the values are the same, and there are no more shapes than before."""
+    """Shapes of different types share one; the values are the same, and there are no more shapes."""
     nodes = [node for node in map(_read, schemas) if node is not None]
     shapes = [shape for node in nodes for shape in node.shapes]
     packed = pack(shapes)

@@ -211,8 +211,7 @@ class Algebra:
         return closed_arrays(Arrays(tuple(prefix), rest, *counts))
 
     def objects(self, a: Objects | None, b: Objects | None) -> Objects | None:
-        """The objects that are in both sets; members keep the order of `a`, then of `b`, declared ones
-        first."""
+        """The objects that are in both sets; members in the order of `a`, then of `b`, declared ones first."""
         if a is None or b is None:
             return None
         theirs = {member.name: member for member in b.properties}
@@ -244,8 +243,11 @@ class Algebra:
         return None if is_empty(both) else both
 
     def product(self, factors: Sequence[Shapes]) -> Shapes:
-        """The values that are in every one of the unions. Raises `LimitExceeded` when that takes too many
-        shapes."""
+        """The values that are in every one of the unions.
+
+        Raises:
+            LimitExceeded: that takes too many shapes.
+        """
         shapes = ANY.shapes
         for factor in factors:
             if factor is ANY.shapes or factor is shapes:

@@ -40,7 +40,7 @@ class Scan(Protocol):
         stack: schemas still to be scanned.
         references, exclusive: the schemas met so far that hold a `$ref`, a `oneOf`.
         identified: some place has a name or base URI of its own, so that a reference needs more than a
-        pointer.
+            pointer.
         lone_references: what stands beside a `$ref` has no effect (up to draft 7).
     """
 

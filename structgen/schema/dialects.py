@@ -63,8 +63,7 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT) -> Dialect:
 
     Raises:
         SchemaError: `$schema` is not a string. UnsupportedSchema: it names another dialect, which may give
-        any
-            keyword another meaning.
+            any keyword another meaning.
     """
     name = schema.get("$schema") if isinstance(schema, dict) else None
     if name is None:

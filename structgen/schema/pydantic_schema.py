@@ -70,8 +70,13 @@ class ExactSchema(GenerateJsonSchema):
         )
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """The tag must be there, whatever default it has; with it the branches exclude each other."""
+        """The tag must be there, whatever default it has; with it the branches exclude each other.
+
+        A discriminator that is a function is the user's own code, as a validator is: any branch will do.
+        """
         described = super().tagged_union_schema(schema)
+        if callable(schema["discriminator"]):
+            return {"anyOf": described.pop("oneOf"), **described}
         tag = described.get("discriminator", {}).get("propertyName")
         if tag is None:
             return described

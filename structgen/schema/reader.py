@@ -36,17 +36,15 @@ def read(
     """The root of the normal form of `schema`.
 
     Args:
-        schema: a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, by its `$schema`; 2020-12 without one. It
-        must
-            not be changed while the node is in use.
+        schema: a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, by its `$schema`; 2020-12 without one.
+            It must not be changed while the node is in use.
         registry: other documents that `$ref` may lead to. Nothing is ever fetched.
         order: "schema" keeps the schema's own order of members; a list of names puts those first, in its
-        order;
-            "any" is read like "schema" here, and the automaton frees it.
+            order; "any" is read like "schema" here, and the automaton frees it.
 
     Raises:
-        SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: a keyword is not enforced
-        yet.
+        SchemaError: malformed, or a reference leads nowhere.
+        UnsupportedSchema: a keyword is not enforced yet.
         LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these.
     """
     dialect = dialect_of(schema)

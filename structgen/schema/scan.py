@@ -39,8 +39,8 @@ class SchemaScan:
         """Check `start`, which stands at `pointer`, and all schemas below it.
 
         Raises:
-            SchemaError: a malformed argument. UnsupportedSchema: a refused keyword. LimitExceeded: too many
-            schemas.
+            SchemaError: a malformed argument. UnsupportedSchema: a refused keyword.
+            LimitExceeded: too many schemas.
         """
         seen, stack, get = self.seen, self.stack, dialect.checks.get
         self.lone_references = dialect.lone_references

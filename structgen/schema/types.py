@@ -20,11 +20,9 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
 
     Args:
         tp: a Pydantic model, dataclass, TypedDict, or any other type. The schema may be shared between calls
-        for
-            one type: it must not be changed.
+            for one type: it must not be changed.
         closed: objects of models, dataclasses and typed dicts take no undeclared members, unless the type
-        says
-            `extra="allow"`. A `dict[str, T]` is open.
+            says `extra="allow"`. A `dict[str, T]` is open.
 
     Raises:
         UnsupportedSchema: no JSON Schema describes the type.
