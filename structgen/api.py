@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from structgen.constraints import Constraint, JsonSchema
 from structgen.decoding.generation import Generation
+from structgen.decoding.grammars import grammar_for
 from structgen.decoding.loop import Run, decode
 from structgen.decoding.model import Model, as_model, load
 from structgen.decoding.prompts import encode, is_batch
@@ -139,7 +140,7 @@ def generate(
     rows = _rows(owner, prompt if many else [prompt], many)
     ways = _per_row(sampling, len(rows))
     _require_type("limits", limits, Limits)
-    grammar = None if target.constraint is None else target.constraint.compile(owner.vocabulary)
+    grammar = None if target.constraint is None else grammar_for(target.constraint, owner.vocabulary)
     sessions = [
         Session(
             ids,
@@ -168,16 +169,22 @@ class _Target(Generic[T]):
 
 def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> _Target[Any]:
     _require_type("whitespace", whitespace, Whitespace)
-    if schema is None or isinstance(schema, Constraint):
+    given = isinstance(schema, Constraint) and not isinstance(schema, type)
+    if given or schema is None:
         if whitespace != Whitespace.SPACED or order != "schema":
-            where = "plain text has none" if schema is None else f"give them to {type(schema).__name__}(...)"
+            where = f"give them to {type(schema).__name__}(...)" if given else "plain text has none"
             raise OptionError(f"whitespace= and order= shape a schema's JSON: {where}")
-        return _Target(schema, json.loads if isinstance(schema, JsonSchema) else str)
-    if isinstance(schema, dict):
-        return _Target(JsonSchema(schema, order=order, whitespace=whitespace), json.loads)
-    as_json, adapter = from_type(schema)
-    constraint = JsonSchema(as_json, order=order, whitespace=whitespace, closed=True)
-    return _Target(constraint, adapter.validate_json)
+        return _Target(schema, _json_parser(schema.schema) if isinstance(schema, JsonSchema) else str)
+    constraint = JsonSchema(schema, order=order, whitespace=whitespace)
+    return _Target(constraint, _json_parser(schema))
+
+
+def _json_parser(schema: Any) -> Callable[[str], Any]:
+    """Parsed JSON for a JSON Schema, a validated value for a type."""
+    if isinstance(schema, (dict, bool)):
+        return json.loads
+    validate: Callable[[str], Any] = from_type(schema)[1].validate_json
+    return validate
 
 
 def _rows(model: Model, prompts: Sequence[Any], many: bool) -> list[list[int]]:

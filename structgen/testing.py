@@ -24,6 +24,8 @@ __all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "scripted"]
 END = 256
 """The end token of the byte vocabulary."""
 
+CLOSERS = (b'"', b"}", b"]")
+
 
 def byte_vocabulary(*, width: int = 257) -> Vocabulary:
     """256 tokens of one byte each and the end token 256; `width` above 257 adds padding rows."""
@@ -67,7 +69,8 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     """A causal model whose likeliest tokens spell a text, and then end it.
 
     It keeps what it has read in the KV cache, as any model does, so batches, padding and rollback work. A
-    mask may make it say bytes that it did not want: it takes them as said and goes on where it was.
+    mask may make it say bytes that it did not want: it takes them as said and goes on where it was. When all
+    is said it wants to end, or else to close what is open.
 
     Args:
         text: what it wants to say after any prompt; a list is taken row by row.
@@ -119,6 +122,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         scores = torch.zeros(self.vocabulary.width)
         rest = wanted[at:]
         if not rest:
+            scores[[self._by_bytes[closer] for closer in CLOSERS if closer in self._by_bytes]] = 10.0
             scores[list(self.vocabulary.end_ids)] = 20.0
         for token in self._prefixes_of(rest):
             scores[token] = 20.0 + len(self.vocabulary.token(token))

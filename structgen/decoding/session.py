@@ -83,8 +83,7 @@ class Session:
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
-        said = self._vocabulary.decode(self.tokens) if self._matcher is None else self._matcher.text()
-        return said.decode("utf-8", errors="replace")
+        return self._vocabulary.decode(self.tokens).decode("utf-8", errors="replace")
 
     def _guard(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""

@@ -1,0 +1,91 @@
+"""The commands. Errors of structgen become one line and exit code 1; any other keeps its traceback: a bug."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False
+)
+errors = Console(stderr=True)
+
+
+@app.command()
+def demo() -> None:
+    """Extract typed objects with the bundled model: unconstrained and constrained, side by side."""
+    from structgen.demo.show import show
+
+    show()
+
+
+@app.command()
+def generate(
+    model: Annotated[str, typer.Argument(help="Folder or Hugging Face id of a causal model.")],
+    prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
+    schema: Annotated[Path | None, typer.Option(help="A file with a JSON Schema.")] = None,
+    regex: Annotated[str | None, typer.Option(help="A regular expression for the whole text.")] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option(help="One of these texts; give it several times.")
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")] = False,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens that may be generated.")] = 512,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Nucleus sampling.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+) -> None:
+    """Generate a value and print it: JSON for a schema, text otherwise."""
+    from structgen import api
+    from structgen.errors import StructgenError
+    from structgen.options import Limits, Sampling
+
+    text = sys.stdin.read() if prompt == "-" else prompt
+    try:
+        value = api.generate(
+            api.load(model, device=device),
+            [{"role": "user", "content": text}] if chat else text,
+            schema=_wanted(schema, regex, choice),
+            sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
+            limits=Limits(max_new_tokens=max_new_tokens),
+        )
+    except StructgenError as error:
+        errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    typer.echo(value if schema is None else json.dumps(value, ensure_ascii=False))
+
+
+@app.command()
+def doctor() -> None:
+    """Print versions, compile the kernels ahead of their first use, and run one constrained value."""
+    from structgen.cli.doctor import examine
+
+    if not examine(Console()):
+        raise typer.Exit(1)
+
+
+def _wanted(schema: Path | None, regex: str | None, choice: list[str] | None) -> Any:
+    """The constraint of the options; None for plain text."""
+    from structgen.constraints import Choice, Regex
+
+    if sum(option is not None and option != [] for option in (schema, regex, choice)) > 1:
+        raise typer.BadParameter("give one of --schema, --regex, --choice")
+    if schema is not None:
+        return _read_schema(schema)
+    if regex is not None:
+        return Regex(regex)
+    return Choice(choice) if choice else None
+
+
+def _read_schema(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{path} is not JSON: {error}") from error

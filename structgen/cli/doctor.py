@@ -1,0 +1,67 @@
+"""`structgen doctor`: what is installed, how long kernels take to compile, whether a value comes out."""
+
+from __future__ import annotations
+
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.console import Console
+from rich.table import Table
+
+from structgen.errors import StructgenError
+
+PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema", "lark")
+
+
+def examine(console: Console) -> bool:
+    """Prints the findings; True when a constrained value came out as it should."""
+    table = Table("what", "found", title="structgen doctor")
+    table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
+    for package in PACKAGES:
+        table.add_row(package, _version_of(package))
+    table.add_row("devices", _devices())
+    seconds, again, outcome = _one_value()
+    table.add_row("first value, kernels compiled or loaded", f"{seconds:.2f} s")
+    table.add_row("second value", f"{again * 1e3:.1f} ms")
+    table.add_row("constrained value", outcome or "as expected")
+    console.print(table)
+    return outcome is None
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed as a package"
+
+
+def _devices() -> str:
+    import torch
+
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    return ", ".join(["cpu", *names])
+
+
+def _one_value() -> tuple[float, float, str | None]:
+    """Seconds to a first and to a second value, and what was wrong with them."""
+    from structgen.api import generate
+    from structgen.testing import scripted
+
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "n": {"type": "integer", "minimum": 3}},
+        "required": ["name", "n"],
+    }
+    wanted = {"name": "Zoë", "n": 42}
+    model = scripted('{"name": "Zoë", "n": 42}')
+    times: list[float] = []
+    try:
+        for _ in range(2):
+            began = time.perf_counter()
+            value = generate(model, "doctor", schema=schema)
+            times.append(time.perf_counter() - began)
+    except StructgenError as error:
+        return 0.0, 0.0, f"{type(error).__name__}: {error}"
+    return times[0], times[1], None if value == wanted else f"expected {wanted}, found {value}"

@@ -1,0 +1,51 @@
+"""Compiled grammars, remembered: the same schema in the next call starts with its masks already found."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import replace
+from threading import Lock
+
+from structgen.constraints import Constraint, JsonSchema
+from structgen.masks import Grammar
+from structgen.vocabulary import Vocabulary
+
+REMEMBERED = 16
+"""Grammars that are kept; the one not used for longest goes first."""
+
+_grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
+_lock = Lock()
+
+
+def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
+    """The constraint compiled for the vocabulary, remembered by value where it has a hashable one."""
+    known = _key(constraint)
+    if known is None:
+        return constraint.compile(vocabulary)
+    key = (known, vocabulary.fingerprint)
+    with _lock:
+        if key in _grammars:
+            _grammars.move_to_end(key)
+            return _grammars[key]
+    grammar = constraint.compile(vocabulary)
+    with _lock:
+        _grammars[key] = grammar
+        while len(_grammars) > REMEMBERED:
+            _grammars.popitem(last=False)
+    return grammar
+
+
+def _key(constraint: Constraint) -> Hashable | None:
+    """A value that equal constraints share; None for one that cannot be remembered."""
+    try:
+        if isinstance(constraint, JsonSchema):
+            order = constraint.order if isinstance(constraint.order, str) else tuple(constraint.order)
+            schema = constraint.schema
+            if isinstance(schema, dict):  # by content: the caller may change it
+                return json.dumps(schema), replace(constraint, schema=None, order=order)
+            constraint = replace(constraint, order=order)
+        return hash(constraint), constraint
+    except (TypeError, ValueError, RecursionError):
+        return None

@@ -1,0 +1,322 @@
+"""`generate` from outside, on a scripted model: prompts and schemas of every kind, errors, batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import pytest
+import torch
+from pydantic import BaseModel, field_validator
+from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
+
+import structgen as sg
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
+
+PARIS = '{"name": "Paris", "population": 2100000}'
+ROME = '{"name": "Rome", "population": 2750000}'
+
+
+class City(BaseModel):
+    name: str
+    population: int
+
+
+class Even(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def is_even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("odd")
+        return n
+
+
+def tiny(**config: int) -> LlamaForCausalLM:
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    return LlamaForCausalLM(
+        LlamaConfig(**{"vocab_size": 257, "max_position_embeddings": 64, **sizes, **config})
+    )
+
+
+def test_a_type_gives_a_value_of_that_type():
+    city = sg.generate(scripted(PARIS), "Tell me about Paris.", schema=City)
+    assert city == City(name="Paris", population=2100000)
+
+
+def test_the_constraint_holds_against_what_the_model_wants():
+    """A model that wants to chat says it inside of the schema, as a value that parses."""
+    city = sg.generate(
+        scripted("Sure! 42 is my answer."), "?", schema=City, limits=sg.Limits(max_new_tokens=400)
+    )
+    assert isinstance(city, City)
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        (
+            {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+            '{"a": 7}',
+            {"a": 7},
+        ),
+        (list[int], "[1, 22, 3]", [1, 22, 3]),
+        (Literal["red", "green"], '"green"', "green"),
+        (bool, "true", True),
+        (Point, '{"x": 1, "y": 2}', Point(1, 2)),
+        (sg.JsonSchema(City), ROME, City(name="Rome", population=2750000)),
+        (sg.JsonSchema({"enum": [1, "b", None]}), "null", None),
+        (sg.Regex("[0-9]{4}-[0-9]{2}"), "2024-06", "2024-06"),
+        (sg.Choice(["yes", "no", "perhaps"]), "perhaps", "perhaps"),
+        (None, "plain text, anything: ü 🙂", "plain text, anything: ü 🙂"),
+    ],
+    ids=str,
+)
+def test_every_kind_of_schema_gives_its_kind_of_value(schema, text, value):
+    assert sg.generate(scripted(text), "prompt", schema=schema) == value
+
+
+@pytest.mark.parametrize("prompt", ["text", [116, 101], [{"role": "user", "content": "hello"}]], ids=str)
+def test_every_kind_of_prompt_alone_and_in_a_list(prompt):
+    model = scripted([PARIS, ROME])
+    assert sg.generate(model, prompt, schema=City).name == "Paris"
+    assert [city.name for city in sg.generate(model, [prompt, prompt], schema=City)] == ["Paris", "Rome"]
+
+
+def test_chat_messages_go_through_the_template_with_the_generation_prompt():
+    messages = [{"role": "user", "content": "hi"}]
+    run = sg.generate(scripted(PARIS), messages, schema=City, details=True)
+    assert run.prompt_tokens == len("user: hi\nassistant: ")
+
+
+def test_details_say_what_happened():
+    model = scripted(PARIS)
+    run = sg.generate(model, "abc", schema=City, details=True)
+    assert (run.value.name, run.text, run.finish, run.error) == ("Paris", PARIS, "complete", None)
+    assert bytes(run.token_ids).decode() == PARIS
+    assert run.prompt_tokens == 3
+    assert len(run.logprobs) == len(PARIS)
+    assert all(-1e-3 < value <= 0 for value in run.logprobs)
+    assert (run.stats.forwards, run.stats.tokens) == (len(PARIS), len(PARIS))
+    assert run.stats.tokens_per_second > 0
+
+
+def test_finish_tells_end_complete_and_length_apart():
+    def finish(text, schema=None, n=50):
+        return sg.generate(scripted(text), "x", schema=schema, limits=sg.Limits(n), details=True).finish
+
+    assert finish("some words") == "end"
+    assert finish("some words", n=4) == "length"
+    assert finish("12", sg.Regex("[0-9]{2}")) == "complete"
+    assert finish("12", sg.Regex("[0-9]{1,8}")) == "end"
+    assert finish("1234567", sg.Regex("[0-9]{1,8}"), n=3) == "length"
+
+
+def test_the_end_token_is_in_token_ids_and_not_in_text():
+    run = sg.generate(scripted("ab"), "x", details=True)
+    assert (run.text, run.token_ids) == ("ab", (97, 98, 256))
+
+
+def test_a_spent_budget_raises_with_the_partial_text():
+    with pytest.raises(sg.BudgetExhausted, match="max_new_tokens=12") as caught:
+        sg.generate(scripted(PARIS), "x", schema=City, limits=sg.Limits(max_new_tokens=12))
+    assert caught.value.text == PARIS[:12]
+
+
+def test_the_end_of_the_context_is_a_budget_too():
+    """A prompt of the whole context leaves one token; no forward ever reads past it."""
+    model = scripted("abcdef", max_position_embeddings=8)
+    assert sg.generate(model, "12345678") == "a"
+    assert sg.generate(model, "12345") == "abcd"
+
+
+def test_one_failed_row_leaves_the_others_alone():
+    """The long text runs out of budget; without details it raises when all rows are done, saying which."""
+    long = '{"name": "%s", "population": 1}' % ("x" * 80)
+    model = scripted([PARIS, long, ROME])
+    options = {"schema": City, "limits": sg.Limits(max_new_tokens=60)}
+    rows = sg.generate(model, ["a", "bb", "ccc"], details=True, **options)
+    assert [row.value and row.value.name for row in rows] == ["Paris", None, "Rome"]
+    assert [row.finish for row in rows] == ["complete", "error", "complete"]
+    assert isinstance(rows[1].error, sg.BudgetExhausted)
+    assert rows[1].text == long[:60]
+    with pytest.raises(sg.BudgetExhausted, match=r"prompt\[1\]") as caught:
+        sg.generate(model, ["a", "bb", "ccc"], **options)
+    assert caught.value.text == long[:60]
+
+
+def test_a_value_that_the_type_itself_refuses_is_a_run_error():
+    with pytest.raises(sg.RunError, match="odd"):
+        sg.generate(scripted('{"n": 3}'), "x", schema=Even)
+
+
+def test_a_seed_gives_the_same_text_whatever_the_batch_mates():
+    model = sg.Model(tiny(), ByteTokenizer(), byte_vocabulary())
+    hot = sg.Sampling(temperature=1.5, seed=5)
+    alone = sg.generate(model, "abc", sampling=hot, limits=sg.Limits(20))
+    assert sg.generate(model, "abc", sampling=hot, limits=sg.Limits(20)) == alone
+    assert (
+        sg.generate(model, "abc", sampling=sg.Sampling(temperature=1.5, seed=6), limits=sg.Limits(20))
+        != alone
+    )
+    mates = [sg.Sampling(), hot, sg.Sampling(temperature=0.7, top_p=0.9, seed=1)]
+    assert (
+        sg.generate(model, ["z", "abc", "longer than that"], sampling=mates, limits=sg.Limits(20))[1] == alone
+    )
+
+
+def test_a_bare_transformers_model_takes_its_tokenizer_and_keeps_its_vocabulary(small_bpe):
+    module = tiny(vocab_size=len(small_bpe))
+    assert sg.generate(module, "a", schema=sg.Choice(["yes", "no"]), tokenizer=small_bpe) in ("yes", "no")
+    assert sg.Model.of(module, small_bpe).vocabulary is sg.Model.of(module, small_bpe).vocabulary
+
+
+def test_the_grammar_of_a_schema_is_compiled_once():
+    from structgen.decoding.grammars import grammar_for
+
+    vocabulary = byte_vocabulary()
+    schema = {"type": "integer"}
+    first = grammar_for(sg.JsonSchema(schema), vocabulary)
+    assert grammar_for(sg.JsonSchema({"type": "integer"}), vocabulary) is first
+    schema["minimum"] = 3
+    assert grammar_for(sg.JsonSchema(schema), vocabulary) is not first
+    assert grammar_for(sg.JsonSchema(City), vocabulary) is grammar_for(sg.JsonSchema(City), vocabulary)
+    assert grammar_for(sg.JsonSchema(City), byte_vocabulary(width=300)) is not grammar_for(
+        sg.JsonSchema(City), vocabulary
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prompt": ""}, "empty"),
+        ({"prompt": []}, "empty"),
+        ({"prompt": ["fine", ""]}, r"prompt\[1\] is empty"),
+        ({"prompt": 5}, "prompt of type int"),
+        ({"prompt": [1, "a"]}, r"prompt\[0\]=1"),
+        ({"prompt": [1, True]}, r"prompt\[0\]=1"),
+        ({"prompt": [3, 9999]}, "token id 9999"),
+        ({"prompt": [-1]}, "token id -1"),
+        ({"prompt": [{"content": "no role"}]}, "message 0 has no role"),
+        ({"prompt": "x" * 65}, "65 tokens.*context holds 64"),
+        ({"sampling": 0.7}, "sampling=0.7"),
+        ({"sampling": [sg.Sampling()] * 2}, "2 entries for 1 prompts"),
+        ({"limits": 5}, "limits=5"),
+        ({"whitespace": "compact"}, "whitespace='compact'"),
+        ({"whitespace": sg.Whitespace.COMPACT}, "plain text has none"),
+        ({"schema": sg.Choice(["a"]), "order": "any"}, r"give them to Choice\(...\)"),
+        ({"model": "gpt2"}, "model='gpt2', a str.*structgen.load"),
+        ({"model": torch.nn.Linear(1, 1)}, "a Linear.*transformers model"),
+        ({"model": tiny()}, "needs its tokenizer"),
+        ({"tokenizer": ByteTokenizer()}, "has its own already"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_an_option_error_before_any_forward(arguments, message):
+    model = scripted("anything", max_position_embeddings=64)
+    calls = []
+    model.module.register_forward_pre_hook(lambda *_: calls.append(1))
+    with pytest.raises(sg.OptionError, match=message):
+        sg.generate(**{"model": model, "prompt": "hello", **arguments})
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "no such type"},
+        {"type": "string", "pattern": "(("},
+        {"type": "integer", "minimum": 3, "maximum": 2},
+        {"properties": 3},
+        "a string",
+        5,
+        [1, 2],
+        object(),
+    ],
+    ids=str,
+)
+def test_a_bad_schema_is_a_request_error_before_any_forward(schema):
+    model = scripted("anything")
+    calls = []
+    model.module.register_forward_pre_hook(lambda *_: calls.append(1))
+    with pytest.raises(sg.RequestError):
+        sg.generate(model, "hello", schema=schema)
+    assert calls == []
+
+
+def test_a_tokenizer_without_an_end_token_is_a_vocabulary_error(small_bpe):
+    module = tiny(vocab_size=len(small_bpe), eos_token_id=None)
+    module.generation_config.eos_token_id = None
+    small_bpe.eos_token = None
+    with pytest.raises(sg.VocabularyError, match="end"):
+        sg.generate(module, "hello", tokenizer=small_bpe)
+
+
+def test_encoder_decoder_models_are_refused_clearly(tmp_path):
+    config = T5Config(vocab_size=257, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    module = T5ForConditionalGeneration(config)
+    with pytest.raises(sg.OptionError, match="encoder-decoder"):
+        sg.generate(module, "hello", tokenizer=ByteTokenizer())
+    module.save_pretrained(tmp_path)
+    with pytest.raises(sg.OptionError, match="encoder-decoder"):
+        sg.load(tmp_path)
+
+
+def test_loading_from_nowhere_is_an_option_error(tmp_path):
+    with pytest.raises(sg.OptionError, match="cannot load"):
+        sg.load(tmp_path / "missing")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(sg.OptionError, match="cannot load"):
+        sg.load(tmp_path)
+
+
+@pytest.fixture
+def small_bpe():
+    """A byte-level BPE trained here, as a transformers tokenizer with `</s>` as its end."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>"], initial_alphabet=alphabet)
+    tokenizer.train_from_iterator([PARIS, ROME, "the name of the city and its population"] * 9, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+def test_load_reads_a_saved_model_and_generates_a_typed_value(tmp_path, small_bpe):
+    """Save, load by path, generate: greedy and sampled values are of the type, in fp32 and bf16."""
+    module = tiny(vocab_size=len(small_bpe) + 5, eos_token_id=small_bpe.eos_token_id)
+    module.save_pretrained(tmp_path)
+    small_bpe.save_pretrained(tmp_path)
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 20, 300]}},
+        "required": ["ok", "n"],
+    }
+    for dtype in (torch.float32, torch.bfloat16):
+        model = sg.load(tmp_path, dtype=dtype)
+        assert model.module.dtype == dtype
+        for sampling in (sg.Sampling(), sg.Sampling(temperature=1.0, top_p=0.9, seed=1)):
+            value = sg.generate(model, "The city", schema=schema, sampling=sampling)
+            assert value["n"] in (1, 20, 300)
+            assert isinstance(value["ok"], bool)
+
+
+def test_a_scripted_model_speaks_any_vocabulary(small_bpe):
+    """The fake says its text through a real tokenizer, with as few tokens as the longest ones allow."""
+    vocabulary = sg.Vocabulary.from_tokenizer(small_bpe)
+    model = sg.Model(ScriptedModel(PARIS, vocabulary), small_bpe, vocabulary)
+    run = sg.generate(model, "Tell me", schema=City, details=True)
+    assert run.text == PARIS
+    assert len(run.token_ids) < len(PARIS) / 2
+    assert sg.generate(model, "Tell me") == PARIS

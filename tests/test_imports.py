@@ -1,0 +1,168 @@
+"""Imports flow one way, and what needs no torch runs without it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import structgen
+
+PACKAGE = Path(structgen.__file__).parent
+
+# Lower layers first; a part may import its own layer's names and those of layers below, never above. Parts of
+# one layer do not import each other, except where ALLOWED says so.
+LAYERS = [
+    {"errors"},
+    {"options"},
+    {"schema", "vocabulary"},
+    {"automaton"},
+    {"masks"},
+    {"constraints", "guards", "search"},
+    {"decoding"},
+    {"api"},
+    {"testing"},
+    {"tools", "integrations", "trace", "demo"},
+    {"cli"},
+]
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+WITHOUT_TORCH = {"errors", "options", "schema", "automaton", "vocabulary", "masks", "constraints", "guards"}
+HEAVY = ("torch", "transformers")
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+each_module = pytest.mark.parametrize("name", MODULES)
+
+
+def part_of(name: str) -> str:
+    """`masks` for `structgen.masks.walk`; empty for the package itself, which names everything, lazily."""
+    return name.partition(".")[2].partition(".")[0]
+
+
+def imports(tree: ast.AST, *, everywhere: bool) -> list[tuple[int, str]]:
+    """The (line, module) of each import; of functions and TYPE_CHECKING blocks only with `everywhere`."""
+    found: list[tuple[int, str]] = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import"
+            named = [f"{node.module}.{alias.name}" for alias in node.names]  # a module or a name of one
+            found += [(node.lineno, name if name in MODULES else node.module or "") for name in named]
+        elif everywhere or not (is_function(node) or is_type_checking(node)):
+            found += imports(node, everywhere=everywhere)
+    return found
+
+
+def is_function(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+@cache
+def parse(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"), name)
+
+
+def test_every_part_of_the_package_has_a_place_in_the_layers():
+    parts = {part_of(name) for name in MODULES} - {""}
+    assert parts <= set(LEVEL)
+    assert {"errors", "schema", "vocabulary", "masks", "decoding", "api", "cli"} <= parts
+
+
+@each_module
+def test_a_module_imports_its_own_part_and_lower_layers_only(name):
+    """Counted wherever they stand, in functions and TYPE_CHECKING blocks too."""
+    part = part_of(name)
+    for line, imported in imports(parse(name), everywhere=True) if part else []:
+        if imported == "structgen":  # the public face
+            assert LEVEL[part] > LEVEL["api"], f"{name}:{line}: {part} imports the whole package"
+        elif imported.startswith("structgen."):
+            other = part_of(imported)
+            assert other == part or LEVEL[other] < LEVEL[part], f"{name}:{line}: {part} imports {other}"
+
+
+@each_module
+def test_torch_and_transformers_come_from_search_and_decoding_upward_only(name):
+    if part_of(name) in WITHOUT_TORCH:
+        found = imports(parse(name), everywhere=False)
+        assert [(line, heavy) for line, heavy in found if heavy.split(".")[0] in HEAVY] == []
+
+
+def test_modules_import_each_other_without_cycles():
+    """Following the imports that run when a module is loaded never comes back to it."""
+    for start in MODULES:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            targets = loaded_by(todo.pop())
+            assert start not in targets, f"{start} is imported by what it imports"
+            todo += targets - seen
+            seen |= targets
+
+
+@cache
+def loaded_by(name: str) -> frozenset[str]:
+    """The modules of the package that a module imports when it is loaded."""
+    found = {imported for _, imported in imports(parse(name), everywhere=False)}
+    return frozenset(found & set(MODULES) - {name, "structgen"})
+
+
+def run(code: str) -> str:
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "structgen",
+        "structgen.masks",
+        "structgen.constraints",
+        "structgen.schema.types",
+        "structgen.vocabulary",
+    ],
+)
+def test_the_lower_layers_run_without_torch_and_transformers(name):
+    loaded = run(
+        f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules], 'structgen' in sys.modules)"
+    )
+    assert loaded == "[] True"
+
+
+def test_importing_structgen_loads_no_part_of_it():
+    """All public names are lazy: a bare import costs a file or two."""
+    loaded = run("import sys, structgen; print(sorted(m for m in sys.modules if m.startswith('structgen.')))")
+    assert loaded == "[]"
+
+
+def test_the_public_surface_is_sorted_complete_and_importable():
+    assert structgen.__all__ == sorted(structgen.__all__)
+    lazy = {name for names in structgen._HOMES.values() for name in names}
+    assert set(structgen.__all__) == lazy
+    for name in structgen.__all__:
+        assert getattr(structgen, name) is not None
+    assert set(structgen.__all__) <= set(dir(structgen))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        structgen.no_such_name  # noqa: B018
+
+
+def test_what_type_checkers_see_is_what_runs():
+    """The TYPE_CHECKING block of the package imports each public name from the module that really has it."""
+    tree = parse("structgen")
+    block = next(node for node in tree.body if is_type_checking(node))
+    static = {alias.name: node.module for node in block.body for alias in node.names}
+    assert static == structgen._HOME_OF
