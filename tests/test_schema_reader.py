@@ -11,9 +11,9 @@ import pytest
 from referencing import Registry
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
-from structgen.errors import OptionError, SchemaError, UnsupportedSchema
+from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema
 from structgen.schema.normal import ANY, NEVER, Node, Objects
-from structgen.schema.reader import read
+from structgen.schema.reader import patterns, read
 from tests.schema_oracle import accepts
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
@@ -235,6 +235,32 @@ def test_deep_nesting_needs_no_recursion(keyword: str) -> None:
     assert read(schema).shapes
     chain: dict[str, Any] = {f"n{i}": {"$ref": f"#/$defs/n{i + 1}"} for i in range(2000)}
     assert accepts(read({"$defs": {**chain, "n2000": {"type": "null"}}, "$ref": "#/$defs/n0"}), None)
+
+
+def test_every_pattern_can_be_seen_before_anything_runs() -> None:
+    """Also in places that no document has visited, with their pointers."""
+    schema = {"$defs": {"a": {"pattern": "^a"}}, "items": {"pattern": "b"}, "enum": [[{"pattern": "c"}]]}
+    found = patterns(read(schema))
+    assert {text: node.pointer for text, node in found.items()} == {"^a": "/$defs/a", "b": "/items"}
+    assert patterns(read(True)) == {}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_exponentially_many_alternatives_end_in_an_error_that_names_the_limit(keyword: str) -> None:
+    """2^20 combinations take seconds, not hours."""
+    tags = [
+        {
+            keyword: [
+                {"type": "object", "required": [f"k{i}"], "properties": {f"k{i}": {"const": text}}}
+                for text in "ab"
+            ]
+        }
+        for i in range(20)
+    ]
+    started = time.perf_counter()
+    with pytest.raises(LimitExceeded, match="4096"):
+        _ = read({"allOf": tags}).shapes
+    assert time.perf_counter() - started < 10
 
 
 def test_a_large_schema_costs_what_is_visited() -> None:

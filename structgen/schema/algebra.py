@@ -211,7 +211,7 @@ class Algebra:
         return closed_arrays(Arrays(tuple(prefix), rest, *counts))
 
     def objects(self, a: Objects | None, b: Objects | None) -> Objects | None:
-        """The objects that are in both sets; members in the order of `a`, then of `b`, declared ones first."""
+        """The objects in both sets; members in the order of `a`, then of `b`, declared ones first."""
         if a is None or b is None:
             return None
         theirs = {member.name: member for member in b.properties}
@@ -258,10 +258,8 @@ class Algebra:
             if len(shapes) * len(factor) > MAX_PAIRS:
                 raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
             pairs = (self.shape(a, b) for a in shapes for b in factor)
-            shapes = pack([shape for shape in pairs if shape is not None])
-        if len(shapes) > MAX_SHAPES:
-            raise LimitExceeded(f"{len(shapes)} alternatives in one place; the limit is {MAX_SHAPES}")
-        return self._ordered(shapes)
+            shapes = _bounded(pack([shape for shape in pairs if shape is not None]))
+        return self._ordered(_bounded(shapes))
 
     def _ordered(self, shapes: Shapes) -> Shapes:
         """The same shapes with members in the user's own order: listed names first."""
@@ -270,6 +268,14 @@ class Algebra:
             return shapes
         last = len(ranks)
         return tuple(_sorted_members(shape, ranks, last) for shape in shapes)
+
+
+def _bounded(shapes: Shapes) -> Shapes:
+    if len(shapes) > MAX_SHAPES:
+        raise LimitExceeded(
+            f"{len(shapes)} alternatives in one place of the schema; the limit is {MAX_SHAPES}"
+        )
+    return shapes
 
 
 def _sorted_members(shape: Shape, ranks: dict[str, int], last: int) -> Shape:

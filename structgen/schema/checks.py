@@ -38,7 +38,7 @@ class Scan(Protocol):
 
     Attributes:
         stack: schemas still to be scanned.
-        references, exclusive: the schemas met so far that hold a `$ref`, a `oneOf`.
+        references, exclusive, patterned: the schemas met so far that hold a `$ref`, a `oneOf`, a `pattern`.
         identified: some place has a name or base URI of its own, so that a reference needs more than a
             pointer.
         lone_references: what stands beside a `$ref` has no effect (up to draft 7).
@@ -48,6 +48,7 @@ class Scan(Protocol):
     stack: list[Any]
     references: list[dict[str, Any]]
     exclusive: list[dict[str, Any]]
+    patterned: list[dict[str, Any]]
     identified: bool
     lone_references: bool
 
@@ -58,6 +59,12 @@ Check = Callable[[Scan, dict[str, Any], Any], None]
 def text(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, str):
         raise Malformed(value, "a string")
+
+
+def pattern(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    """A string; whether it is a regular expression is for the automaton to say."""
+    text(scan, schema, value)
+    scan.patterned.append(schema)
 
 
 def flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:

@@ -95,7 +95,7 @@ _NUMBERS = (
 _STRINGS = (
     Keyword("minLength", MASKED, checks.count, facts.min_length),
     Keyword("maxLength", MASKED, checks.count, facts.max_length),
-    Keyword("pattern", MASKED, checks.text, facts.pattern),
+    Keyword("pattern", MASKED, checks.pattern, facts.pattern),
     Keyword("format", MASKED, checks.text, facts.format_),
 )
 

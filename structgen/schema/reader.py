@@ -58,6 +58,17 @@ def read(
     return root
 
 
+def patterns(root: Node) -> dict[str, Node]:
+    """Every distinct `pattern` of the schema that `root` was read from, with a place that holds it.
+
+    For whoever must refuse a bad pattern before anything runs; nothing is read here.
+    """
+    if not isinstance(root, Place):
+        return {}
+    reader = root.reader
+    return {schema["pattern"]: reader.node(schema, None) for schema in reader.patterned}
+
+
 def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
     if isinstance(order, str):
         if order not in ("schema", "any"):
@@ -101,6 +112,7 @@ class SchemaReader:
         self.algebra = algebra
         self._scan = scan
         self._drafts = scan.seen
+        self.patterned = scan.patterned
         self._targets = targets
         self._places: dict[int, Place] = {}
         self._open: set[int] = set()

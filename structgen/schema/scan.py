@@ -22,7 +22,7 @@ class SchemaScan:
 
     Attributes:
         seen: the draft of every schema object met, by its id (the root keeps them alive).
-        references, exclusive, identified, lone_references: see `checks.Scan`.
+        references, exclusive, patterned, identified, lone_references: see `checks.Scan`.
     """
 
     def __init__(self, root: Any) -> None:
@@ -32,6 +32,7 @@ class SchemaScan:
         self.starts: list[tuple[Any, str, Dialect]] = []
         self.references: list[dict[str, Any]] = []
         self.exclusive: list[dict[str, Any]] = []
+        self.patterned: list[dict[str, Any]] = []
         self.identified = False
         self.lone_references = False
 
