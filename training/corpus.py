@@ -77,14 +77,17 @@ def _meeting(words: Words) -> Filled:
     maker = words.first if words.rng.random() < 0.7 else words.name
     people = words.sample(maker, 1, 4)
     value = {"title": words.event(), "date": words.date(), "time": words.time(), "attendees": people}
-    extra = {"people": enumerate_words(words.rng, people), "date_text": spoken_date(words.rng, value["date"])}
+    extra = {
+        "people": enumerate_words(words.rng, people),
+        "date_text": spoken_date(words.rng, str(value["date"])),
+    }
     return value, extra
 
 
 def _order(words: Words) -> Filled:
     rng = words.rng
     products = words.sample(words.product, 1, 3)
-    items = [{"product": product, "quantity": rng.randint(1, 30)} for product in products]
+    items: list[Values] = [{"product": product, "quantity": rng.randint(1, 30)} for product in products]
     express = rng.random() < 0.5
     style = rng.choice(["{q} {p}", "{q} {p}", "{q} x {p}", "{q}x {p}", "{p} ({q})"])
     texts = [style.format(q=_quantity(rng, item["quantity"]), p=item["product"]) for item in items]
@@ -107,7 +110,10 @@ def _review(words: Words) -> Filled:
     rating = {"positive": [4, 5], "negative": [1, 2], "neutral": [3, 3]}[sentiment][rng.randint(0, 1)]
     recommend = {"positive": True, "negative": False}.get(sentiment, rng.random() < 0.5)
     value = {"product": words.product(), "sentiment": sentiment, "rating": rating, "recommend": recommend}
-    extra = {"opinion": rng.choice(templates.OPINIONS[sentiment]), "advice": rng.choice(templates.ADVICE[recommend])}
+    extra = {
+        "opinion": rng.choice(templates.OPINIONS[sentiment]),
+        "advice": rng.choice(templates.ADVICE[recommend]),
+    }
     return value, {name: expand(rng, text) for name, text in extra.items()}
 
 
@@ -115,13 +121,13 @@ def _flight(words: Words) -> Filled:
     origin, destination = words.sample(words.city, 2, 2)
     value = {"passenger": words.name(), "origin": origin, "destination": destination, "date": words.date()}
     seat = f"{words.rng.randint(1, 45)}{words.rng.choice('ABCDEF')}"
-    return value | {"seat": seat}, {"date_text": spoken_date(words.rng, value["date"])}
+    return value | {"seat": seat}, {"date_text": spoken_date(words.rng, str(value["date"]))}
 
 
 def _invoice(words: Words) -> Filled:
     rng = words.rng
     currency, paid = rng.choice(list(CURRENCY_MARKS)), rng.random() < 0.5
-    value = {
+    value: Values = {
         "number": words.code(words.pick(["INV-####", "####-##", "@@-####", "#####", "R####"])),
         "vendor": words.company(),
         "total": words.cents(5, words.rng.choice([100, 3000])),
@@ -140,7 +146,11 @@ def _invoice(words: Words) -> Filled:
 def money(rng: random.Random, amount: float, currency: str) -> str:
     """An amount as people write it."""
     digits = f"{amount:.2f}"
-    forms = (f"{digits} {currency}", f"{CURRENCY_MARKS[currency]}{digits}", f"{digits} {CURRENCY_NAMES[currency]}")
+    forms = (
+        f"{digits} {currency}",
+        f"{CURRENCY_MARKS[currency]}{digits}",
+        f"{digits} {CURRENCY_NAMES[currency]}",
+    )
     return rng.choice(forms)
 
 
@@ -148,9 +158,17 @@ def _job(words: Words) -> Filled:
     rng = words.rng
     skills, remote = words.sample(lambda: rng.choice(SKILLS), 1, 4), rng.random() < 0.5
     salary = words.integer(20, 190) * 1000 + rng.choice([0, 0, 500, rng.randint(0, 999)])
-    value = {"title": words.role(), "company": words.company(), "salary": salary, "remote": remote, "skills": skills}
+    value = {
+        "title": words.role(),
+        "company": words.company(),
+        "salary": salary,
+        "remote": remote,
+        "skills": skills,
+    }
     extra = {
-        "salary_text": rng.choice([str(salary), str(salary), f"{salary:,}", f"{salary} {rng.choice(['euros', 'EUR', 'USD'])}"]),
+        "salary_text": rng.choice(
+            [str(salary), str(salary), f"{salary:,}", f"{salary} {rng.choice(['euros', 'EUR', 'USD'])}"]
+        ),
         "skills_text": enumerate_words(rng, skills),
         "place": expand(rng, rng.choice(templates.PLACES[remote])),
     }
@@ -172,7 +190,11 @@ def _contact(words: Words) -> Filled:
     name, has_email, has_phone = words.name(), rng.random() < 0.7, rng.random() < 0.7
     local = re.sub(r"[^a-z]+", rng.choice([".", "_", ""]), name.lower())
     email = f"{local}@{rng.choice(DOMAINS)}" if has_email else None
-    phone = words.code(rng.choice(["### ####", "+## ### ####", "0### ######", "###-###-####"])) if has_phone else None
+    phone = (
+        words.code(rng.choice(["### ####", "+## ### ####", "0### ######", "###-###-####"]))
+        if has_phone
+        else None
+    )
     parts = [name]
     if email:
         parts.append(expand(rng, "[mail|email|write to|e-mail:|reach me at|] ") + email)
@@ -194,7 +216,12 @@ def _reading(words: Words) -> Filled:
 
 def _book(words: Words) -> Filled:
     rng = words.rng
-    value = {"title": words.book(), "author": words.name(), "year": rng.randint(1850, 2026), "pages": words.integer(60, 999)}
+    value = {
+        "title": words.book(),
+        "author": words.name(),
+        "year": rng.randint(1850, 2026),
+        "pages": words.integer(60, 999),
+    }
     return value, {"title": f'"{value["title"]}"' if rng.random() < 0.3 else value["title"]}
 
 
@@ -273,7 +300,12 @@ def _text(words: Words, name: str, values: Values) -> str:
 def _distract(words: Words, text: str) -> str:
     if words.rng.random() < 0.7:
         return text
-    values = {"n": words.rng.randint(2, 999), "other": words.name(), "otherdate": words.date(), "othercity": words.city()}
+    values = {
+        "n": words.rng.randint(2, 999),
+        "other": words.name(),
+        "otherdate": words.date(),
+        "othercity": words.city(),
+    }
     sentence = expand(words.rng, words.rng.choice(templates.DISTRACTORS)).format(**values)
     return f"{text} {sentence}" if words.rng.random() < 0.5 else f"{sentence} {text}"
 
@@ -282,7 +314,15 @@ def record_example(words: Words) -> Example:
     """A drill: invented or common field names with any values, which teaches copying and nothing else."""
     rng = words.rng
     keys = words.sample(lambda: rng.choice([syllables(rng), rng.choice(NOUNS), rng.choice(ADJECTIVES)]), 1, 4)
-    makers = (words.first, words.last, words.city, words.date, words.product, lambda: words.code("@@###"), words.name)
+    makers = (
+        words.first,
+        words.last,
+        words.city,
+        words.date,
+        words.product,
+        lambda: words.code("@@###"),
+        words.name,
+    )
     value: Values = {}
     for key in keys:
         draw = rng.random()
@@ -291,7 +331,9 @@ def record_example(words: Words) -> Example:
     joint, mark = rng.choice(["; ", ", ", " / "]), rng.choice([": ", " is ", " = ", " "])
     text = joint.join(f"{key}{mark}{value[key]}" for key in shown)
     wanted = keys if rng.random() < 0.6 else rng.sample(keys, rng.randint(1, len(keys)))
-    return Example("record", compose("Extract the record", wanted, text), dumps({key: value[key] for key in wanted}))
+    return Example(
+        "record", compose("Extract the record", wanted, text), dumps({key: value[key] for key in wanted})
+    )
 
 
 def dumps(value: Values) -> str:

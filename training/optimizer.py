@@ -7,6 +7,7 @@ steps of a quintic Newton-Schulz iteration. Here in the gradient's own dtype, si
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 def orthogonalize(matrix: torch.Tensor, steps: int = 5) -> torch.Tensor:
     """The matrix [rows, columns] with its singular values moved to about 1."""
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    result = wide / (wide.norm() + 1e-7)
+    result: torch.Tensor = wide / (wide.norm() + 1e-7)
     a, b, c = COEFFICIENTS
     for _ in range(steps):
         gram = result @ result.T
@@ -28,7 +29,9 @@ def orthogonalize(matrix: torch.Tensor, steps: int = 5) -> torch.Tensor:
 class Muon(torch.optim.Optimizer):
     """Momentum with orthogonal updates, for parameters [rows, columns]."""
 
-    def __init__(self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
@@ -37,14 +40,15 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._update(parameter, group["lr"], group["momentum"], group["decay"])
+                    self._update(parameter, parameter.grad, group)
 
-    def _update(self, parameter: nn.Parameter, lr: float, momentum: float, decay: float) -> None:
+    def _update(self, parameter: nn.Parameter, grad: torch.Tensor, group: dict[str, Any]) -> None:
+        lr, momentum = group["lr"], group["momentum"]
         buffer = self.state[parameter].setdefault("buffer", torch.zeros_like(parameter))
-        buffer.lerp_(parameter.grad, 1 - momentum)
-        update = orthogonalize(torch.lerp(parameter.grad, buffer, momentum))
+        buffer.lerp_(grad, 1 - momentum)
+        update = orthogonalize(torch.lerp(grad, buffer, momentum))
         scale = max(1.0, parameter.shape[0] / parameter.shape[1]) ** 0.5
-        parameter.mul_(1 - lr * decay).add_(update, alpha=-lr * scale)
+        parameter.mul_(1 - lr * group["decay"]).add_(update, alpha=-lr * scale)
 
 
 def build_optimizers(model: nn.Module, lr: float, matrix_lr: float) -> list[torch.optim.Optimizer]:

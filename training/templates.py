@@ -107,7 +107,7 @@ TEXTS: dict[str, list[str]] = {
         "[Tell|Text|Message] {to}: {text}.",
         "[Send a message to|Write to|Send a text to] {to} [saying|that says|with the words]: {text}.",
         "[Let {to} know|Inform {to}]: {text}.",
-        "[Send|Text|Write] \"{text}\" to {to}.",
+        '[Send|Text|Write] "{text}" to {to}.',
     ],
     "convert_currency": [
         "[Convert|Change|Exchange] {amount} {source} [to|into] {target}.",
@@ -197,7 +197,13 @@ MESSAGES = [
 ]
 
 EXPRESS = {
-    True: [" with express [shipping|delivery]", ", express please", ", as fast as possible", " by express", ", it is urgent"],
+    True: [
+        " with express [shipping|delivery]",
+        ", express please",
+        ", as fast as possible",
+        " by express",
+        ", it is urgent",
+    ],
     False: ["", "", ", standard [shipping|delivery]", ", no rush", " by normal mail", ", no express"],
 }
 DELIVERY = {
@@ -209,15 +215,27 @@ STATES = {
     False: ["unpaid", "not paid yet", "still open", "not yet paid", "outstanding"],
 }
 PLACES = {
-    True: ["[Fully remote|Remote|Work from home|Remote work is possible|100% remote|Remote position].", "You can work from [home|anywhere]."],
-    False: ["[On site|Office only|No remote work|In our office|On-site position|Not remote].", "You work in [our office|the office]."],
+    True: [
+        "[Fully remote|Remote|Work from home|Remote work is possible|100% remote|Remote position].",
+        "You can work from [home|anywhere].",
+    ],
+    False: [
+        "[On site|Office only|No remote work|In our office|On-site position|Not remote].",
+        "You work in [our office|the office].",
+    ],
 }
 ALERTS = {
-    True: [". [The alarm is on|Alarm|The alarm went off|Alarm: yes|An alarm was raised].", ", alarm [on|active]."],
+    True: [
+        ". [The alarm is on|Alarm|The alarm went off|Alarm: yes|An alarm was raised].",
+        ", alarm [on|active].",
+    ],
     False: [". [No alarm|The alarm is off|All normal|Alarm: no].", ", no alarm.", ", alarm off.", "."],
 }
 MIXES = {
-    True: [" [on shuffle|shuffled|in random order|with shuffle on].", ", [shuffle please|in any order|shuffled]."],
+    True: [
+        " [on shuffle|shuffled|in random order|with shuffle on].",
+        ", [shuffle please|in any order|shuffled].",
+    ],
     False: [" [in order|without shuffle|from the start].", ", [no shuffle|not shuffled].", ".", "."],
 }
 

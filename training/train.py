@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
@@ -44,7 +45,9 @@ class Plan:
 
     def rate(self, done: float) -> float:
         """The factor on the peak learning rates after `done` rounds."""
-        return min(1.0, 0.01 + done / self.warmup, max(0.0, (self.rounds - done) / (self.decay * self.rounds)))
+        return min(
+            1.0, 0.01 + done / self.warmup, max(0.0, (self.rounds - done) / (self.decay * self.rounds))
+        )
 
     def pool_of(self, index: int) -> list[Example]:
         """The examples of one round."""
@@ -64,7 +67,10 @@ def encode(tokenizer: PreTrainedTokenizerFast, examples: list[Example]) -> list[
     """Each example as ids with the beginning and the end token."""
     prompts = tokenizer([one.prompt for one in examples])["input_ids"]
     answers = tokenizer([one.answer for one in examples], add_special_tokens=False)["input_ids"]
-    return [(prompt + answer + [tokenizer.eos_token_id], len(prompt)) for prompt, answer in zip(prompts, answers)]
+    return [
+        (prompt + answer + [tokenizer.eos_token_id], len(prompt))
+        for prompt, answer in zip(prompts, answers, strict=True)
+    ]
 
 
 def batches(rows: list[Row], tokens: int, rng: random.Random) -> list[list[Row]]:
@@ -91,7 +97,9 @@ def tensors(batch: list[Row], device: str) -> tuple[torch.Tensor, torch.Tensor]:
     return ids.to(device), targets[:, 1:].to(device)
 
 
-def answer_logits(model: LlamaForCausalLM, ids: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def answer_logits(
+    model: LlamaForCausalLM, ids: torch.Tensor, targets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits [n, vocabulary] and targets [n] at the n positions that predict an answer's token."""
     hidden = model.model(ids[:, :-1]).last_hidden_state
     wanted = targets != IGNORED
@@ -128,12 +136,15 @@ def build_model(tokenizer: PreTrainedTokenizerFast, arguments: argparse.Namespac
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return LlamaForCausalLM(config).to(arguments.device)
+    model = LlamaForCausalLM(config)
+    nn.Module.to(model, arguments.device)
+    return model
 
 
 def ship(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Writes the files that `from_pretrained` reads, weights in bfloat16."""
-    copy = LlamaForCausalLM(model.config).to(torch.bfloat16)
+    copy = LlamaForCausalLM(model.config)
+    nn.Module.to(copy, torch.bfloat16)
     copy.load_state_dict({name: value.to(torch.bfloat16) for name, value in model.state_dict().items()})
     copy.generation_config.max_length = None
     copy.save_pretrained(folder)
@@ -151,14 +162,16 @@ class Run:
         self.model = build_model(self.tokenizer, arguments)
         self.optimizers = build_optimizers(self.model, arguments.lr, arguments.matrix_lr)
         unseen = Words(random.Random(arguments.seed + 1), heldout=True)
-        self.heldout = encode(self.tokenizer, [draw_example(unseen, records=0, full=True) for _ in range(260)])
+        self.heldout = encode(
+            self.tokenizer, [draw_example(unseen, records=0, full=True) for _ in range(260)]
+        )
         self.first, self.seen, self.started = 0, 0, time.time()
 
     def resume(self) -> None:
         """Continues from the last checkpoint."""
         state: dict[str, Any] = torch.load(self.out / "state.pt", weights_only=False)
         self.model.load_state_dict(state["model"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.first, self.seen = state["round"], state["seen"]
 
@@ -194,7 +207,7 @@ class Run:
         with torch.autocast(self.arguments.device, torch.bfloat16, enabled=self.arguments.device == "cuda"):
             logits, wanted = answer_logits(self.model, ids, targets)
             loss = torch.nn.functional.cross_entropy(logits.float(), wanted)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -206,7 +219,9 @@ class Run:
     def checkpoint(self, done: int) -> None:
         """Saves what `resume` needs, and the model as it would ship."""
         state = {"model": self.model.state_dict(), "round": done, "seen": self.seen}
-        torch.save(state | {"optimizers": [one.state_dict() for one in self.optimizers]}, self.out / "state.pt")
+        torch.save(
+            state | {"optimizers": [one.state_dict() for one in self.optimizers]}, self.out / "state.pt"
+        )
         ship(self.model, self.tokenizer, self.out / "model")
 
 
@@ -236,7 +251,7 @@ def main() -> None:
     """Entry point."""
     arguments = parse()
     torch.set_num_threads(arguments.threads)
-    disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     Path(arguments.out).mkdir(parents=True, exist_ok=True)
     run = Run(arguments)
     if arguments.resume:

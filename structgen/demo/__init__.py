@@ -1,9 +1,9 @@
-"""The tiny model that ships with the package, for `structgen demo`, examples and tests that need a real model."""
+"""The tiny model that ships with the package, for `structgen demo`, examples and tests."""
 
 from __future__ import annotations
 
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -12,7 +12,7 @@ __all__ = ["load_demo"]
 
 
 def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """The bundled model (float32, on the CPU) and its tokenizer.
+    """The bundled model (float32, on the CPU, ready for inference) and its tokenizer.
 
     Reads the package's own files only; nothing is downloaded. The prompts it understands are in
     `structgen.demo.tasks`.
@@ -21,6 +21,8 @@ def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     with as_file(files(__name__) / "model") as folder:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return model.eval(), tokenizer
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True
+        )
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return model, tokenizer

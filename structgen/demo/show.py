@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SENTENCES: tuple[tuple[str, str], ...] = (
     ("person", "Grace Hopper, 79, spent her last years in Arlington."),
-    ("meeting", "Can we do the Budget Review on 2026-12-04 at 09:30? Nadia, Tom and Wilhelm should be there."),
+    ("meeting", "Budget Review on 2026-12-04 at 09:30? Nadia, Tom and Wilhelm should come."),
     ("order", "Hi, Marta Kowalczyk here. We need 3 wooden chairs and 12 blue mugs by express, please."),
     ("review", "The silver kettle leaks and the handle broke on day one. 1 star, do not buy it."),
     ("flight", "Book Ravi Menon on the flight from Lisbon to Oslo, 14 March 2027, seat 22A."),
@@ -50,7 +50,9 @@ class Comparison:
     value: BaseModel
 
 
-def write_freely(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: str, limit: int = 160) -> str:
+def write_freely(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: str, limit: int = 160
+) -> str:
     """What the model writes greedily after `prompt` with no constraint."""
     encoded: Any = tokenizer(prompt, return_tensors="pt")
     output: Any = model.generate(**encoded, max_new_tokens=limit, do_sample=False)  # type: ignore[operator]
@@ -98,7 +100,8 @@ def show(console: Console | None = None) -> None:
         table.add_row(escape(result.sentence), _free_cell(result), escape(repr(result.value)))
     console.print(table)
     valid = sum(not result.complaint for result in results)
-    console.print(f"valid: {valid} of {len(results)} unconstrained, {len(results)} of {len(results)} constrained")
+    total = len(results)
+    console.print(f"valid: {valid} of {total} unconstrained, {total} of {total} constrained")
 
 
 def _free_cell(result: Comparison) -> str:

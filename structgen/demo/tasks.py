@@ -251,7 +251,11 @@ TASKS: dict[str, Task] = {
         Task(
             "order",
             Order,
-            {"customer": "customer", "items": "items (list of product, quantity)", "express": "express (true or false)"},
+            {
+                "customer": "customer",
+                "items": "items (list of product, quantity)",
+                "express": "express (true or false)",
+            },
         ),
         Task(
             "review",
@@ -267,7 +271,14 @@ TASKS: dict[str, Task] = {
         Task(
             "invoice",
             Invoice,
-            _plain("number", "vendor", "total", currency="currency (EUR, USD or GBP)", due="due", paid="paid (true or false)"),
+            _plain(
+                "number",
+                "vendor",
+                "total",
+                currency="currency (EUR, USD or GBP)",
+                due="due",
+                paid="paid (true or false)",
+            ),
         ),
         Task(
             "job",
