@@ -16,7 +16,7 @@ from structgen.decoding.loop import Run, decode
 from structgen.decoding.model import Model, as_model, load
 from structgen.decoding.prompts import encode, is_batch
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, RunError, StructgenError
+from structgen.errors import OptionError, RunError, SchemaError, StructgenError
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.types import from_type
 
@@ -147,7 +147,7 @@ def generate(
             owner.vocabulary,
             matcher=None if grammar is None else grammar.matcher(),
             sampling=way,
-            budget=_budget(owner, ids, limits),
+            **_bounds(owner, ids, limits),
         )
         for ids, way in zip(rows, ways, strict=True)
     ]
@@ -183,6 +183,8 @@ def _json_parser(schema: Any) -> Callable[[str], Any]:
     """Parsed JSON for a JSON Schema, a validated value for a type."""
     if isinstance(schema, (dict, bool)):
         return json.loads
+    if isinstance(schema, (str, bytes, int, float, list, tuple)):
+        raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
     validate: Callable[[str], Any] = from_type(schema)[1].validate_json
     return validate
 
@@ -202,11 +204,12 @@ def _per_row(sampling: Sampling | Sequence[Sampling], n: int) -> Sequence[Sampli
     return sampling
 
 
-def _budget(model: Model, ids: Sequence[int], limits: Limits) -> int:
-    """Tokens that may be generated: the last one is never read, so it needs no place in the context."""
-    if model.context is None:
-        return limits.max_new_tokens
-    return min(limits.max_new_tokens, model.context - len(ids) + 1)
+def _bounds(model: Model, ids: Sequence[int], limits: Limits) -> dict[str, Any]:
+    """A session's budget and what sets it; the last token is never read: it needs no place in the context."""
+    room = limits.max_new_tokens if model.context is None else model.context - len(ids) + 1
+    if room < limits.max_new_tokens:
+        return {"budget": room, "bound": "the model's context, tokens left"}
+    return {"budget": limits.max_new_tokens}
 
 
 def _generation(target: _Target[Any], session: Session, run: Run, row: int) -> Generation[Any]:

@@ -136,6 +136,8 @@ def test_the_end_of_the_context_is_a_budget_too():
     model = scripted("abcdef", max_position_embeddings=8)
     assert sg.generate(model, "12345678") == "a"
     assert sg.generate(model, "12345") == "abcd"
+    with pytest.raises(sg.BudgetExhausted, match="the model's context, tokens left=4"):
+        sg.generate(model, "12345", schema=sg.Regex("[a-f]{6}"))
 
 
 def test_one_failed_row_leaves_the_others_alone():
@@ -298,18 +300,17 @@ def test_load_reads_a_saved_model_and_generates_a_typed_value(tmp_path, small_bp
     module = tiny(vocab_size=len(small_bpe) + 5, eos_token_id=small_bpe.eos_token_id)
     module.save_pretrained(tmp_path)
     small_bpe.save_pretrained(tmp_path)
-    schema = {
-        "type": "object",
-        "properties": {"ok": {"type": "boolean"}, "n": {"enum": [1, 20, 300]}},
-        "required": ["ok", "n"],
-    }
+
+    class Answer(BaseModel):
+        ok: bool
+        n: Literal[1, 20, 300]
+
     for dtype in (torch.float32, torch.bfloat16):
         model = sg.load(tmp_path, dtype=dtype)
         assert model.module.dtype == dtype
         for sampling in (sg.Sampling(), sg.Sampling(temperature=1.0, top_p=0.9, seed=1)):
-            value = sg.generate(model, "The city", schema=schema, sampling=sampling)
-            assert value["n"] in (1, 20, 300)
-            assert isinstance(value["ok"], bool)
+            value = sg.generate(model, "The city", schema=Answer, sampling=sampling)
+            assert isinstance(value, Answer)
 
 
 def test_a_scripted_model_speaks_any_vocabulary(small_bpe):

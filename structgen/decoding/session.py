@@ -31,6 +31,7 @@ class Session:
         matcher: a fresh matcher of the row's constraint; None for plain text.
         sampling: the row's sampling options.
         budget: tokens that may be generated, the end token included.
+        bound: what set the budget, for messages.
 
     Attributes:
         tokens: the generated ids, an end token at the end where the model chose one.
@@ -47,6 +48,7 @@ class Session:
         matcher: Matcher | None,
         sampling: Sampling,
         budget: int,
+        bound: str = "max_new_tokens",
     ) -> None:
         self.prompt = prompt
         self.sampling = sampling
@@ -56,6 +58,7 @@ class Session:
         self._vocabulary = vocabulary
         self._matcher = matcher
         self.budget = budget
+        self._bound = bound
         self._ends = frozenset(vocabulary.end_ids)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._guard(self._stop_when_complete)
@@ -114,7 +117,7 @@ class Session:
 
     def _stop_at_budget(self) -> None:
         if self._matcher is not None and not self._matcher.can_finish:
-            message = f"max_new_tokens={self.budget} reached before the value was complete"
+            message = f"{self._bound}={self.budget} reached before the value was complete"
             raise BudgetExhausted(f"{message}; text so far: {_shortened(self.text())}", self.text())
         self.finish = "length"
 

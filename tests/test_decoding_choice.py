@@ -1,0 +1,80 @@
+"""Masks and options to tokens: the host's way and the device's, held to each other and to plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from structgen.decoding.choice import DeviceChooser, HostChooser
+from structgen.decoding.masking import FEW, pack
+from structgen.options import Sampling
+from structgen.search.sampling import NOTHING
+from structgen.vocabulary import Vocabulary
+
+WIDTH = 3000
+CPU = torch.device("cpu")
+WAYS = [
+    Sampling(),
+    Sampling(temperature=1.0, seed=1),
+    Sampling(temperature=0.7, top_k=20, seed=2),
+    Sampling(temperature=1.2, top_p=0.6, min_p=0.01, seed=3),
+]
+SHARES = [0.005, 0.04, 0.2, 0.9]  # few tokens and many, around the border between the host's ways
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    tokens = [bytes([i % 256, i // 256]) for i in range(WIDTH - 20)] + [None]
+    return Vocabulary.from_tokens(tokens, end_ids=[WIDTH - 20], width=WIDTH)
+
+
+def masks_of(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [pack(np.flatnonzero(rng.random(WIDTH) < share), WIDTH) for share in SHARES]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_host_and_device_choose_the_same_allowed_tokens(vocabulary, dtype):
+    """Forty steps of a batch with different options and masks by row: the two ways agree token for token."""
+    host, device = HostChooser(WAYS, vocabulary), DeviceChooser(WAYS, vocabulary, CPU)
+    generator = torch.Generator().manual_seed(4)
+    for step in range(40):
+        logits = (5 * torch.randn(4, WIDTH, generator=generator)).to(dtype)
+        masks = masks_of(step)[step % 4 :] + masks_of(step)[: step % 4]
+        tokens = host.choose(logits, masks)
+        assert tokens == device.choose(logits, masks)
+        for token, mask in zip(tokens, masks, strict=True):
+            assert mask[token >> 5] >> np.uint32(token & 31) & 1
+
+
+def test_greedy_takes_the_likeliest_allowed_token_at_every_size_of_mask(vocabulary):
+    chooser = HostChooser([Sampling()], vocabulary)
+    for allowed in (1, 2, FEW, FEW + 1, WIDTH // 2, WIDTH):
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            ids = np.sort(rng.choice(WIDTH, allowed, replace=False))
+            logits = torch.from_numpy(rng.standard_normal((1, WIDTH)).astype(np.float32))
+            (token,) = chooser.choose(logits, [pack(ids, WIDTH)])
+            assert token == ids[logits[0, ids].argmax()]
+
+
+@pytest.mark.parametrize("make", [HostChooser, lambda *a: DeviceChooser(*a, CPU)], ids=["host", "device"])
+def test_an_empty_mask_is_nothing_for_its_row_and_leaves_the_others(vocabulary, make):
+    logits = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(0))
+    masks = [pack(np.array([7]), WIDTH), pack(np.array([], np.int64), WIDTH), None]
+    for ways in ([Sampling()] * 3, [Sampling(temperature=1.0)] * 3):
+        first, second, third = make(ways, vocabulary).choose(logits, masks)
+        assert (first, second) == (7, NOTHING)
+        assert 0 <= third <= WIDTH - 20
+
+
+@pytest.mark.parametrize("make", [HostChooser, lambda *a: DeviceChooser(*a, CPU)], ids=["host", "device"])
+def test_without_a_mask_padding_rows_are_still_forbidden(vocabulary, make):
+    logits = torch.zeros(2, WIDTH)
+    logits[:, WIDTH - 19 :] = 50.0  # what is beyond the end token does not exist
+    logits[:, 5] = 20.0
+    assert make([Sampling(), Sampling(temperature=1.0, seed=0)], vocabulary).choose(logits, [None, None]) == [
+        5,
+        5,
+    ]
