@@ -18,7 +18,7 @@ from numba import njit
 
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import Registers, machine
+from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
     CHARS, COUNT, HI, KIND, LO, MISS, NOTHING, POP, RANGES, START, UNBOUNDED, A, Edge, Int32,
 )  # fmt: skip
@@ -32,17 +32,22 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
     ((0x20, 0x20), (0x41, 0x5A), (0x61, 0x7A)),
     ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)),
     ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF)),
-)
+    (
+        (0x21, 0x21), (0x23, 0x5B), (0x5D, 0x9F), (0xA1, 0x167F), (0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E),
+        (0x2030, 0x205E), (0x2060, 0x2FFF), (0x3001, 0xD7FF), (0xE000, 0xFEFE), (0xFF00, 0x10FFFF),
+    ),
+)  # fmt: skip
 """Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
-letters, letters and digits, identifiers, words, printable ASCII without quote and backslash, all such text."""
+letters, letters and digits, identifiers, words, printable ASCII without quote and backslash, all such text, and such
+text without white space."""
 
 MAX_DEPTH = 255
 CHUNK = 64
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX = tuple((digit, int(digit, 16)) for digit in "0123456789abcdefABCDEF")
 
-_class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
-_class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
+class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
+class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
 
 
 class Lifted:
@@ -76,7 +81,7 @@ class Lifted:
         self._wide: dict[tuple[int, int, int], int] = {}
         self._first = automaton.later_block(n - 1, self._expand_chunk)
         self._escapes = automaton.later_block(n - 1, self._expand_escape) if self._quoted else 0
-        depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, _class_bounds, _class_ends)
+        depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
         self._block = automaton.tables.block(self._first, depths)
 
     @property
@@ -93,7 +98,7 @@ class Lifted:
         tables.reserve(states=7 * (high - low), edges=per_state * (high - low) + 7 * 2 * (high - low))
         uneven = np.zeros(high - low, np.uint8)
         tables.n_states, tables.n_edges = lift_rows(
-            tables.registers, dfa.bounds, dfa.classes, dfa.next, low, high, self._first, self._escapes,
+            tables.base, dfa.bounds, dfa.classes, dfa.next, low, high, self._first, self._escapes,
             self._ends, self._quoted, self._block, self._continued, uneven, tables.n_states, tables.n_edges,
         )  # fmt: skip
         for q in range(low, high):
@@ -125,12 +130,13 @@ class Lifted:
         row = tables.states[self._table(q)]
         start, count = int(row[START]), int(row[COUNT])
         edges = [(int(e) & 255, int(e) >> 8, int(t)) for e, t in tables.edges[start : start + count]]
+        leads: list[tuple[int, int]] = []
         for lead in range(0xC2, 0xF5):
             length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             bits = 6 * (length - 1)
             target = self._tail(q, (lead & (0x7F >> length)) << bits, length - 1, (0x80, 0x800, 0x10000)[length - 2])
-            if target:
-                edges.append((lead, lead, target))
+            leads.append((lead, target))
+        edges += _runs(leads)
         row[START], row[COUNT] = tables.n_edges, len(edges)
         tables.reserve(edges=len(edges))
         tables.edges[tables.n_edges : tables.n_edges + len(edges)] = [(a | b << 8, t) for a, b, t in edges]
@@ -144,15 +150,17 @@ class Lifted:
             return 0
         if left == 0:
             return self._table(targets.pop())
-        key = (q, low, left)
+        # Characters that all lead to one state share what stands before it.
+        even = len(targets) == 1 and low >= least
+        key = (min(targets), 0, left) if even else (-q, low, left)
         if key not in self._wide:
             self._wide[key] = self._automaton.later(partial(self._expand_tail, q, low, left, least))
         return self._wide[key]
 
     def _expand_tail(self, q: int, low: int, left: int, least: int, state: int) -> None:
-        bits = 6 * (left - 1)
-        tails = [(0x80 + i, self._tail(q, low + (i << bits), left - 1, least)) for i in range(64)]
-        self._automaton.tables.ranges(state, [(byte, byte, target) for byte, target in tails if target])
+        step = 1 << 6 * (left - 1)
+        tails = [(0x80 + i, self._tail(q, low + i * step, left - 1, least)) for i in range(64)]
+        self._automaton.tables.ranges(state, _runs(tails))
 
     def _expand_escape(self, state: int) -> None:
         """After a backslash."""
@@ -205,23 +213,34 @@ class Lifted:
         tables.ranges(state, [(ord("\\"), ord("\\"), before_u)])
 
 
+def _runs(targets: list[tuple[int, int]]) -> list[Edge]:
+    """Edges from consecutive bytes with their targets; 0 is none."""
+    edges: list[Edge] = []
+    for byte, target in targets:
+        if target and edges and edges[-1][1:] == (byte - 1, target):
+            edges[-1] = (edges[-1][0], byte, target)
+        elif target:
+            edges.append((byte, byte, target))
+    return edges
+
+
 def _astral(high: int, low: int) -> int:
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, class_bounds: Int32, class_ends: Int32) -> Any:
+def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32) -> Any:
     """uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
     they are, with the DFA still alive. `MAX_DEPTH` means any number (or more than the masks tell apart)."""
     n, width = nexts.shape
-    depths = np.full((len(class_ends), n - 1), MAX_DEPTH, np.uint8)
+    depths = np.full((len(ends), n - 1), MAX_DEPTH, np.uint8)
     used = np.zeros(width, np.bool_)
-    for k in range(len(class_ends)):
+    for k in range(len(ends)):
         used[:] = False
-        for j in range(class_ends[k - 1] if k else 0, class_ends[k]):
+        for j in range(ends[k - 1] if k else 0, ends[k]):
             for i in range(len(bounds)):
                 last = bounds[i + 1] - 1 if i + 1 < len(bounds) else 0x10FFFF
-                if bounds[i] <= class_bounds[j, 1] and last >= class_bounds[j, 0]:
+                if bounds[i] <= spans[j, 1] and last >= spans[j, 0]:
                     used[classes[i]] = True
         level = 0
         changed = True
@@ -242,7 +261,7 @@ def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, class_bounds: Int3
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def lift_rows(
-    r: Registers, bounds: Int32, classes: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
+    base: int, bounds: Int32, classes: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
     ends: Int32, quoted: bool, block: int, continued: Int32, uneven: npt.NDArray[np.uint8],
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
@@ -250,7 +269,7 @@ def lift_rows(
 
     `uneven[q - low]` is set where characters beyond ASCII lead to several states: their edges are still owed.
     """
-    states, edges, _, _, _ = machine(r)
+    states, edges = states_at(base), edges_at(base)
     k = len(bounds)
     for q in range(low, high):
         s = first + q - 1

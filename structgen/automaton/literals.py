@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import Registers, edge, machine
+from structgen.automaton.step import edge, edges_at, states_at
 from structgen.automaton.tables import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
 )  # fmt: skip
@@ -31,21 +32,21 @@ def write_literals(
     targets = np.array([target for _, target in pairs], np.int32)
     data = np.frombuffer(blob, np.uint8)
     n_states, n_edges = insert_literals(
-        tables.registers, data, ends, targets, state, other, inner, tables.n_states, tables.n_edges
+        tables.base, data, ends, targets, state, other, inner, tables.n_states, tables.n_edges
     )
     tables.n_states, tables.n_edges = n_states, n_edges
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def insert_literals(
-    r: Registers, blob: Registers, ends: Int32, targets: Int32, root: int, other: int, inner: int,
+    base: int, blob: npt.NDArray[np.uint8], ends: Int32, targets: Int32, root: int, other: int, inner: int,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the trie of the sorted literals `blob[ends[i - 1]:ends[i]]` below `root`; the new counts.
 
     A node is the range of literals that share its prefix; a stack holds the nodes still to be written.
     """
-    states, edges, _, _, _ = machine(r)
+    states, edges = states_at(base), edges_at(base)
     todo = np.empty((len(ends) + 1, 5), np.int32)
     todo[0] = np.array([0, len(ends), 0, root, other], np.int32)
     left = 1

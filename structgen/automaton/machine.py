@@ -11,6 +11,7 @@ from structgen.automaton.tables import (
     WANT_FRAMES,
     WANT_NOTHING,
     WANT_RETURN,
+    WANT_STATE,
     Tables,
 )
 
@@ -69,8 +70,10 @@ class Automaton:
         elif want == WANT_RETURN:
             outcome = int(registers[R_OUTCOME])
             self.tables.set_return(argument, outcome, self._returns[argument](outcome))
-        else:
+        elif want == WANT_STATE and argument in self._expanders:
             self.expand(argument)
+        else:
+            raise AssertionError(f"a kernel stopped for nothing that can be provided: {want}, state {argument}")
 
     def expand(self, state: int) -> None:
         """Write a stub's row. Does nothing to a state that has one."""

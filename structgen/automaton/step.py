@@ -1,8 +1,12 @@
-"""One byte: the transition function of the automaton, over plain arrays.
+"""One byte: the transition function of the automaton.
 
 `step` is the only place that gives the tables their meaning (see `tables`). It stops with state -1 when it meets
 something that is not there yet (a stub, an empty return, no room for a frame), and says in the registers what it
-wants; the caller provides it and asks again. `machine` turns the registers into arrays.
+wants; the caller provides it and asks again.
+
+Kernels take the address of the registers, an int, and find the arrays through it: handing arrays from kernel to
+kernel costs more than the step itself (20 ns against 5), and an array argument costs a call from Python 0.1 us. All
+integers that pass between kernels are int64, so that each kernel is compiled once.
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from structgen.automaton.tables import (
-    CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, POP, R_ARGUMENT, R_BLOCKS,
-    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_DEPTHS, R_EDGES, R_FRAMES, R_N_FRAMES, R_OUTCOME,
-    R_RETURN_STRIDE, R_RETURNS, R_STATES, R_WANT, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_FRAMES,
-    WANT_RETURN, WANT_STATE, A, B, hash_frame,
+    CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, N_REGISTERS, NEED, NOTHING, R_ARGUMENT, R_BUCKETS,
+    R_CAP_BUCKETS, R_CAP_FRAMES, R_EDGES, R_FRAMES, R_N_FRAMES, R_OUTCOME, R_RETURN_STRIDE, R_RETURNS, R_STATES,
+    R_WANT, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
 
-Registers = Any
+Position = tuple[int, int, int]
+"""State, frame, counter."""
+
+LENGTH = 1 << 40
+"""A length for arrays whose real one is the tables' business: no kernel looks at it."""
+
 _hash_frame = njit(inline="always")(hash_frame)
 
 
@@ -41,34 +49,41 @@ def _pointer(element: Any) -> Any:
 
 
 pointer_int32 = _pointer(types.int32)
+pointer_int64 = _pointer(types.int64)
 pointer_uint8 = _pointer(types.uint8)
-pointer_uint16 = _pointer(types.uint16)
 pointer_uint32 = _pointer(types.uint32)
-_ANY = 1 << 40
-"""A length that no index check needs: the arrays' real lengths are the tables' business."""
 
 
-@njit(inline="always")
-def machine(r: Registers) -> Any:
-    """The arrays of `Tables` as views: states, edges, frames, buckets, returns."""
-    return (
-        carray(pointer_int32(r[R_STATES]), (_ANY, 8)),
-        carray(pointer_int32(r[R_EDGES]), (_ANY, 2)),
-        carray(pointer_int32(r[R_FRAMES]), (_ANY, 4)),
-        carray(pointer_int32(r[R_BUCKETS]), (_ANY,)),
-        carray(pointer_int32(r[R_RETURNS]), (_ANY,)),
-    )
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def registers_at(base: int) -> Any:
+    """int64[N_REGISTERS]: the registers at an address."""
+    return carray(pointer_int64(base), (N_REGISTERS,))
 
 
-@njit(nogil=True, cache=True)
-def push(r: Registers, frames: Any, buckets: Any, ret: int, parent: int, count: int) -> int:
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def states_at(base: int) -> Any:
+    """int32[:, 8]: the states."""
+    return carray(pointer_int32(registers_at(base)[R_STATES]), (LENGTH, 8))
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def edges_at(base: int) -> Any:
+    """int32[:, 2]: the edges."""
+    return carray(pointer_int32(registers_at(base)[R_EDGES]), (LENGTH, 2))
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def push(base: int, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 when there is no room for a new one."""
+    r = registers_at(base)
+    frames = carray(pointer_int64(r[R_FRAMES]), (LENGTH, 4))
+    buckets = carray(pointer_int32(r[R_BUCKETS]), (LENGTH,))
     mask = r[R_CAP_BUCKETS] - 1
     slot = _hash_frame(ret, parent, count) & mask
     while buckets[slot] != 0:
         frame = buckets[slot]
         if frames[frame, 0] == ret and frames[frame, 1] == parent and frames[frame, 2] == count:
-            return frame
+            return np.int64(frame)
         slot = (slot + 1) & mask
     frame = r[R_N_FRAMES]
     if frame >= r[R_CAP_FRAMES]:
@@ -80,98 +95,106 @@ def push(r: Registers, frames: Any, buckets: Any, ret: int, parent: int, count: 
     return frame
 
 
-@njit(nogil=True, cache=True)
-def leave(r: Registers, frames: Any, returns: Any, frame: int, outcome: int) -> tuple[int, int, int]:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def leave(base: int, frame: int, outcome: int) -> Position:
     """Pop `frame`: the position it returns to for that outcome."""
     if frame == 0:
         return DONE, 0, 0
+    r = registers_at(base)
+    frames = carray(pointer_int64(r[R_FRAMES]), (LENGTH, 4))
     ret = frames[frame, 0]
     if ret < 0:
+        returns = carray(pointer_int32(r[R_RETURNS]), (LENGTH,))
         row, stride = -ret, r[R_RETURN_STRIDE]
-        ret = returns[row * stride + outcome] if outcome < stride else 0
+        ret = np.int64(returns[row * stride + outcome]) if outcome < stride else 0
         if ret == 0:
             r[R_WANT], r[R_ARGUMENT], r[R_OUTCOME] = WANT_RETURN, row, outcome
             return -1, frame, 0
     return ret, frames[frame, 1], frames[frame, 2]
 
 
-@njit(nogil=True, cache=True)
-def settle(
-    r: Registers, states: Any, frames: Any, buckets: Any, returns: Any, s: int, f: int, c: int
-) -> tuple[int, int, int]:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def settle(base: int, s: int, f: int, c: int) -> Position:
     """Do what is done on arrival at a state: eager calls and pops."""
+    states = states_at(base)
     while states[s, MISS] & EAGER:
-        if states[s, MISS] == CALL | EAGER:
-            inner = push(r, frames, buckets, states[s, B], f, c)
-            if inner < 0:
-                return -1, f, c
-            s, f, c = states[s, A], inner, 0
-        else:
-            s, f, c = leave(r, frames, returns, f, states[s, A])
-            if s < 0:
-                return -1, f, c
+        s, f, c = miss(base, s, f, c)
+        if s < 0:
+            break
     return s, f, c
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def miss(base: int, s: int, f: int, c: int) -> Position:
+    """Where a state goes on with a byte that none of its edges takes: state 0 when nowhere."""
+    states = states_at(base)
+    action = states[s, MISS] & 3
+    if action == NOTHING:
+        return 0, f, c
+    if action == GOTO:
+        return np.int64(states[s, A]), f, 0
+    if action == CALL:
+        inner = push(base, np.int64(states[s, B]), f, c)
+        return (np.int64(states[s, A]) if inner >= 0 else -1), inner, 0
+    return leave(base, f, np.int64(states[s, A]))
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
 def edge(states: Any, edges: Any, s: int, byte: int) -> int:
     """The edge of state `s` for a byte: 0 when there is none."""
     start = states[s, START]
+    target = 0
     for e in range(start, start + states[s, COUNT]):
         span = edges[e, 0]
         if span & 255 <= byte and byte <= span >> 8:
-            return edges[e, 1]
-    return 0
+            target = edges[e, 1]
+            break
+    return target
 
 
-@njit(nogil=True, cache=True)
-def step(
-    r: Registers, states: Any, edges: Any, frames: Any, buckets: Any, returns: Any,
-    s: int, f: int, c: int, byte: int,
-) -> tuple[int, int, int]:
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def unexpanded(base: int, s: int) -> bool:
+    """True for a stub, which the registers then want."""
+    stub = states_at(base)[s, KIND] == STUB
+    if stub:
+        r = registers_at(base)
+        r[R_WANT], r[R_ARGUMENT] = WANT_STATE, s
+    return stub
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
     """The position after `byte`: state 0 when it is refused, -1 when the registers say what is wanted."""
-    while True:
-        if states[s, KIND] & 15 == STUB:
-            r[R_WANT], r[R_ARGUMENT] = WANT_STATE, s
+    states, edges = states_at(base), edges_at(base)
+    while s > 0:
+        if unexpanded(base, s):
             return -1, f, c
         t = edge(states, edges, s, byte)
         if t > 0:
-            target = t & TARGET
+            target = np.int64(t & TARGET)
             if t >= INC:
                 if (t & ROOM and c >= states[s, HI]) or (t & NEED and c < states[s, LO]):
                     return 0, f, c
                 if t & INC:
-                    c = c + 1 if states[target, HI] != UNBOUNDED else min(c + 1, states[target, LO])
-            return settle(r, states, frames, buckets, returns, target, f, c)
-        action = states[s, MISS] & 3
-        if t < 0 or action == NOTHING:
+                    c = c + 1 if states[target, HI] != UNBOUNDED else min(c + 1, np.int64(states[target, LO]))
+            return settle(base, target, f, c)
+        if t < 0:
             return 0, f, c
-        if action == GOTO:
-            s, c = states[s, A], 0
-        elif action == CALL:
-            inner = push(r, frames, buckets, states[s, B], f, c)
-            if inner < 0:
-                return -1, f, c
-            s, f, c = states[s, A], inner, 0
-        else:
-            s, f, c = leave(r, frames, returns, f, states[s, A])
-            if s < 0:
-                return -1, f, c
+        s, f, c = miss(base, s, f, c)
+    return s, f, c
 
 
-@njit(nogil=True, cache=True)
-def may_end(r: Registers, states: Any, frames: Any, returns: Any, s: int, f: int) -> int:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def may_end(base: int, s: int, f: int) -> int:
     """1 when the text may end in `(s, f)`, 0 when not, -1 when the registers say what is wanted."""
+    states = states_at(base)
+    c = 0
     while s != DONE:
-        if states[s, KIND] & 15 == STUB:
-            r[R_WANT], r[R_ARGUMENT] = WANT_STATE, s
+        if s <= 0:
+            return s
+        if unexpanded(base, s):
             return -1
-        if states[s, MISS] & 3 == GOTO:
-            s = states[s, A]
-        elif states[s, MISS] & 3 == POP:
-            s, f, _ = leave(r, frames, returns, f, states[s, A])
-            if s < 0:
-                return -1
-        else:
+        if states[s, MISS] & 3 == CALL:
             return 0
+        s, f, c = miss(base, s, f, c)
     return 1

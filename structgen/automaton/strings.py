@@ -114,17 +114,28 @@ def _template(rows: list[list[Edge]], kind: int) -> Template:
 
 
 VALUE, NAME = 0, 1
-TEMPLATES = (
-    _template([_inside(8, 1), *_utf8(0, 1), *_value_escapes(8)], VALUE),
-    _template([_inside(8, 1), *_utf8(0, 1), *_name_escapes(8)], NAME),
-)
+_ROWS = {
+    VALUE: [_inside(8, 1), *_utf8(0, 1), *_value_escapes(8)],
+    NAME: [_inside(8, 1), *_utf8(0, 1), *_name_escapes(8)],
+}
+
+
+def _uncounted(rows: list[list[Edge]]) -> list[list[Edge]]:
+    return [[(low, high, target & ~(INC | ROOM)) for low, high, target in row] for row in rows]
+
+
+TEMPLATES = {(kind, True): _template(rows, kind) for kind, rows in _ROWS.items()} | {
+    (kind, False): _template(_uncounted(rows), kind) for kind, rows in _ROWS.items()
+}
+"""By kind, and by whether code points are counted (they need not be where there are no bounds)."""
 
 
 def free_string(
     automaton: Automaton, kind: int, close: int, *, min_length: int = 0, max_length: int | None = None
 ) -> int:
     """A copy of the block: the state after the opening quote. `close` is the state after the closing one."""
-    template, tables = TEMPLATES[kind], automaton.tables
+    counted = min_length > 0 or max_length is not None
+    template, tables = TEMPLATES[kind, counted], automaton.tables
     count, n_edges = len(template.states), len(template.edges)
     tables.reserve(states=count, edges=n_edges)
     first, start = tables.n_states, tables.n_edges

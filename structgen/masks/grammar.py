@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import RLock
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from structgen.vocabulary import Vocabulary
 
 CACHE_BYTES = 64 << 20
 """Bytes of masks that one grammar keeps; the oldest go first."""
+CHUNK = 64
+"""Masks allocated at a time: making an array for each would cost more than filling it."""
 
 
 class Grammar:
@@ -33,14 +35,17 @@ class Grammar:
         slices = Slices.of(vocabulary)
         self.vocabulary = vocabulary
         self.start = automaton.start
-        self.lock = RLock()
+        self.lock = Lock()
         self._automaton, self._slices = automaton, slices
-        self._stack = np.zeros((slices.max_depth + 2, 4), np.int32)
+        self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
         self._registers = registers = automaton.tables.registers
+        self._base = automaton.tables.base
         registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
         registers[V_STACK] = self._stack.ctypes.data
         self._rows: dict[int, tuple[Uint32, bool]] = {}
-        self._most_rows = max(16, CACHE_BYTES // (4 * vocabulary.words))
+        self._most_rows = max(CHUNK, CACHE_BYTES // (4 * vocabulary.words))
+        self._chunk: Uint32 = np.empty((0, vocabulary.words), np.uint32)
+        self._free, self._address = 0, 0
 
     def matcher(self) -> Matcher:
         """A new walk from the start."""
@@ -52,29 +57,39 @@ class Grammar:
         return found if found is not None else self._compute(position)
 
     def _compute(self, position: int) -> tuple[Uint32, bool]:
-        out: Uint32 = np.empty(self.vocabulary.words, np.uint32)
-        registers = self._registers
         with self.lock:
-            registers[R_PHASE] = 0
-            while (ends := fill(registers, position, out)) < 0:
+            if not self._free:
+                self._new_chunk()
+            index = CHUNK - self._free
+            address = self._address + index * 4 * self.vocabulary.words
+            self._registers[R_PHASE] = 0
+            while (ends := fill(self._base, position, address)) < 0:
                 self._automaton.provide()
-            if len(self._rows) >= self._most_rows:
-                del self._rows[next(iter(self._rows))]
-            out.flags.writeable = False
-            found = self._rows[position] = (out, ends == 1)
+            self._free -= 1
+            found = self._rows[position] = (self._chunk[index], ends == 1)
         return found
+
+    def _new_chunk(self) -> None:
+        """Room for the next masks. Forgets the oldest half of them where there are too many."""
+        if len(self._rows) + CHUNK > self._most_rows:
+            for position in list(self._rows)[: len(self._rows) // 2]:
+                del self._rows[position]
+        chunk: Uint32 = np.empty((CHUNK, self.vocabulary.words), np.uint32)
+        self._address, self._free = chunk.ctypes.data, CHUNK
+        chunk.flags.writeable = False
+        self._chunk = chunk
 
     def advance(self, position: int, token_id: int) -> int:
         """The position after a text token; negative when the token is not allowed there."""
         with self.lock:
-            while (after := advance(self._registers, position, token_id)) == WANTS:
+            while (after := advance(self._base, position, token_id)) == WANTS:
                 self._automaton.provide()
         return int(after)
 
     def may_end(self, position: int) -> bool:
         """May the text end at this position?"""
         with self.lock:
-            while (ends := ends_at(self._registers, position)) < 0:
+            while (ends := ends_at(self._base, position)) < 0:
                 self._automaton.provide()
         return bool(ends)
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from structgen.automaton.chars import TEXT_CLASSES
+from structgen.automaton.chars import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import Registers, machine, step
+from structgen.automaton.step import step
 from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.tables import DONE, R_VOCABULARY, Int32, Int64
 from structgen.vocabulary import Vocabulary
@@ -31,12 +31,14 @@ LENGTHS = 16
 ANY_LENGTH = 254
 IMPURE = 255
 NEVER = 65535
+HAS_TWIN = 1 << 30
+"""In a node's token: another id has the same bytes."""
 _MANY = 1 << 18
 
-_FREE_REGISTERS = 8
+FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
- V_N_ENDS, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 14)  # fmt: skip
+ V_N_ENDS, V_KIDS, V_KID_STARTS, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 16)  # fmt: skip
 (F_ROWS, F_LEVELS, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(6)
 
 
@@ -65,7 +67,7 @@ class FreeSlice:
         start = free_string(automaton, kind, DONE, max_length=_MANY)
         needs = np.full(vocabulary.width, NEVER, np.int32)
         closes = np.zeros((vocabulary.width, 2), np.int32)
-        classify(automaton.tables.registers, vocabulary.data, vocabulary.offsets, start, needs, closes)
+        classify(automaton.tables.base, vocabulary.data, vocabulary.offsets, start, needs, closes)
         inside = np.minimum(needs, IMPURE)
         steps = np.unique(inside[needs != NEVER])
         rows = np.stack([pack(needs <= step, vocabulary.words) for step in steps]) if len(steps) else _no_rows(vocabulary)
@@ -126,9 +128,14 @@ class Slices:
         self.nodes: Int32 = np.empty((len(trie), 3), np.int32)
         self.nodes[:, 0] = trie.byte | trie.depth.astype(np.int32) << 8
         self.nodes[:, 1], self.nodes[:, 2] = trie.skip, trie.token
+        twins = np.flatnonzero(trie.token >= 0)
+        twins = twins[trie.twin[trie.token[twins]] >= 0]
+        self.nodes[twins, 2] |= HAS_TWIN
+        self.kid_starts: Int32 = np.zeros(len(trie) + 1, np.int32)
+        self.kids: Int32 = np.zeros(len(trie), np.int32)
+        children(self.nodes, self.kid_starts, self.kids)
         lengths = np.full((len(TEXT_CLASSES), vocabulary.width), IMPURE, np.uint8)
-        class_of = _class_table()
-        class_lengths(vocabulary.data, vocabulary.offsets, class_of, lengths)
+        class_lengths(vocabulary.data, vocabulary.offsets, class_bounds, class_ends, lengths)
         self.cover = np.empty((len(TEXT_CLASSES), len(trie)), np.uint8)
         cover(self.nodes, lengths, self.cover)
         self.rows, self.counts = _class_rows(lengths, vocabulary.words)
@@ -153,16 +160,16 @@ class Slices:
             V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
             V_TWIN: _address(twin), V_COVER: _address(self.cover), V_ROWS: _address(self.rows),
             V_COUNTS: _address(self.counts), V_WORDS: self.words, V_DATA: _address(data),
-            V_OFFSETS: _address(offsets), V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
+            V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts), V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
         }  # fmt: skip
         for kind, free in enumerate(self.free):
-            base = V_FREE + kind * _FREE_REGISTERS
+            base = V_FREE + kind * FREE_REGISTERS
             values |= {
                 base + F_ROWS: _address(free.rows), base + F_LEVELS: _address(free.levels),
                 base + F_NODES: _address(free.nodes), base + F_N_NODES: len(free.nodes),
                 base + F_ENTRIES: _address(free.entries), base + F_ROOT_ENTRIES: free.root_entries,
             }  # fmt: skip
-        registers: Int64 = np.zeros(V_FREE + 2 * _FREE_REGISTERS - R_VOCABULARY, np.int64)
+        registers: Int64 = np.zeros(V_FREE + 2 * FREE_REGISTERS - R_VOCABULARY, np.int64)
         for register, value in values.items():
             registers[register - R_VOCABULARY] = value
         return registers
@@ -171,7 +178,7 @@ class Slices:
     def nbytes(self) -> int:
         """Bytes held beyond the vocabulary and its trie."""
         free = sum(f.rows.nbytes + f.nodes.nbytes + f.entries.nbytes + f.levels.nbytes for f in self.free)
-        return self.nodes.nbytes + self.cover.nbytes + self.rows.nbytes + self.counts.nbytes + free
+        return self.nodes.nbytes + self.kids.nbytes + self.kid_starts.nbytes + self.cover.nbytes + self.rows.nbytes + self.counts.nbytes + free
 
 
 _built: WeakKeyDictionary[Vocabulary, Slices] = WeakKeyDictionary()
@@ -180,17 +187,6 @@ _built: WeakKeyDictionary[Vocabulary, Slices] = WeakKeyDictionary()
 def _address(array: npt.NDArray[Any]) -> int:
     assert array.flags.c_contiguous
     return int(array.ctypes.data)
-
-
-def _class_table() -> npt.NDArray[np.uint16]:
-    """uint16[130]: bit k is set when text class k has the ASCII character; [128]: all beyond ASCII."""
-    table = np.zeros(130, np.uint16)
-    for k, ranges in enumerate(TEXT_CLASSES):
-        for low, high in ranges:
-            table[low : min(high, 0x7F) + 1] |= 1 << k
-            if high > 0x7F:
-                table[128] |= 1 << k
-    return table
 
 
 def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int32]:
@@ -206,16 +202,15 @@ def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def classify(
-    r: Registers, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32
+    base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32
 ) -> None:
     """Run each token through the free string from `start`: the code points it needs when it stays inside, or the
     offset behind its quote and the code points before it when it closes the string."""
-    states, edges, frames, buckets, returns = machine(r)
     for token in range(len(offsets) - 1):
-        s, f, c = start, 0, 0
+        s, f, c = np.int64(start), 0, 0
         i = offsets[token]
         while i < offsets[token + 1] and s != 0 and s != DONE:
-            s, f, c = step(r, states, edges, frames, buckets, returns, s, f, c, data[i])
+            s, f, c = step(base, s, f, c, np.int64(data[i]))
             i += 1
         if s == DONE:
             closes[token, 0], closes[token, 1] = i - offsets[token], c
@@ -224,25 +219,40 @@ def classify(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def classes_of(point: int, spans: Int32, ends: Int32) -> int:
+    """The text classes that hold a code point, as bits."""
+    classes = 0
+    for k in range(len(ends)):
+        for j in range(ends[k - 1] if k else 0, ends[k]):
+            if spans[j, 0] <= point and point <= spans[j, 1]:
+                classes |= 1 << k
+    return classes
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def class_lengths(
-    data: npt.NDArray[np.uint8], offsets: Int32, class_of: npt.NDArray[np.uint16], lengths: npt.NDArray[np.uint8]
+    data: npt.NDArray[np.uint8], offsets: Int32, spans: Int32, ends: Int32, lengths: npt.NDArray[np.uint8]
 ) -> None:
     """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone."""
+    ascii_classes = np.array([classes_of(byte, spans, ends) for byte in range(128)])
     for token in range(len(offsets) - 1):
-        classes, characters, left, low, high = 0xFFFF, 0, 0, 0x80, 0xBF
+        classes, characters, left, low, high, point = 0xFFFF, 0, 0, 0x80, 0xBF, 0
         for i in range(offsets[token], offsets[token + 1]):
             byte = data[i]
             if left:
                 classes = classes if low <= byte and byte <= high else 0
-                left, low, high = left - 1, 0x80, 0xBF
+                left, low, high, point = left - 1, 0x80, 0xBF, point << 6 | (byte & 0x3F)
+                if left == 0:
+                    classes &= classes_of(point, spans, ends)
             elif byte < 0x80:
-                classes &= class_of[byte]
+                classes &= ascii_classes[byte]
                 characters += 1
             else:
-                classes &= class_of[128] if 0xC2 <= byte and byte <= 0xF4 else 0
+                classes = classes if 0xC2 <= byte and byte <= 0xF4 else 0
                 left = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
                 low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80
                 high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF
+                point = byte & (0x3F >> left)
                 characters += 1
         if left == 0 and characters:
             for k in range(len(lengths)):
@@ -256,9 +266,23 @@ def cover(nodes: Int32, lengths: npt.NDArray[np.uint8], covers: npt.NDArray[np.u
     for k in range(len(covers)):
         for i in range(len(nodes) - 1, -1, -1):
             token = nodes[i, 2]
-            most = lengths[k, token] if token >= 0 else 0
+            most = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
             j = i + 1
             while j < nodes[i, 1]:
                 most = max(most, covers[k, j])
                 j = nodes[j, 1]
             covers[k, i] = most
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def children(nodes: Int32, starts: Int32, kids: Int32) -> None:
+    """The children of node `i` in byte order: `kids[starts[i]:starts[i + 1]]`."""
+    n = 0
+    for i in range(len(nodes)):
+        starts[i] = n
+        j = i + 1
+        while j < nodes[i, 1]:
+            kids[n] = j
+            n += 1
+            j = nodes[j, 1]
+    starts[len(nodes)] = n

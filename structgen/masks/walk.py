@@ -1,244 +1,305 @@
 """The joint walk of trie and automaton: kernels from a position to a packed mask, and from a token to a position.
 
-The plain loop that all of it equals: for each token, `step` through its bytes from the position; set the token's bit
-when no byte was refused. Kernels stop (-1) when the automaton wants something and go on where they were.
+The plain loop that all of it equals (`masks.reference` has it): for each token, `step` through its bytes from the
+position; set the token's bit when no byte was refused. Kernels take the address of the registers; they stop (-1) when
+the automaton wants something, and go on where they were when they are called again.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import carray, njit
 
 from structgen.automaton.step import (
-    Registers,
+    LENGTH,
     edge,
-    leave,
-    machine,
+    edges_at,
     may_end,
+    miss,
     pointer_int32,
+    pointer_int64,
     pointer_uint8,
     pointer_uint32,
-    push,
+    registers_at,
     settle,
+    states_at,
     step,
+    unexpanded,
 )
 from structgen.automaton.tables import (
-    CALL, CHARS, COUNT, FREE, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, PLAIN, R_ARGUMENT, R_BLOCKS,
-    R_DEPTHS, R_NODE, R_PHASE, R_SEGMENT, R_WANT, START, STUB, TARGET, UNBOUNDED, WANT_STATE, A, B, Int32,
+    CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_BLOCKS, R_DEPTHS, R_NODE, R_PHASE,
+    R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.masks.slices import (
-    _FREE_REGISTERS, ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, LENGTHS, V_COUNTS,
-    V_COVER, V_DATA, V_ENDS, V_FIRST, V_FREE, V_N_ENDS, V_N_NODES, V_NODES, V_OFFSETS, V_ROWS, V_STACK, V_TWIN,
-    V_WORDS, Uint32,
+    ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, HAS_TWIN, LENGTHS,
+    V_COUNTS, V_COVER, V_DATA, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES, V_OFFSETS, V_ROWS, V_STACK,
+    V_TWIN, V_WORDS,
 )  # fmt: skip
 
-_ANY = 1 << 40
-_FRAME_SHIFT, _COUNT_SHIFT, _FRAME_MASK = 24, 44, (1 << 20) - 1
-
+FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
 REJECTED, WANTS = -1, -2
+_MANY_ROWS = 1 << 20
+NARROW = 4
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
-def _allow(out: Uint32, twin: Int32, token: int) -> None:
+def _int32(base: int, register: int) -> Any:
+    return carray(pointer_int32(registers_at(base)[register]), (LENGTH,))
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _rows(base: int, register: int) -> Any:
+    r = registers_at(base)
+    return carray(pointer_uint32(r[register]), (_MANY_ROWS, r[V_WORDS]))
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _nodes(base: int) -> Any:
+    return carray(pointer_int32(registers_at(base)[V_NODES]), (LENGTH, 3))
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _stack(base: int) -> Any:
+    """int64[depth, 4]: the position at each depth of the walk, and a flag."""
+    return carray(pointer_int64(registers_at(base)[V_STACK]), (LENGTH, 4))
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _put(stack: Any, depth: int, s: int, f: int, c: int, flag: int) -> None:
+    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = s, f, c, flag
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _twins(base: int, out: Any, token: int, allowed: bool) -> None:
+    """Set or clear the bits of a token and of all ids with the same bytes."""
+    twin = _int32(base, V_TWIN)
+    token &= HAS_TWIN - 1
     while token >= 0:
-        out[token >> 5] |= 1 << (token & 31)
+        if allowed:
+            out[token >> 5] |= 1 << (token & 31)
+        else:
+            out[token >> 5] &= ~(1 << (token & 31))
         token = twin[token]
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _allow(base: int, out: Any, token: int) -> None:
+    """Set the bit of a node's token (none: -1) and of its twins."""
+    if token >= HAS_TWIN:
+        _twins(base, out, token, True)
+    elif token >= 0:
+        out[token >> 5] |= 1 << (token & 31)
+
+
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _forbid(out: Uint32, twin: Int32, nodes: Int32, low: int, high: int) -> None:
+def _forbid(base: int, out: Any, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
+    nodes = _nodes(base)
     for i in range(low, high):
-        token = nodes[i, 2]
-        while token >= 0:
-            out[token >> 5] &= ~(1 << (token & 31))
-            token = twin[token]
+        token = np.int64(nodes[i, 2])
+        if token >= 0:
+            _twins(base, out, token, False)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _narrow(states: Any, s: int) -> bool:
+    """True for a state with so few edges that looking their bytes up beats trying all children of a node."""
+    return 0 < states[s, COUNT] and states[s, COUNT] <= NARROW and states[s, MISS] == NOTHING
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _walk(
-    r: Registers, states: Int32, edges: Int32, frames: Int32, buckets: Int32, returns: Int32, nodes: Int32, twin: Int32,
-    stack: Int32, out: Uint32, low: int, high: int, covers: Any, within: int, block: int,
-) -> int:  # fmt: skip
-    """Allow the living tokens of the trie nodes `low..high - 1`, from the position at `stack[0]`.
+def _next_child(base: int, s: int, parent: int, byte: int) -> int:
+    """The first child of `parent` from `byte` on that an edge of the narrow state `s` takes, or the node behind the
+    subtree of `parent`."""
+    nodes, states, edges = _nodes(base), states_at(base), edges_at(base)
+    kids, starts = _int32(base, V_KIDS), _int32(base, V_KID_STARTS)
+    wanted = 256
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        if edges[e, 0] >> 8 >= byte:
+            wanted = min(wanted, max(byte, np.int64(edges[e, 0] & 255)))
+    low, high = np.int64(starts[parent]), np.int64(starts[parent + 1])
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if nodes[kids[middle], 0] & 255 < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(kids[low]) if low < end else np.int64(nodes[parent, 1])
 
-    Subtrees whose tokens all have `covers <= within` are left out: their bits are set already (`block >= 0`).
-    Returns `high`, or the node at which the automaton wants something, less 1 << 40.
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _walk(base: int, out: Any, low: int, high: int, covers: Any, within: int) -> int:
+    """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
+
+    Subtrees with `covers <= within` are left out: their bits are set already. The stack's flag is the node of a
+    narrow state, plus 1: of its children, only those that an edge takes are looked at. Returns `high`, or, below 0,
+    the node at which the automaton wants something, less LENGTH. The commonest step, an edge without flags, is
+    taken here.
     """
+    nodes, stack, states, edges = _nodes(base), _stack(base), states_at(base), edges_at(base)
     i = low
     while i < high:
-        if block >= 0 and covers[i] <= within:
-            i = nodes[i, 1]
+        if within > 0 and covers[i] <= within:
+            i = np.int64(nodes[i, 1])
             continue
-        packed = nodes[i, 0]
-        depth = packed >> 8
-        s, f, c = step(
-            r, states, edges, frames, buckets, returns,
-            stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], packed & 255,
-        )  # fmt: skip
-        if s <= 0:
+        depth, byte = nodes[i, 0] >> 8, np.int64(nodes[i, 0] & 255)
+        s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3] - 1
+        t = edge(states, edges, s, byte)
+        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
+            s = np.int64(t)
+        elif t == 0 and parent >= 0:
+            i = _next_child(base, s, parent, byte)
+            continue
+        else:
+            s, f, c = step(base, s, f, c, byte)
             if s < 0:
-                return i - _ANY
-            i = nodes[i, 1]
+                return i - LENGTH
+        if s == 0:
+            i = np.int64(nodes[i, 1])
             continue
-        stack[depth, 0], stack[depth, 1], stack[depth, 2] = s, f, c
-        if nodes[i, 2] >= 0:
-            _allow(out, twin, nodes[i, 2])
-        i += 1
+        _allow(base, out, np.int64(nodes[i, 2]))
+        if _narrow(states, s):
+            _put(stack, depth, s, f, c, i + 1)
+            i = _next_child(base, s, i, 0)
+        else:
+            _put(stack, depth, s, f, c, 0)
+            i += 1
     return high
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _walk_from(
-    r: Registers, out: Uint32, nodes: Int32, stack: Int32, s: int, f: int, c: int, covers: Any, within: int, block: int
-) -> int:
+def _walk_from(base: int, out: Any, s: int, f: int, c: int, covers: Any, within: int) -> int:
     """`_walk` below the first bytes that the position can take at all: 0, or -1 when something is wanted.
 
     They are the edges of the state and of those that its misses lead to, in turn; a *segment* is one such edge.
     """
-    states, edges, frames, buckets, returns = machine(r)
-    first = carray(pointer_int32(r[V_FIRST]), (257,))
-    twin = carray(pointer_int32(r[V_TWIN]), (_ANY,))
-    stack[0, 0], stack[0, 1], stack[0, 2] = s, f, c
+    states, edges, r = states_at(base), edges_at(base), registers_at(base)
+    first = _int32(base, V_FIRST)
+    _put(_stack(base), 0, s, f, c, 0)
     segment = 0
-    while True:
-        if states[s, KIND] & 15 == STUB:
-            r[R_WANT], r[R_ARGUMENT] = WANT_STATE, s
+    while s > 0:
+        if unexpanded(base, s):
             return -1
         start = states[s, START]
         for e in range(start, start + states[s, COUNT]):
             if segment >= r[R_SEGMENT]:
-                low, high = first[edges[e, 0] & 255], first[(edges[e, 0] >> 8) + 1]
-                if segment == r[R_SEGMENT] and r[R_NODE] > low:
-                    low = r[R_NODE]
-                stopped = _walk(
-                    r, states, edges, frames, buckets, returns, nodes, twin, stack, out, low, high, covers, within, block
-                )
+                low = np.int64(first[edges[e, 0] & 255])
+                high = np.int64(first[(edges[e, 0] >> 8) + 1])
+                if segment == r[R_SEGMENT]:
+                    low = max(low, r[R_NODE])
+                stopped = _walk(base, out, low, high, covers, within)
                 if stopped < 0:
-                    r[R_SEGMENT], r[R_NODE] = segment, stopped + _ANY
+                    r[R_SEGMENT], r[R_NODE] = segment, stopped + LENGTH
                     return -1
                 r[R_SEGMENT], r[R_NODE] = segment + 1, 0
             segment += 1
-        action = states[s, MISS] & 3
-        if action == NOTHING:
-            return 0
-        if action == GOTO:
-            s, c = states[s, A], 0
-        elif action == CALL:
-            inner = push(r, frames, buckets, states[s, B], f, c)
-            if inner < 0:
-                return -1
-            s, f, c = states[s, A], inner, 0
-        else:
-            s, f, c = leave(r, frames, returns, f, states[s, A])
-            if s < 0:
-                return -1
+        s, f, c = miss(base, s, f, c)
+    return s
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _free_row(r: Registers, out: Uint32, states: Int32, inner: int, c: int) -> None:
+def _free_row(base: int, out: Any, inner: int, c: int) -> None:
     """Start the mask inside a free string: the tokens that stay inside."""
-    base = V_FREE + (states[inner, KIND] >> 8) * _FREE_REGISTERS
-    words = r[V_WORDS]
-    rows = carray(pointer_uint32(r[base + F_ROWS]), (1 << 20, words))
-    levels = carray(pointer_int32(r[base + F_LEVELS]), (256,))
+    states = states_at(base)
+    free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
+    levels = _int32(base, free + F_LEVELS)
     most = states[inner, HI]
     room = 255 if most == UNBOUNDED else max(0, min(most - c, 254))
-    row = rows[levels[room]]
-    for w in range(words):
+    row = _rows(base, free + F_ROWS)[levels[room]]
+    for w in range(len(row)):
         out[w] = row[w]
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _allow_entries(out: Any, entries: Any, low: int, high: int, least: int, most: int) -> None:
+    """Allow the tokens of `entries[low:high]` with as many code points as are owed and have room."""
+    for e in range(low, high):
+        token, points = entries[e, 0], entries[e, 1]
+        if least <= points and points <= most:
+            out[token >> 5] |= 1 << (token & 31)
+
+
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _free_ends(r: Registers, out: Uint32, stack: Int32, inner: int, f: int, c: int) -> int:
+def _free_ends(base: int, out: Any, inner: int, f: int, c: int) -> int:
     """Allow the tokens that close the free string: only what follows their quote is walked."""
-    states, edges, frames, buckets, returns = machine(r)
-    base = V_FREE + (states[inner, KIND] >> 8) * _FREE_REGISTERS
-    nodes = carray(pointer_int32(r[base + F_NODES]), (_ANY, 4))
-    entries = carray(pointer_int32(r[base + F_ENTRIES]), (_ANY, 2))
+    states, stack, r = states_at(base), _stack(base), registers_at(base)
+    free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
+    nodes = carray(pointer_int32(r[free + F_NODES]), (LENGTH, 4))
+    entries = carray(pointer_int32(r[free + F_ENTRIES]), (LENGTH, 2))
     least = states[inner, LO] - c
-    most = _ANY if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
-    s, g, k = step(r, states, edges, frames, buckets, returns, inner, f, max(c, states[inner, LO]), 0x22)
+    most = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
+    s, g, k = step(base, inner, f, max(c, np.int64(states[inner, LO])), np.int64(0x22))
     if s < 0:
         return -1
-    stack[0, 0], stack[0, 1], stack[0, 2] = s, g, k
-    for e in range(r[base + F_ROOT_ENTRIES]):
-        if least <= entries[e, 1] and entries[e, 1] <= most:
-            out[entries[e, 0] >> 5] |= 1 << (entries[e, 0] & 31)
-    i = r[R_NODE]
-    while i < r[base + F_N_NODES]:
-        packed = nodes[i, 0]
-        depth = packed >> 8
-        s, g, k = step(
-            r, states, edges, frames, buckets, returns,
-            stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], packed & 255,
-        )  # fmt: skip
-        if s <= 0:
-            if s < 0:
-                r[R_NODE] = i
-                return -1
-            i = nodes[i, 1]
-            continue
-        stack[depth, 0], stack[depth, 1], stack[depth, 2] = s, g, k
-        for e in range(nodes[i, 2], nodes[i, 3]):
-            if least <= entries[e, 1] and entries[e, 1] <= most:
-                out[entries[e, 0] >> 5] |= 1 << (entries[e, 0] & 31)
-        i += 1
-    return 0
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _overlay(r: Registers, out: Uint32, nodes: Int32, stack: Int32, s: int, f: int, c: int) -> int:
-    """Correct the mask of the free text `out` along the literals that start at `s`: 0, or -1 when something is wanted.
-
-    `stack[d, 3]` is 1 while the bytes up to depth `d` are the beginning of a literal still inside the text: there a
-    byte that leaves the literals leads to the text, whose bits are right already. Beyond, every token is set or cleared.
-    """
-    states, edges, frames, buckets, returns = machine(r)
-    twin = carray(pointer_int32(r[V_TWIN]), (_ANY,))
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = s, f, c, 1
-    i = r[R_NODE]
-    while i < r[V_N_NODES]:
-        packed = nodes[i, 0]
-        depth = packed >> 8
-        up, byte = depth - 1, packed & 255
-        s, f, c = stack[up, 0], stack[up, 1], stack[up, 2]
-        inside = 0
-        if stack[up, 3]:
-            t = edge(states, edges, s, byte)
-            if t == 0:
-                i = nodes[i, 1]
-                continue
-            s = 0
-            if t > 0:
-                inside = (states[t & TARGET, KIND] >> 4) & 15 == OVERLAY
-                s, f, c = settle(r, states, frames, buckets, returns, t & TARGET, f, c)
-        else:
-            s, f, c = step(r, states, edges, frames, buckets, returns, s, f, c, byte)
+    _put(stack, 0, s, g, k, 0)
+    _allow_entries(out, entries, 0, r[free + F_ROOT_ENTRIES], least, most)
+    i, n = r[R_NODE], r[free + F_N_NODES]
+    while i < n:
+        depth = nodes[i, 0] >> 8
+        s, g, k = step(base, stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], np.int64(nodes[i, 0] & 255))
         if s < 0:
             r[R_NODE] = i
             return -1
         if s == 0:
-            _forbid(out, twin, nodes, i, nodes[i, 1])
-            i = nodes[i, 1]
+            i = np.int64(nodes[i, 1])
             continue
-        stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = s, f, c, inside
-        if nodes[i, 2] >= 0:
-            _allow(out, twin, nodes[i, 2])
+        _put(stack, depth, s, g, k, 0)
+        _allow_entries(out, entries, nodes[i, 2], nodes[i, 3], least, most)
         i += 1
     return 0
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _best_class(r: Registers, s: int, block: int) -> tuple[int, int]:
-    """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`; (-1, 0): none."""
-    blocks = carray(pointer_int32(r[R_BLOCKS]), (_ANY, 4))
-    depths = carray(pointer_uint8(r[R_DEPTHS]), (_ANY,))
-    counts = carray(pointer_int32(r[V_COUNTS]), (64, LENGTHS + 1))
-    first, width, offset, classes = blocks[block, 0], blocks[block, 1], blocks[block, 2], blocks[block, 3]
-    best, level, most = -1, 0, 0
-    for k in range(classes):
+def _overlay(base: int, out: Any, s: int, f: int, c: int) -> int:
+    """Correct the mask of the free text in `out` along the literals that start at `s`: 0, or -1 when it is stopped.
+
+    The stack's flag is 1 while the bytes so far are the beginning of a literal still inside the text: there a byte
+    that leaves the literals leads to the text, whose bits are right already. Beyond, every token is set or cleared.
+    """
+    nodes, stack, states, edges, r = _nodes(base), _stack(base), states_at(base), edges_at(base), registers_at(base)
+    _put(stack, 0, s, f, c, 1)
+    i = r[R_NODE]
+    while i < r[V_N_NODES]:
+        depth, byte, inside = nodes[i, 0] >> 8, np.int64(nodes[i, 0] & 255), 0
+        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        if stack[depth - 1, 3]:
+            t = edge(states, edges, s, byte)
+            if t == 0:
+                i = np.int64(nodes[i, 1])
+                continue
+            s = 0
+            if t > 0:
+                inside = 1 if (states[t & TARGET, KIND] >> 4) & 15 == OVERLAY else 0
+                s, f, c = settle(base, np.int64(t & TARGET), f, c)
+        else:
+            s, f, c = step(base, s, f, c, byte)
+        if s < 0:
+            r[R_NODE] = i
+            return -1
+        if s == 0:
+            _forbid(base, out, i, np.int64(nodes[i, 1]))
+            i = np.int64(nodes[i, 1])
+            continue
+        _put(stack, depth, s, f, c, inside)
+        _allow(base, out, np.int64(nodes[i, 2]))
+        i += 1
+    return 0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _best_class(base: int, s: int) -> tuple[int, int]:
+    """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`."""
+    r = registers_at(base)
+    blocks = carray(pointer_int32(r[R_BLOCKS]), (LENGTH, 4))
+    depths = carray(pointer_uint8(r[R_DEPTHS]), (LENGTH,))
+    counts = carray(pointer_int32(r[V_COUNTS]), (LENGTH, LENGTHS + 1))
+    block = states_at(base)[s, KIND] >> 8
+    first, width, offset = blocks[block, 0], blocks[block, 1], blocks[block, 2]
+    best, level, most = 0, 0, -1
+    for k in range(blocks[block, 3]):
         depth = depths[offset + k * width + s - first]
         row = LENGTHS if depth == 255 else min(depth, LENGTHS - 1)
         if counts[k, row] > most:
@@ -247,85 +308,78 @@ def _best_class(r: Registers, s: int, block: int) -> tuple[int, int]:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def fill(r: Registers, position: int, out: Uint32) -> int:
-    """Write the mask of `position` into `out`: 1 when the text may end there, 0 when not, -1 when the registers say
-    what is wanted (provide it and call again; R_PHASE must be 0 at the first call)."""
-    states, edges, frames, buckets, returns = machine(r)
-    s, f, c = position & TARGET, (position >> _FRAME_SHIFT) & _FRAME_MASK, position >> _COUNT_SHIFT
-    s, f, c = settle(r, states, frames, buckets, returns, s, f, c)
-    if s < 0:
-        return -1
-    if states[s, KIND] & 15 == STUB:
-        r[R_WANT], r[R_ARGUMENT] = WANT_STATE, s
-        return -1
-    nodes = carray(pointer_int32(r[V_NODES]), (_ANY, 3))
-    stack = carray(pointer_int32(r[V_STACK]), (_ANY, 4))
-    words, mode, aux = r[V_WORDS], (states[s, KIND] >> 4) & 15, states[s, KIND] >> 8
-    if mode == OVERLAY and aux:
-        mode = PLAIN
-    inner = states[s, A] if mode == OVERLAY else s
-    if mode == CHARS:
-        best, level = _best_class(r, s, aux)
-    else:
-        best, level = -1, 0
+def _fill_free(base: int, out: Any, s: int, f: int, c: int) -> int:
+    """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
+    states, r = states_at(base), registers_at(base)
+    overlay = (states[s, KIND] >> 4) & 15 == OVERLAY
+    inner = np.int64(states[s, A]) if overlay else s
     if r[R_PHASE] == 0:
-        if mode == FREE or mode == OVERLAY:
-            _free_row(r, out, states, inner, c)
-        elif best >= 0:
-            rows = carray(pointer_uint32(r[V_ROWS]), (64, LENGTHS + 1, words))
-            for w in range(words):
-                out[w] = rows[best, level, w]
-        else:
-            for w in range(words):
-                out[w] = 0
-        r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
-    if mode == FREE or mode == OVERLAY:
-        if r[R_PHASE] == 1:
-            if _free_ends(r, out, stack, inner, f, c) < 0:
-                return -1
-            r[R_PHASE], r[R_NODE] = 2, 0
-        if mode == OVERLAY and _overlay(r, out, nodes, stack, s, f, c) < 0:
+        _free_row(base, out, inner, c)
+        r[R_PHASE], r[R_NODE] = 1, 0
+    if r[R_PHASE] == 1:
+        if _free_ends(base, out, inner, f, c) < 0:
             return -1
-    else:
-        covers = carray(pointer_uint8(r[V_COVER] + max(best, 0) * r[V_N_NODES]), (_ANY,))
-        within = ANY_LENGTH if level == LENGTHS else level
-        if _walk_from(r, out, nodes, stack, s, f, c, covers, within, best) < 0:
-            return -1
-    return _end_bits(r, out, s, f)
+        r[R_PHASE], r[R_NODE] = 2, 0
+    return _overlay(base, out, s, f, c) if overlay else 0
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _end_bits(r: Registers, out: Uint32, s: int, f: int) -> int:
-    """Allow the end tokens where the text may end."""
-    states, _, frames, _, returns = machine(r)
-    ends = may_end(r, states, frames, returns, s, f)
+def _fill_walk(base: int, out: Any, s: int, f: int, c: int) -> int:
+    """The mask by a walk of the trie, less what a text class covers: 0, or -1 when it is stopped."""
+    r = registers_at(base)
+    best, level = 0, 0
+    if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:
+        best, level = _best_class(base, s)
+    if r[R_PHASE] == 0:
+        row = _rows(base, V_ROWS)[best * (LENGTHS + 1) + level]
+        for w in range(len(row)):
+            out[w] = row[w] if level else 0
+        r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
+    covers = carray(pointer_uint8(r[V_COVER] + best * r[V_N_NODES]), (LENGTH,))
+    return _walk_from(base, out, s, f, c, covers, ANY_LENGTH if level == LENGTHS else level)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def fill(base: int, position: int, address: int) -> int:
+    """Write the mask of `position` to `address`, uint32[words]: 1 when the text may end there, 0 when not, -1 when the
+    registers say what is wanted (provide it and call again; R_PHASE must be 0 at the first call)."""
+    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
+    if s < 0 or unexpanded(base, s):
+        return -1
+    r = registers_at(base)
+    out = carray(pointer_uint32(address), (r[V_WORDS],))
+    kind = states_at(base)[s, KIND]
+    mode = PLAIN if kind >> 8 and (kind >> 4) & 15 == OVERLAY else (kind >> 4) & 15
+    if mode == FREE or mode == OVERLAY:
+        stopped = _fill_free(base, out, s, f, c)
+    else:
+        stopped = _fill_walk(base, out, s, f, c)
+    if stopped < 0:
+        return -1
+    ends = may_end(base, s, f)
     if ends == 1:
-        ids = carray(pointer_int32(r[V_ENDS]), (_ANY,))
+        ids = _int32(base, V_ENDS)
         for i in range(r[V_N_ENDS]):
             out[ids[i] >> 5] |= 1 << (ids[i] & 31)
     return ends
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def advance(r: Registers, position: int, token: int) -> int:
+def advance(base: int, position: int, token: int) -> int:
     """The position after a token's bytes; REJECTED, or WANTS when the registers say what."""
-    states, edges, frames, buckets, returns = machine(r)
-    data = carray(pointer_uint8(r[V_DATA]), (_ANY,))
-    offsets = carray(pointer_int32(r[V_OFFSETS]), (_ANY,))
-    s, f, c = position & TARGET, (position >> _FRAME_SHIFT) & _FRAME_MASK, position >> _COUNT_SHIFT
+    data = carray(pointer_uint8(registers_at(base)[V_DATA]), (LENGTH,))
+    offsets = _int32(base, V_OFFSETS)
+    s, f, c = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
     if offsets[token] == offsets[token + 1]:
         return REJECTED
     for i in range(offsets[token], offsets[token + 1]):
-        s, f, c = step(r, states, edges, frames, buckets, returns, s, f, c, data[i])
+        s, f, c = step(base, s, f, c, np.int64(data[i]))
         if s <= 0:
             return REJECTED if s == 0 else WANTS
-    return s | f << _FRAME_SHIFT | c << _COUNT_SHIFT
+    return s | f << FRAME_SHIFT | c << COUNT_SHIFT
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def ends_at(r: Registers, position: int) -> int:
+def ends_at(base: int, position: int) -> int:
     """1 when the text may end at `position`, 0 when not, -1 when the registers say what is wanted."""
-    states, _, frames, _, returns = machine(r)
-    return may_end(r, states, frames, returns, position & TARGET, (position >> _FRAME_SHIFT) & _FRAME_MASK)
-
-
+    return may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
