@@ -1,7 +1,7 @@
 """Deterministic automata over code points: sets of strings, closed under and, or, not.
 
-Sets of strings come from patterns, literals and lengths, and from each other. Every automaton returned here is
-trimmed and minimal, so a state that is entered can still be left towards acceptance.
+Sets of strings come from patterns, literals and lengths, and from each other. Every automaton returned here
+is trimmed and minimal, so a state that is entered can still be left towards acceptance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from structgen.automaton.regex.charsets import SURROGATES
 from structgen.automaton.regex.compiler import leading_conditions, pattern_table
 from structgen.errors import LimitExceeded
 
-STATE_LIMIT = 20_000
+STATE_LIMIT = 50_000
 """How many states a pattern or a product may need while it is built."""
 
 
@@ -28,10 +28,12 @@ class CharDfa:
     """A set of strings. Compared by identity; its arrays are shared and never written to.
 
     Attributes:
-        bounds: int32[k], ascending first code points of intervals; `bounds[0] == 0`, the last one ends at 0x10FFFF.
-        classes: int32[k], the class of each interval. Class 0 is what no member contains, surrogates among it.
+        bounds: int32[k], ascending first code points of intervals; `bounds[0] == 0`, the last interval ends
+            at 0x10FFFF.
+        classes: int32[k], the class of each interval. Class 0: no member contains it, as the surrogates.
         next: int32[states, classes]; state 0 is dead, state 1 the start; column 0 is all dead.
-        final: per state a bit mask: 0 does not accept, else which of the combined sets accept (1 for a single one).
+        final: per state a bit mask: 0 does not accept, else which of the combined sets do (1 for a single
+            one).
     """
 
     bounds: NDArray[np.int32]
@@ -85,22 +87,22 @@ def tidied(
     kinds = {0: 0}
     numbers = np.array([kinds.setdefault(mask, len(kinds)) for mask in final], np.int32)
     small, numbers, merged = tidy(table, numbers, len(kinds))
-    classes = merged[classes]
-    changes = np.ones(classes.size, np.bool_)
-    np.not_equal(classes[1:], classes[:-1], out=changes[1:])
+    joined = merged[classes]
+    changes = np.ones(joined.size, np.bool_)
+    np.not_equal(joined[1:], joined[:-1], out=changes[1:])
     kept = np.flatnonzero(changes)
     masks = [int(mask) for mask in kinds]
-    return CharDfa(
-        bounds[kept], classes[kept].astype(np.int32), small, tuple([masks[kind] for kind in numbers.tolist()])
-    )
+    accepts = tuple([masks[kind] for kind in numbers.tolist()])
+    return CharDfa(bounds[kept], joined[kept].astype(np.int32), small, accepts)
 
 
 @lru_cache(maxsize=1024)
 def from_pattern(pattern: str, anchored: bool = False, limit: int = STATE_LIMIT) -> CharDfa:
-    """The strings in which an ECMA-262 pattern (the `u` flag's meaning) matches somewhere; the whole of them
-    must match when `anchored`. Compiled patterns are kept, process-wide.
+    """The strings in which an ECMA-262 pattern (with the `u` flag's meaning) matches somewhere; the whole of
+    them must match when `anchored`. Compiled patterns are kept, process-wide.
 
-    Look-aheads right after a leading `^` are held exactly (as intersection and complement), others are refused.
+    Look-aheads right after a leading `^` are held exactly (as intersection and complement), others are
+    refused.
 
     Raises:
         PatternError: malformed; `offset` says where.
@@ -115,9 +117,13 @@ def from_pattern(pattern: str, anchored: bool = False, limit: int = STATE_LIMIT)
     return result
 
 
+def _is_text(word: str) -> bool:
+    return word.isascii() or not any(SURROGATES[0] <= ord(char) <= SURROGATES[1] for char in word)
+
+
 def literals(strings: Iterable[str]) -> CharDfa:
     """Exactly these strings. Strings with surrogates in them are not text and are left out."""
-    words = [word for word in strings if not any(SURROGATES[0] <= ord(char) <= SURROGATES[1] for char in word)]
+    words = [word for word in strings if _is_text(word)]
     codes = np.frombuffer("".join(words).encode("utf-32-le"), np.int32).astype(np.int64)
     chars, numbers = np.unique(codes, return_inverse=True)
     starts = np.unique(np.concatenate((np.zeros(1, np.int64), chars, chars + 1)))
@@ -151,7 +157,7 @@ def length(least: int = 0, most: int | None = None, limit: int = STATE_LIMIT) ->
     """
     last = least if most is None else most
     if last > limit:
-        raise LimitExceeded(f"a length of {last:,} code points exceeds the limit of {limit:,} automaton states")
+        raise LimitExceeded(f"a length of {last:,} exceeds the limit of {limit:,} automaton states")
     states = max(last, 0) + 2
     table = np.zeros((states, 2), np.int32)
     table[1:-1, 1] = np.arange(2, states)
@@ -166,7 +172,7 @@ def intersect(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
     if len(dfas) < 2:
         return dfas[0] if dfas else length()
     bounds, classes, table, accepts = _joint(dfas, ALL, limit)
-    return tidied(bounds, classes, table, accepts.all(axis=1).tolist())
+    return tidied(bounds, classes, table, np.all(accepts, axis=1).astype(int).tolist())
 
 
 def union(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
@@ -174,14 +180,13 @@ def union(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
     if len(dfas) < 2:
         return dfas[0] if dfas else literals(())
     bounds, classes, table, accepts = _joint(dfas, SOME, limit)
-    return tidied(bounds, classes, table, accepts.any(axis=1).tolist())
+    return tidied(bounds, classes, table, np.any(accepts, axis=1).astype(int).tolist())
 
 
 def complement(dfa: CharDfa) -> CharDfa:
     """The strings that are not in the set."""
     bounds, classes, table, accepts = _joint((dfa,), EVERY, dfa.next.shape[0] + 2)
-    final = (~accepts.any(axis=1)).tolist()
-    final[0] = False
+    final = [0, *(1 - np.any(accepts[1:], axis=1).astype(int)).tolist()]
     return tidied(bounds, classes, table, final)
 
 

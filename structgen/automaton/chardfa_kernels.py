@@ -26,13 +26,13 @@ def product(
     """Run n tables in step.
 
     Args:
-        flat, offsets, widths: table i is `flat[offsets[i]:]`, rows of `widths[i]`.
+        flat, offsets, widths: table i is `flat[offsets[i]:]`, in rows of `widths[i]`.
         columns: `[n, classes]`, the column of table i for a joint class; class 0 is never taken.
         live: `ALL`, `SOME` or `EVERY`.
 
     Returns:
-        `next`, and the states of the n tables in each joint state, `[states, n]`; no rows at all when there are
-        more than `limit` states.
+        `next`, and the states of the n tables in each joint state, `[states, n]`; no rows at all when there
+        are more than `limit` states.
     """
     tables, classes = columns.shape
     rows = np.zeros((64, tables), np.int64)
@@ -71,8 +71,8 @@ def product(
 
 @kernel
 def insert_words(codes: NDArray[np.int64], ends: NDArray[np.int64], classes: int) -> NDArray[np.int32]:
-    """The trie of words: `codes` are their classes, word i ends before `ends[i]`. Its state numbers are in order
-    of insertion, so the state after the whole of a word is found by walking it again.
+    """The trie of words: `codes` are their classes, word i ends before `ends[i]`. Its state numbers are in
+    order of insertion, so the state after the whole of a word is found by walking it again.
     """
     next_ = np.zeros((codes.size + 2, classes), np.int32)
     count = 2
@@ -190,8 +190,8 @@ def equivalent(
 ) -> NDArray[np.int64]:
     """The block of each state in the coarsest partition that respects `final` and the transitions.
 
-    Valmari and Lehtinen's algorithm for partial automata: blocks of states and blocks of transitions ("cords")
-    refine each other; O(transitions * log states).
+    Valmari and Lehtinen's algorithm for partial automata: blocks of states and blocks of transitions
+    ("cords") refine each other; O(transitions * log states).
 
     Args:
         final: values in `range(kinds)`.
@@ -205,7 +205,8 @@ def equivalent(
     for at in range(alive):
         place[items[at]] = at
         block[items[at]] = 0
-    first, past, marked = np.zeros(alive + 1, np.int64), np.zeros(alive + 1, np.int64), np.zeros(alive + 1, np.int64)
+    first, past = np.zeros(alive + 1, np.int64), np.zeros(alive + 1, np.int64)
+    marked = np.zeros(alive + 1, np.int64)
     touched = np.zeros(alive + 1, np.int64)
     past[0] = alive
     blocks = 1

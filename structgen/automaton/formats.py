@@ -1,12 +1,15 @@
 """The formats of JSON Schema that are regular, as sets of strings.
 
-Each is written as the grammar of its RFC, in ECMA-262, and compiled when first asked for. Where the exact set is not
-regular, or not at a sane size, the set here is a subset, never a superset:
+Each is written as the grammar of its RFC, in ECMA-262, and compiled when first asked for. Where the exact
+set is not regular, or not at a sane size, the set here is a subset (`idn-email` excepted):
 
-- `hostname` leaves out labels with hyphens in both the third and fourth place (reserved; `xn--` is one of them, and
-  whether what follows it is an internationalised name is for a decoder to say).
-- `time`, `date-time`: the leap second `:60` is accepted where it is 23:59 in UTC, for offsets in quarters of an hour.
-- `idn-email`: each label of the domain is any run of letters, digits, hyphens and non-ASCII characters.
+- `hostname` leaves out labels with hyphens in both the third and fourth place (reserved; `xn--` is one of
+  them, and whether what follows it is an internationalised name is for a decoder to say).
+- `time`, `date-time`: the leap second `:60` is accepted where it is 23:59 in UTC, for offsets in quarters of
+  an hour.
+- `email`: a quoted local part has at most 31 characters or escapes, so that it keeps within 64 octets.
+- `idn-email`: the local part is counted in characters; each label of the domain is any run of letters,
+  digits, hyphens and non-ASCII characters.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from functools import lru_cache
 from structgen.automaton.chardfa import CharDfa, from_pattern, intersect
 
 NOT_REGULAR = frozenset({"regex", "idn-hostname"})
-"""Formats of the standard that no automaton here holds; a caller must check them by other means, or refuse."""
+"""Formats of the standard that no automaton here holds: a caller checks them by other means, or refuses."""
 
 
 def _any(*options: str) -> str:
@@ -57,7 +60,10 @@ _LAST32 = _any(f"{_HEX16}:{_HEX16}", _IPV4)
 _IPV6 = _any(
     f"(?:{_HEX16}:){{6}}{_LAST32}",
     f"::(?:{_HEX16}:){{5}}{_LAST32}",
-    *(f"(?:{_HEX16}(?::{_HEX16}){{0,{before}}})?::(?:{_HEX16}:){{{4 - before}}}{_LAST32}" for before in range(5)),
+    *(
+        f"(?:{_HEX16}(?::{_HEX16}){{0,{before}}})?::(?:{_HEX16}:){{{4 - before}}}{_LAST32}"
+        for before in range(5)
+    ),
     f"(?:{_HEX16}(?::{_HEX16}){{0,5}})?::{_HEX16}",
     f"(?:{_HEX16}(?::{_HEX16}){{0,6}})?::",
 )
@@ -74,13 +80,14 @@ _HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 _ATEXT = "0-9A-Za-z!#$%&'*+/=?^_`{|}~-"
 _LITERAL = rf"\[(?:{_IPV4}|[Ii][Pp][Vv]6:{_IPV6})\]"
 _INTERNATIONAL = r"\u0080-\u{10ffff}"
-_IDN_LABEL = rf"[0-9A-Za-z{_INTERNATIONAL}](?:[0-9A-Za-z{_INTERNATIONAL}-]{{0,61}}[0-9A-Za-z{_INTERNATIONAL}])?"
-_LOCAL_LENGTH = "^[^]{1,64}@[^@]*$"
+_IDN_CHARS = f"0-9A-Za-z{_INTERNATIONAL}"
+_IDN_LABEL = rf"[{_IDN_CHARS}](?:[{_IDN_CHARS}-]{{0,61}}[{_IDN_CHARS}])?"
+_LOCAL_LENGTH = '^(?:[^@"]{1,64}@|")'
 
 
 def _email(more: str, domain: str) -> str:
     atom = f"[{more}{_ATEXT}]+"
-    quoted = rf'"(?:[ !#-\[\]-~{more}]|\\[ -~])*"'
+    quoted = rf'"(?:[ !#-\[\]-~{more}]|\\[ -~]){{0,31}}"'
     return rf"(?:{atom}(?:\.{atom})*|{quoted})@(?:{domain}|{_LITERAL})"
 
 
@@ -154,4 +161,4 @@ def format_dfa(name: str) -> CharDfa | None:
     if pattern is None:
         return None
     dfa = from_pattern(pattern, anchored=True)
-    return intersect(dfa, from_pattern(_LENGTHS[name]), limit=50_000) if name in _LENGTHS else dfa
+    return intersect(dfa, from_pattern(_LENGTHS[name])) if name in _LENGTHS else dfa

@@ -1,8 +1,8 @@
 """The JSON spellings of a set of numbers, as an automaton built digit by digit from the bounds.
 
-While a number is read, all that matters is how the digits so far compare with the first digits of each bound, and
-how many there are. In the fraction, what is left of a bound is the remainder of its long division: a digit below
-the bound's next one decides, the same digit leaves the next remainder.
+While a number is read, all that matters is how the digits so far compare with the first digits of each bound,
+and how many there are. In the fraction, what is left of a bound is the remainder of its long division: a
+digit below the bound's next one decides, the same digit leaves the next remainder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, Union
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,8 +39,9 @@ def number_dfa(numbers: Numbers) -> CharDfa:
     - Without bounds: every spelling of JSON, exponents included.
     - Integers without bounds: digits, and a fraction of zeros (`1`, `1.0`); no exponents.
     - With bounds: plain decimal notation, exact; for integers a fraction of zeros is allowed. `-0` is 0.
-    - Literals: plain decimal notation with any number of trailing zeros in the fraction, and what `json.dumps` writes.
-      Those that are outside the bounds, or not integers where that is asked, are left out.
+    - Literals: plain decimal notation with any number of trailing zeros in the fraction, and what
+      `json.dumps` writes. Those that are outside the bounds, or not integers where that is asked, are left
+      out.
 
     Raises:
         LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
@@ -50,7 +51,8 @@ def number_dfa(numbers: Numbers) -> CharDfa:
     if numbers.minimum is None and numbers.maximum is None:
         return from_pattern(_ANY_INTEGER if numbers.integer else _ANY_NUMBER)
     builder = _Builder()
-    low, high = _End(numbers.minimum, numbers.exclusive_minimum), _End(numbers.maximum, numbers.exclusive_maximum)
+    low = _End(numbers.minimum, numbers.exclusive_minimum)
+    high = _End(numbers.maximum, numbers.exclusive_maximum)
     positive = _magnitudes(low, high, integer=numbers.integer)
     negative = _magnitudes(high.negated(), low.negated(), integer=numbers.integer)
     if positive is not None:
@@ -76,7 +78,9 @@ class _End:
 class _Magnitudes:
     """The numbers without a sign from `low` up to `high`, and what their digits are compared with."""
 
-    def __init__(self, low: Fraction, high: Fraction | None, *, low_open: bool, high_open: bool, integer: bool) -> None:
+    def __init__(
+        self, low: Fraction, high: Fraction | None, *, low_open: bool, high_open: bool, integer: bool
+    ) -> None:
         self.integer = integer
         self.low_open, self.high_open = low_open, high_open
         whole, self.low_rest = divmod(low.numerator, low.denominator)
@@ -91,7 +95,7 @@ class _Magnitudes:
         self.most_digits = max(len(self.low_digits), len(self.high_digits or ())) + 1
 
     def rests(self, count: int, to_low: int, to_high: int) -> tuple[int | None, int | None] | None:
-        """What is left of each bound (None: nothing, it is met for good) after a whole part; None if it is outside.
+        """What is left of each bound (None: it is met for good) after a whole part; None if that is outside.
 
         Args:
             count: digits of the whole part.
@@ -149,16 +153,16 @@ def _magnitudes(low: _End, high: _End, *, integer: bool) -> _Magnitudes | None:
 
 
 class _Whole(NamedTuple):
-    """After `count` digits of the whole part; see `_Magnitudes.compared`. `zero`: it is "0", and complete."""
+    """After `places` digits of the whole part; see `_Magnitudes.compared`. `zero`: it is "0", and complete."""
 
-    count: int
+    places: int
     to_low: int
     to_high: int
     zero: bool
 
 
 class _Part(NamedTuple):
-    """In the fraction, with the remainders of the bounds that still matter; `digits`: after at least one digit."""
+    """In the fraction, with the remainders of the bounds that still matter; `digits`: after the first digit."""
 
     low: int | None
     high: int | None
@@ -171,7 +175,7 @@ class _Zeros(NamedTuple):
     digits: bool
 
 
-_Key = Union[_Whole, _Part, _Zeros]
+_Key: TypeAlias = _Whole | _Part | _Zeros
 
 
 class _Builder:
@@ -204,7 +208,8 @@ class _Builder:
         self.known.clear()
         row = self.rows[origin]
         for digit, past in of.runs(0, 0, 0):
-            row[digit + 1 : past + 1] = [self.state(_Whole(1, *of.compared(0, digit, 0, 0), False))] * (past - digit)
+            target = self.state(_Whole(1, *of.compared(0, digit, 0, 0), False))
+            row[digit + 1 : past + 1] = [target] * (past - digit)
         row[1] = self.state(_Whole(1, *of.compared(0, 0, 0, 0), True))
         while self.pending:
             key = self.pending.pop()
@@ -219,18 +224,18 @@ class _Builder:
 
     def whole(self, number: int, of: _Magnitudes, key: _Whole) -> None:
         row = self.rows[number]
-        rests = of.rests(key.count, key.to_low, key.to_high)
+        rests = of.rests(key.places, key.to_low, key.to_high)
         if rests is not None:
             self.final[number] = int(of.holds(*rests))
             if not of.integer:
                 row[_POINT] = self.state(_Part(*rests, False))
             elif self.final[number]:
                 row[_POINT] = self.state(_Zeros(False))
-        if key.zero or (of.high_digits is not None and key.count >= len(of.high_digits)):
+        if key.zero or (of.high_digits is not None and key.places >= len(of.high_digits)):
             return
-        longer = min(key.count + 1, of.most_digits)
-        for digit, past in of.runs(key.count, key.to_low, key.to_high):
-            compared = of.compared(key.count, digit, key.to_low, key.to_high)
+        longer = min(key.places + 1, of.most_digits)
+        for digit, past in of.runs(key.places, key.to_low, key.to_high):
+            compared = of.compared(key.places, digit, key.to_low, key.to_high)
             row[digit + 1 : past + 1] = [self.state(_Whole(longer, *compared, False))] * (past - digit)
 
     def fraction(self, number: int, of: _Magnitudes, key: _Part) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba  # type: ignore[import-untyped]
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +13,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def kernel(function: _F) -> _F:
-    """numba's compiler with the settings of every kernel; the undecorated function is its plain twin `.py_func`."""
+    """numba's compiler with the settings of every kernel; `.py_func` is the plain twin."""
     return cast(_F, numba.njit(cache=True, nogil=True)(function))
 
 
@@ -35,14 +35,14 @@ def find_row(rows: NDArray[np.int64], table: NDArray[np.int64], row: NDArray[np.
     while True:
         index = table[slot]
         if index < 0:
-            return -1 - np.int64(slot)
+            return int(-1 - np.int64(slot))
         same = True
         for at in range(row.size):
             if rows[index, at] != row[at]:
                 same = False
                 break
         if same:
-            return index
+            return int(index)
         slot = (slot + np.uint64(1)) & size
 
 

@@ -17,8 +17,8 @@ _START = Assertion(Place.START)
 def leading_conditions(pattern: str, anchored: bool) -> tuple[list[tuple[Node, bool]], Node]:
     """Split a pattern into its leading look-aheads and the rest.
 
-    `^(?=A)(?!B)C` matches where `^A` matches, `^B` does not, and `^C` does. That is a law only for look-aheads at a
-    known place, so others stay in the tree.
+    `^(?=A)(?!B)C` matches where `^A` matches, `^B` does not, and `^C` does. That is a law only for
+    look-aheads at a known place, so others stay in the tree.
 
     Returns:
         For each leading look-ahead its anchored tree and whether it is negative; and the tree without them.

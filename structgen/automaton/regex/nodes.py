@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple, Union
+from typing import NamedTuple, TypeAlias
 
 from structgen.automaton.regex.charsets import Ranges
 
@@ -57,5 +57,4 @@ class LookAhead(NamedTuple):
     offset: int
 
 
-Node = Union[Chars, Sequence, Choice, Repeat, Assertion, LookAhead]
-EMPTY = Sequence(())
+Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion | LookAhead

@@ -1,20 +1,17 @@
 """ECMA-262 patterns, with the meaning of the `u` flag, read by recursive descent into a syntax tree.
 
-Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as Annex B
-reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`, and
-a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not know (`\\A`, `\\Z`, `\\h`,
-`(?i)`, `(?P<name>...)`, `{,n}`) is refused by name, never guessed.
+Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as
+Annex B reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone
+`]`, `}` or `{`, and a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not
+know (`\\A`, `\\Z`, `\\h`, `(?i)`, `(?P<name>...)`, `{,n}`) is refused by name, never guessed.
 """
 
 from __future__ import annotations
-
-from typing import NoReturn
 
 from structgen.automaton.regex import charsets
 from structgen.automaton.regex.charsets import CLASS_ESCAPES, LAST, Ranges
 from structgen.automaton.regex.errors import PatternError, PatternUnsupported
 from structgen.automaton.regex.nodes import (
-    EMPTY,
     Assertion,
     Chars,
     Choice,
@@ -50,7 +47,7 @@ def parse(pattern: str) -> Node:
     parser = _Parser(pattern)
     tree = parser.choice()
     if parser.at < parser.end:
-        parser.fail("a ')' that closes no group; write '\\)' for the character")
+        raise parser.error("a ')' that closes no group; write '\\)' for the character")
     return tree
 
 
@@ -69,11 +66,11 @@ class _Parser:
         self.end = len(text)
         self.depth = 0
 
-    def fail(self, message: str, offset: int | None = None) -> NoReturn:
-        raise PatternError(self.text, self.at if offset is None else offset, message)
+    def error(self, message: str, offset: int | None = None) -> PatternError:
+        return PatternError(self.text, self.at if offset is None else offset, message)
 
-    def refuse(self, construct: str, offset: int, remedy: str = "") -> NoReturn:
-        raise PatternUnsupported(self.text, offset, construct, remedy)
+    def unsupported(self, construct: str, offset: int, remedy: str = "") -> PatternUnsupported:
+        return PatternUnsupported(self.text, offset, construct, remedy)
 
     def accept(self, expected: str) -> bool:
         if self.text.startswith(expected, self.at):
@@ -100,6 +97,8 @@ class _Parser:
             else:
                 items.append(self.atom(char))
             if self.at < end and text[self.at] in "*+?{":
+                if char in "^$\\" and isinstance(items[-1], Assertion):
+                    raise self.error("an assertion cannot be repeated")
                 items[-1] = self.repeated(items[-1])
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
@@ -110,8 +109,9 @@ class _Parser:
             return self.escape()
         if char == "(":
             return self.group()
+        start = self.at
         if char in "*+?" or (char == "{" and self.bounds() is not None):
-            self.fail("nothing to repeat")
+            raise self.error("nothing to repeat", start)
         self.at += 1
         if char == ".":
             return _DOT
@@ -130,13 +130,11 @@ class _Parser:
         else:
             self.at += 1
             least, most = (1 if char == "+" else 0), (1 if char == "?" else None)
-        if isinstance(item, (Assertion, LookAhead)):
-            self.fail("an assertion cannot be repeated", start)
         self.accept("?")  # a lazy quantifier matches the same strings
         if self.at < self.end and text[self.at] in "*+?":
             if text[self.at] == "+":
-                self.refuse("a possessive quantifier", start)
-            self.fail("nothing to repeat")
+                raise self.unsupported("a possessive quantifier", start)
+            raise self.error("nothing to repeat")
         return Repeat(item, least, most)
 
     def bounds(self) -> tuple[int, int | None] | None:
@@ -145,7 +143,7 @@ class _Parser:
         least, comma, most = self.text[self.at + 1 : close].partition(",") if close > 0 else ("", "", "")
         if not _is_digits(least):
             if comma and not least and _is_digits(most):
-                self.refuse("{,n}", self.at, f"write {{0,{most}}}")
+                raise self.unsupported("{,n}", self.at, f"write {{0,{most}}}")
             return None
         if most and not _is_digits(most):
             return None
@@ -157,7 +155,7 @@ class _Parser:
             return lowest, None
         highest = self.bound(most, start)
         if highest < lowest:
-            self.fail(f"the bounds {{{least},{most}}} are out of order", start)
+            raise self.error(f"the bounds {{{least},{most}}} are out of order", start)
         return lowest, highest
 
     def bound(self, digits: str, offset: int) -> int:
@@ -178,7 +176,7 @@ class _Parser:
         look = self.group_head(start) if self.accept("?") else None
         item = self.choice()
         if not self.accept(")"):
-            self.fail("this group is not closed", start)
+            raise self.error("this group is not closed", start)
         self.depth -= 1
         return item if look is None else LookAhead(item, look == "!", start)
 
@@ -191,15 +189,15 @@ class _Parser:
                 return look
         if self.accept("<"):
             if self.text[self.at : self.at + 1] in ("=", "!"):
-                self.refuse("a look-behind", start)
+                raise self.unsupported("a look-behind", start)
             close = self.text.find(">", self.at)
             if close < 0 or not self.text[self.at : close].isidentifier():
-                self.fail("expected a group name and '>'")
+                raise self.error("expected a group name and '>'")
             self.at = close + 1
             return None
         known = {"P": "Python's named group", "#": "a comment", ">": "an atomic group"}
         construct = known.get(self.text[self.at : self.at + 1], "an inline flag")
-        self.refuse(f"{construct} ({self.text[start : start + 4]}...)", start)
+        raise self.unsupported(f"{construct} ({self.text[start : start + 4]}...)", start)
 
     def escape(self) -> Node:
         char = self.text[self.at + 1 : self.at + 2]
@@ -209,8 +207,8 @@ class _Parser:
         if char in _BOUNDARIES:
             self.at += 2
             return _BOUNDARIES[char]
-        if char == "k" or char in "123456789" and char:
-            self.refuse(f"a back-reference (\\{char})", self.at)
+        if char and char in "k123456789":
+            raise self.unsupported(f"a back-reference (\\{char})", self.at)
         atom = self.escaped()
         return _literal(atom) if isinstance(atom, int) else Chars(atom)
 
@@ -218,7 +216,7 @@ class _Parser:
         """Read an escape that stands for characters, inside or outside a class: a code point, or a set."""
         start = self.at
         if start + 1 >= self.end:
-            self.fail("the pattern ends in a backslash")
+            raise self.error("the pattern ends in a backslash")
         char = self.text[start + 1]
         self.at += 2
         if char in CLASS_ESCAPES:
@@ -241,20 +239,20 @@ class _Parser:
             self.at += 1
             return ord(following) % 32
         if char.isdigit():
-            self.refuse(f"an octal escape (\\{char}{following})", start, "write \\xHH")
-        self.refuse(f"\\{char}, which ECMA-262 does not define,", start)
+            raise self.unsupported(f"an octal escape (\\{char}{following})", start, "write \\xHH")
+        raise self.unsupported(f"\\{char}, which ECMA-262 does not define,", start)
 
     def hexadecimal(self, kind: str, start: int) -> int:
         if kind == "u" and self.accept("{"):
             close = self.text.find("}", self.at)
             digits, self.at = self.text[self.at : close], close + 1
             if close < 0 or not _is_hex(digits) or int(digits, 16) > LAST:
-                self.fail("expected a code point, as in \\u{1F600}", start)
+                raise self.error("expected a code point, as in \\u{1F600}", start)
             return int(digits, 16)
         width = 2 if kind == "x" else 4
         code = self.hex_digits(width)
         if code is None:
-            self.fail(f"expected {width} hexadecimal digits after \\{kind}", start)
+            raise self.error(f"expected {width} hexadecimal digits after \\{kind}", start)
         if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.at):
             back, self.at = self.at, self.at + 2
             low = self.hex_digits(4)
@@ -273,11 +271,11 @@ class _Parser:
     def property(self, negative: bool, start: int) -> Ranges:
         close = self.text.find("}", self.at)
         if not self.accept("{") or close < 0:
-            self.fail("expected a property name in braces, as in \\p{Letter}", start)
+            raise self.error("expected a property name in braces, as in \\p{Letter}", start)
         name, self.at = self.text[self.at : close], close + 1
         ranges = property_ranges(name)
         if ranges is None:
-            self.refuse(f"the Unicode property {name!r}", start, "general categories are")
+            raise self.unsupported(f"the Unicode property {name!r}", start, "general categories are")
         return charsets.negation(ranges) if negative else ranges
 
     def char_class(self) -> Ranges:
@@ -287,7 +285,7 @@ class _Parser:
         ranges: list[tuple[int, int]] = []
         while not self.accept("]"):
             if self.at >= self.end:
-                self.fail("this character class is not closed", start)
+                raise self.error("this character class is not closed", start)
             ranges.extend(self.class_range())
         merged = charsets.union(ranges)
         return charsets.negation(merged) if negative else merged
@@ -302,7 +300,7 @@ class _Parser:
         high = self.class_atom()
         if isinstance(low, int) and isinstance(high, int):
             if high < low:
-                self.fail(f"the range {self.text[start : self.at]} is out of order", start)
+                raise self.error(f"the range {self.text[start : self.at]} is out of order", start)
             return ((low, high),)
         ends = (((atom, atom),) if isinstance(atom, int) else atom for atom in (low, high))
         return ((0x2D, 0x2D), *(pair for end in ends for pair in end))
@@ -324,5 +322,3 @@ def _is_digits(text: str) -> bool:
 def _is_hex(text: str) -> bool:
     return bool(text) and all(char in "0123456789abcdefABCDEF" for char in text)
 
-
-__all__ = ["DEPTH_LIMIT", "EMPTY", "REPEAT_LIMIT", "parse"]

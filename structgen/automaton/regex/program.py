@@ -58,10 +58,11 @@ class Assembler:
         self.places: set[Place] = set()
 
     def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
-        """The program for `node` after any characters where `leading`, before any characters where `trailing`.
+        """The program for `node` after any characters where `leading`, before any characters where
+        `trailing`.
 
-        Trailing characters are the business of whoever runs the program (a match decides the rest); their set is
-        declared here.
+        Trailing characters are the business of whoever runs the program (a match decides the rest); their
+        set is declared here.
         """
         out: list[Instruction] = []
         if leading:

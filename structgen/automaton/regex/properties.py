@@ -72,8 +72,8 @@ def _categories() -> dict[str, Ranges]:
 def property_ranges(name: str) -> Ranges | None:
     """The set that `\\p{name}` stands for, or None for a property that `unicodedata` does not have.
 
-    `name` is a General_Category, short or long, alone or after `gc=` or `General_Category=`; or `Any`, `ASCII`
-    or `Assigned`. Names are case-sensitive, as in ECMA-262.
+    `name` is a General_Category, short or long, alone or after `gc=` or `General_Category=`; or `Any`,
+    `ASCII` or `Assigned`. Names are case-sensitive, as in ECMA-262.
     """
     key, _, value = name.rpartition("=")
     if not key and name in ("Any", "ASCII"):

@@ -1,0 +1,151 @@
+"""The algebra of string sets, held against Python's sets and predicates."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structgen.automaton import chardfa_kernels
+from structgen.automaton.chardfa import (
+    CharDfa,
+    combine,
+    complement,
+    from_pattern,
+    intersect,
+    length,
+    literals,
+    union,
+)
+from structgen.errors import LimitExceeded
+
+STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("abé\U0001f600", repeat=size)]
+
+words = st.lists(st.text("abé\U0001f600", max_size=5), max_size=8)
+PATTERNS = ["a", "^a*$", "^[^b]+$", "b{2}", "é.$", "^(ab|é)*$", "^.{2,3}$", r"\b\u{1F600}"]
+sets = (
+    words.map(literals)
+    | st.sampled_from(PATTERNS).map(from_pattern)
+    | st.tuples(st.integers(0, 3), st.none() | st.integers(0, 5)).map(lambda ends: length(*ends))
+)
+
+
+def members(dfa: CharDfa) -> set[str]:
+    return {text for text in STRINGS if dfa.matches(text)}
+
+
+def same(left: CharDfa, right: CharDfa) -> bool:
+    """Equal sets have equal minimal automata, array for array."""
+    arrays = ((left.bounds, right.bounds), (left.classes, right.classes), (left.next, right.next))
+    return left.final == right.final and all(np.array_equal(one, other) for one, other in arrays)
+
+
+@given(words)
+def test_literals_are_exactly_the_words(strings: list[str]) -> None:
+    """Nothing more, nothing less; and the longest and shortest are known."""
+    dfa = literals(strings)
+    assert members(dfa) == set(strings)
+    assert dfa.empty == (not strings)
+    if strings:
+        assert dfa.length_range() == (min(map(len, strings)), max(map(len, strings)))
+
+
+@given(sets, sets)
+def test_and_or_not_are_those_of_sets(left: CharDfa, right: CharDfa) -> None:
+    """On all 1,365 strings of up to five characters over four of one to four bytes in UTF-8."""
+    assert members(intersect(left, right)) == members(left) & members(right)
+    assert members(union(left, right)) == members(left) | members(right)
+    assert members(complement(left)) == set(STRINGS) - members(left)
+
+
+@given(sets, sets)
+def test_laws_hold_state_for_state(left: CharDfa, right: CharDfa) -> None:
+    """De Morgan's law and double negation give the same automaton: results are minimal and canonical."""
+    assert same(complement(complement(left)), union(left))
+    assert same(complement(intersect(left, right)), union(complement(left), complement(right)))
+    assert intersect(left, complement(left)).empty
+    assert same(union(left, complement(left)), length())
+
+
+@given(st.lists(sets, min_size=1, max_size=4))
+def test_combine_says_which_sets_accept(parts: list[CharDfa]) -> None:
+    """Bit i of the final mask is membership in set i."""
+    both = combine(parts)
+    for text in STRINGS:
+        mask = both.final[both.state_after(text)]
+        assert mask == sum(part.matches(text) << at for at, part in enumerate(parts))
+
+
+def test_combine_has_no_bound_on_the_number_of_sets() -> None:
+    """A hundred sets have a hundred bits."""
+    both = combine([literals([f"k{at}", "all"]) for at in range(100)])
+    assert both.final[both.state_after("k99")] == 1 << 99
+    assert both.final[both.state_after("all")] == (1 << 100) - 1
+
+
+@given(sets)
+def test_length_range_is_exact(dfa: CharDfa) -> None:
+    """The shortest member is found; where there is a longest one, none is longer."""
+    if dfa.empty:
+        with pytest.raises(ValueError, match="empty"):
+            dfa.length_range()
+        return
+    least, most = dfa.length_range()
+    assert intersect(dfa, length(0, least - 1)).empty if least else dfa.matches("")
+    assert not intersect(dfa, length(least, least)).empty
+    if most is None:
+        assert not intersect(dfa, length(100)).empty
+    else:
+        assert not intersect(dfa, length(most, most)).empty
+        assert intersect(dfa, length(most + 1)).empty
+
+
+def test_surrogates_are_never_text() -> None:
+    """Neither a complement nor a literal brings them back."""
+    for dfa in (length(1, 1), complement(literals(["a"])), from_pattern("[^]"), literals(["\ud800", "a"])):
+        assert not dfa.matches("\ud800")
+        assert not dfa.matches("\udfff")
+    assert length(1, 1).matches("\ud7ff")
+    assert length(1, 1).matches("\ue000")
+
+
+def test_contradictions_are_empty() -> None:
+    """The empty set keeps a start state that is dead."""
+    for dfa in (length(3, 2), intersect(literals(["a"]), literals(["b"])), literals([]), from_pattern("a^")):
+        assert dfa.empty
+        assert dfa.next.shape[0] == 2
+        assert not dfa.matches("")
+
+
+def test_large_enumerations_share_their_endings() -> None:
+    """Five thousand words compile, and common suffixes are one state each."""
+    strings = [f"item-{at:05}-suffix" for at in range(5000)]
+    dfa = literals(strings)
+    assert dfa.next.shape[0] < 40
+    assert all(map(dfa.matches, strings))
+    assert not dfa.matches("item-05000-suffix")
+
+
+def test_limits_name_themselves() -> None:
+    """Too many states is an error, not a long wait."""
+    with pytest.raises(LimitExceeded, match="100 automaton states"):
+        length(0, 1000, limit=100)
+    with pytest.raises(LimitExceeded, match="more than 50"):
+        intersect(from_pattern("^(ab){1,40}$"), from_pattern("^[ab]{1,80}$"), limit=50)
+    with pytest.raises(LimitExceeded, match="use smaller bounds"):
+        from_pattern("^a{1,300}$", limit=100)
+
+
+@pytest.mark.parametrize("pattern", ["^(a|b)*abb$", "x{0,9}y", "^(foo|bar|baz)+$"])
+def test_kernels_equal_their_plain_twins(pattern: str) -> None:
+    """The compiled minimisation gives what the same text gives in plain Python."""
+    dfa = from_pattern(pattern)
+    final = np.array(dfa.final, np.int32)
+    compiled = chardfa_kernels.tidy(dfa.next, final, 2)
+    plain = chardfa_kernels.tidy.py_func(dfa.next, final, 2)  # type: ignore[attr-defined]
+    assert all(np.array_equal(one, other) for one, other in zip(compiled, plain, strict=True))
+    assert re.search(pattern, "aabb" if "abb" in pattern else "xxy" if "y" in pattern else "foobar")

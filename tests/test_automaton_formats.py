@@ -1,0 +1,119 @@
+"""The formats, held against the official suite and against Python's own parsers."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.formats import FORMATS, NOT_REGULAR, format_dfa
+
+# Valid names that our subset leaves out: A-labels, see the module's docstring.
+REFUSED = {"hostname": "xn--"}
+
+
+def known(name: str) -> CharDfa:
+    dfa = format_dfa(name)
+    assert dfa is not None
+    return dfa
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_the_official_suite(data_folder: Path, name: str) -> None:
+    """No invalid string is accepted; no valid one is refused but the A-labels of host names."""
+    path = data_folder / "json-schema-test-suite/tests/draft2020-12/optional/format" / f"{name}.json"
+    dfa = known(name)
+    seen = 0
+    for group in json.loads(path.read_text(encoding="utf-8")):
+        for test in group["tests"]:
+            data = test["data"]
+            if isinstance(data, str):
+                seen += 1
+                left_out = name in REFUSED and REFUSED[name] in data.lower()
+                assert dfa.matches(data) == (test["valid"] and not left_out), test
+    assert seen > 5
+
+
+def test_unknown_and_irregular_formats_have_no_automaton() -> None:
+    """None, so that the caller must decide."""
+    assert format_dfa("no-such-format") is None
+    assert all(format_dfa(name) is None for name in NOT_REGULAR)
+
+
+@given(st.integers(0, 9999), st.integers(0, 13), st.integers(0, 32))
+def test_dates_are_those_of_the_calendar(year: int, month: int, day: int) -> None:
+    """Exactly the proleptic Gregorian calendar, leap years and year 0 included."""
+    try:
+        # 400 years later is the same calendar, and Python's knows no year 0
+        datetime.date(year + 400 if year < 400 else year, month, day)
+        valid = True
+    except ValueError:
+        valid = False
+    text = f"{year:04}-{month:02}-{day:02}"
+    assert known("date").matches(text) == valid
+    assert known("date-time").matches(text + "T00:00:00Z") == valid
+
+
+@given(st.integers(0, 1439), st.integers(0, 95), st.sampled_from("+-"), st.sampled_from(["", ".5"]))
+def test_leap_seconds_are_at_the_end_of_a_day_in_utc(local: int, quarters: int, sign: str, part: str) -> None:
+    """`:60` is accepted where the offset makes it 23:59:60 in UTC, and nowhere else."""
+    offset = 15 * quarters
+    utc = (local - offset if sign == "+" else local + offset) % 1440
+    text = f"{local // 60:02}:{local % 60:02}:60{part}{sign}{offset // 60:02}:{offset % 60:02}"
+    assert known("time").matches(text) == (utc == 1439)
+
+
+@pytest.mark.parametrize("offset", range(0, 1440, 15))
+def test_every_quarter_has_its_leap_second(offset: int) -> None:
+    """For each offset the one local time, on both sides of Greenwich."""
+    for sign, local in (("+", (1439 + offset) % 1440), ("-", (1439 - offset) % 1440)):
+        text = f"{local // 60:02}:{local % 60:02}:60{sign}{offset // 60:02}:{offset % 60:02}"
+        assert known("time").matches(text)
+
+
+groups = st.sampled_from(["0", "1", "ffff", "0a0B", "12345", "g", ""])
+
+
+@given(st.lists(groups, min_size=1, max_size=9).map(":".join), st.sampled_from(["", ":1.2.3.4", "1.2.3.4", "::"]))
+def test_ipv6_is_what_the_standard_library_reads(head: str, tail: str) -> None:
+    """Every mixture of groups, compression and an embedded IPv4 address."""
+    text = head + tail
+    try:
+        ipaddress.IPv6Address(text)
+        valid = True
+    except ValueError:
+        valid = False
+    assert known("ipv6").matches(text) == valid
+
+
+@given(st.ip_addresses())
+def test_addresses_as_python_writes_them(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    """Every address is accepted by its own format only, in short and in full."""
+    mine, other = ("ipv4", "ipv6") if address.version == 4 else ("ipv6", "ipv4")
+    for text in (str(address), address.exploded):
+        assert known(mine).matches(text)
+        assert not known(other).matches(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hostname", "a." * 127),
+        ("hostname", "ab--c.com"),
+        ("email", "a" * 65 + "@b.c"),
+        ("email", '"a"b@c.d'),
+        ("uri", "http://[::1"),
+        ("uri", "a b:c"),
+        ("duration", "P1Y1D"),
+        ("uuid", "{00000000-0000-0000-0000-000000000000}"),
+    ],
+)
+def test_near_misses(name: str, text: str) -> None:
+    """Strings that a laxer expression would let through."""
+    assert not known(name).matches(text)

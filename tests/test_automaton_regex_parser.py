@@ -1,0 +1,118 @@
+"""The pattern parser: what it reads, what it refuses and where it points."""
+
+from __future__ import annotations
+
+import pytest
+
+from structgen.automaton.chardfa import from_pattern
+from structgen.automaton.regex import PatternError, PatternUnsupported, parse
+from structgen.automaton.regex.nodes import Chars
+from structgen.automaton.regex.parser import DEPTH_LIMIT
+from structgen.errors import LimitExceeded, RequestError
+
+SAME = [
+    (r"a\-b", "a-b"),
+    (r"\_\@\/\#\:", "_@/#:"),
+    ("a{", "a{"),
+    ("{a}", "{a}"),
+    ("a{x}", "a{x}"),
+    ("a]", "a]"),
+    (r"[\w-.]+", "a-.b"),
+    (r"\x41\u0042\u{43}\cI\0", "ABC\t\0"),
+    (r"\ud83d\udc32", "\U0001f432"),
+    (r"\u{1F432}+", "\U0001f432\U0001f432"),
+    ("(?<year>[0-9]{4})-(?:x)", "2024-x"),
+    (r"[\b]", "\b"),
+    ("[]a]|b]", "b]"),
+    ("[^]", "\n"),
+    ("a{2,3}?b+?c*?d??", "aab"),
+    (r"[a\-z]-[+--]", "--,"),
+    (r"\t\n\v\f\r", "\t\n\v\f\r"),
+    (r"[\d.]", "."),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text"), SAME)
+def test_accepted_spellings(pattern: str, text: str) -> None:
+    """The standard's spellings and the usual sloppy ones match what their authors mean, as a whole."""
+    dfa = from_pattern(pattern, anchored=True)
+    assert dfa.matches(text)
+    assert not dfa.matches(text + "~~")
+
+
+MALFORMED = [
+    ("a)", 1),
+    ("(a", 0),
+    ("x(?:a", 1),
+    ("[a", 0),
+    ("*a", 0),
+    ("a|+", 2),
+    ("a**", 2),
+    ("^*", 1),
+    (r"a\b+", 3),
+    ("a{3,2}", 1),
+    ("[z-a]", 1),
+    ("a\\", 1),
+    (r"\x4", 0),
+    (r"\u12", 0),
+    (r"\u{110000}", 0),
+    (r"\pL", 0),
+    ("{1}", 0),
+    ("(?<>a)", 3),
+]
+
+
+@pytest.mark.parametrize(("pattern", "offset"), MALFORMED)
+def test_a_malformed_pattern_is_an_error_that_says_where(pattern: str, offset: int) -> None:
+    """`PatternError` carries the offset, and its message the pattern."""
+    with pytest.raises(PatternError) as caught:
+        parse(pattern)
+    assert (caught.value.offset, repr(pattern) in str(caught.value)) == (offset, True)
+    assert isinstance(caught.value, RequestError)
+    assert isinstance(caught.value, ValueError)
+
+
+UNSUPPORTED = [
+    ("(a)\\1", "back-reference"),
+    (r"(?<n>a)\k<n>", "back-reference"),
+    ("(?<=a)b", "look-behind"),
+    ("(?<!a)b", "look-behind"),
+    ("a(?=b)", "a look-ahead"),
+    ("a(?!b)", "a negative look-ahead"),
+    ("(?i)a", "inline flag"),
+    ("(?P<n>a)", "Python's named group"),
+    ("(?>a)", "atomic group"),
+    ("(?#a)", "comment"),
+    (r"\Aa\Z", r"\A"),
+    (r"a\Z", r"\Z"),
+    (r"\a", r"\a"),
+    (r"\012", "octal"),
+    ("a{,3}", "{,n}"),
+    ("a*+", "possessive"),
+    (r"\p{Script=Greek}", "Script=Greek"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "construct"), UNSUPPORTED)
+def test_a_construct_that_cannot_be_held_is_named(pattern: str, construct: str) -> None:
+    """`PatternUnsupported` names the construct instead of guessing what was meant."""
+    with pytest.raises(PatternUnsupported) as caught:
+        from_pattern(pattern)
+    assert construct in caught.value.construct
+
+
+def test_surrogate_escapes_pair_up_or_match_nothing() -> None:
+    """A pair of escapes is one code point; a lone half is a set without any text in it."""
+    assert parse(r"\ud83d\udc32") == Chars(((0x1F432, 0x1F432),))
+    assert from_pattern(r"\ud83d").empty
+    assert from_pattern(r"[\ud800-\udfff]").empty
+
+
+def test_nesting_and_bounds_are_limited() -> None:
+    """Depth and repetition are bounded by a clear error, not by the stack or the memory."""
+    parse("(" * DEPTH_LIMIT + "a" + ")" * DEPTH_LIMIT)
+    for pattern in ("(" * 5000 + "a" + ")" * 5000, "a{9999999}", "(a{1000}){1000}", "((a{99}){99}){99}"):
+        with pytest.raises(LimitExceeded, match="pattern"):
+            from_pattern(pattern)
+    with pytest.raises(LimitExceeded, match="automaton states"):
+        from_pattern("(a|b)*a(a|b){30}")
