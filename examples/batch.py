@@ -25,9 +25,9 @@ PROMPT = """Extract the order: customer, items (list of product, quantity), expr
 Text: {text}
 JSON: """
 
-model = load_demo()
+model, tokenizer = load_demo()
 prompts = [PROMPT.format(text=text) for text in TEXTS]
-for order in sg.generate(model, prompts, schema=Order):
+for order in sg.generate(model, prompts, schema=Order, tokenizer=tokenizer):
     print(repr(order))
 
 # Rows are independent: the first stays greedy, the second is drawn with a seed of its own.
@@ -35,6 +35,7 @@ drawn = sg.generate(
     model,
     prompts,
     schema=Order,
+    tokenizer=tokenizer,
     sampling=[sg.Sampling(), sg.Sampling(temperature=0.7, top_p=0.9, seed=7)],
 )
 print(len(drawn), all(isinstance(order, Order) for order in drawn))

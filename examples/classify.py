@@ -20,13 +20,14 @@ PROMPT = f"""Extract the review: {FIELDS}.
 Text: I bought the kettle last week. It broke at once. 1 out of 5. I do not recommend it.
 JSON: """
 
-model = load_demo()
-print(repr(sg.generate(model, PROMPT, schema=Review)))
+model, tokenizer = load_demo()
+print(repr(sg.generate(model, PROMPT, schema=Review, tokenizer=tokenizer)))
 
 # The same question with the answer's beginning given: the model only has to say the word.
 word = sg.generate(
     model,
     PROMPT + '{"product": "kettle", "sentiment": "',
     schema=sg.Choice(["positive", "negative", "neutral"]),
+    tokenizer=tokenizer,
 )
 print(word)

@@ -18,12 +18,12 @@ PROMPT = """Extract the book: title, author, year, pages.
 Text: The Silent Harbour by Elena Novak was published in 1987 and has 312 pages.
 JSON: """
 
-model = load_demo()
-run = sg.generate(model, PROMPT, schema=SCHEMA, details=True)
+model, tokenizer = load_demo()
+run = sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, details=True)
 print(run.value)
 print(run.finish, len(run.token_ids) == len(run.logprobs), run.stats.tokens >= len(run.token_ids))
 
 try:
-    sg.generate(model, PROMPT, schema=SCHEMA, limits=sg.Limits(max_new_tokens=8))
+    sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, limits=sg.Limits(max_new_tokens=8))
 except sg.BudgetExhausted as error:
     print("cut off after", repr(error.text))

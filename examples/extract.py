@@ -16,7 +16,7 @@ PROMPT = """Extract the person: name, age, city.
 Text: Ada Moreau, 36, lives in Lyon.
 JSON: """
 
-model = load_demo()
-person = sg.generate(model, PROMPT, schema=Person)
+model, tokenizer = load_demo()
+person = sg.generate(model, PROMPT, schema=Person, tokenizer=tokenizer)
 print(repr(person))
 print(person.age + 1)

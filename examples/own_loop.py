@@ -21,15 +21,15 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
-model = load_demo()
-vocabulary = model.vocabulary
+model, tokenizer = load_demo()
+vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
 matcher = sg.JsonSchema(SCHEMA).compile(vocabulary).matcher()
-ids = torch.tensor([model.tokenizer.encode(PROMPT)])
+ids = torch.tensor([tokenizer.encode(PROMPT)])
 cache = None
 
 with torch.inference_mode():
     while not matcher.finished:
-        out = model.module(ids if cache is None else ids[:, -1:], past_key_values=cache, use_cache=True)
+        out = model(ids if cache is None else ids[:, -1:], past_key_values=cache, use_cache=True)
         cache = out.past_key_values
         bits = np.unpackbits(matcher.mask().view(np.uint8), bitorder="little")[: vocabulary.width]
         logits = out.logits[0, -1, : vocabulary.width].masked_fill(torch.from_numpy(bits == 0), -torch.inf)
@@ -37,4 +37,4 @@ with torch.inference_mode():
         matcher.advance(token)
         ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
 
-print(matcher.text().decode())
+print(matcher.text.decode())
