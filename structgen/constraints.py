@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.chardfa import from_pattern, literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.plain import TextAutomaton
-from structgen.automaton.regex import PatternError, PatternUnsupported
+from structgen.automaton.regex import PatternError, PatternUnsupported, parse
 from structgen.automaton.values import JsonAutomaton
-from structgen.errors import OptionError, RequestError, SchemaError, UnsatisfiableSchema, UnsupportedSchema
+from structgen.errors import OptionError, SchemaError, UnsupportedSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
-from structgen.schema.reader import read
+from structgen.schema.normal import Node
+from structgen.schema.reader import patterns, read
 from structgen.schema.types import from_type
 from structgen.vocabulary import Vocabulary
 
@@ -59,7 +59,19 @@ class JsonSchema:
         if not isinstance(schema, (dict, bool)):
             schema, _ = from_type(schema, closed=self.closed is not False)
         root = read(schema, order=self.order)
+        for pattern, node in patterns(root).items():
+            _check_pattern(pattern, node)
         return JsonAutomaton(root, self.whitespace, any_order=self.order == "any")
+
+
+def _check_pattern(pattern: str, node: Node) -> None:
+    """Refuse a pattern that cannot be compiled, where it stands."""
+    try:
+        parse(pattern)
+    except PatternUnsupported as error:
+        raise UnsupportedSchema(f"pattern {pattern!r}: {error}", node.pointer) from error
+    except PatternError as error:
+        raise SchemaError(f"pattern {pattern!r}: {error}", node.pointer) from error
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def _split(
     count: int,
     blocks: int,
 ) -> int:
-    """Split every touched block into marked and unmarked, the smaller part being new; returns how many blocks."""
+    """Split touched blocks into marked and unmarked, the smaller being new; returns the number of blocks."""
     for at in range(count):
         owner = touched[at]
         middle = first[owner] + marked[owner]

@@ -18,9 +18,6 @@ from functools import lru_cache
 
 from structgen.automaton.chardfa import CharDfa, from_pattern, intersect
 
-NOT_REGULAR = frozenset({"regex", "idn-hostname"})
-"""Formats of the standard that no automaton here holds: a caller checks them by other means, or refuses."""
-
 
 def _any(*options: str) -> str:
     return "(?:" + "|".join(options) + ")"

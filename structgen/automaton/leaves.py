@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from structgen.automaton.chardfa import CharDfa, from_pattern, intersect, length, literals
@@ -9,7 +10,15 @@ from structgen.automaton.formats import format_dfa
 from structgen.automaton.numbers import number_dfa
 from structgen.schema.normal import Numbers, Strings
 
-number_language = lru_cache(1024)(number_dfa)
+_DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
+
+
+@lru_cache(1024)
+def number_language(numbers: Numbers) -> CharDfa:
+    """All JSON spellings of the numbers in the set."""
+    if numbers.plain:
+        return intersect(number_dfa(replace(numbers, plain=False)), from_pattern(_DIGITS_ALONE))
+    return number_dfa(numbers)
 
 
 @lru_cache(1024)

@@ -153,7 +153,7 @@ def _magnitudes(low: _End, high: _End, *, integer: bool) -> _Magnitudes | None:
 
 
 class _Whole(NamedTuple):
-    """After `places` digits of the whole part; see `_Magnitudes.compared`. `zero`: it is "0", and complete."""
+    """After `places` digits of the whole part; see `_Magnitudes.compared`. `zero`: it is "0", complete."""
 
     places: int
     to_low: int
@@ -162,7 +162,7 @@ class _Whole(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """In the fraction, with the remainders of the bounds that still matter; `digits`: after the first digit."""
+    """In the fraction, with the remainders of the bounds that matter still; `digits`: after a digit."""
 
     low: int | None
     high: int | None
@@ -262,19 +262,26 @@ def _literal_dfa(numbers: Numbers) -> CharDfa:
     trie = _Trie()
     exact = []
     for value in numbers.literals or ():
-        spelling = json.dumps(value)
-        decimal = Decimal(spelling)
+        # 10**22 and 1e22 are equal, hence one key of the cache: a whole float is read as the integer it is
+        decimal = Decimal(int(value)) if value == int(value) else Decimal(json.dumps(value))
         if not _within(Fraction(decimal), numbers):
             continue
-        if "e" in spelling:
-            exact.append(spelling)
-        plain = format(decimal, "f")
-        trie.insert(plain.rstrip("0").rstrip(".") if "." in plain else plain)
+        trie.insert(format(decimal, "f"))
         if value == 0:
-            trie.insert("0")
             trie.insert("-0")
+        scientific = _as_float(value)
+        if "e" in scientific:
+            exact.append(scientific)
     dfa = trie.finish()
     return union(dfa, literals(exact)) if exact else dfa
+
+
+def _as_float(value: int | float) -> str:
+    """How JSON writes the float that equals `value`; empty where there is none."""
+    try:
+        return json.dumps(float(value)) if float(value) == value else ""
+    except OverflowError:  # an integer beyond the range of floats
+        return ""
 
 
 def _within(value: Fraction, numbers: Numbers) -> bool:

@@ -53,6 +53,9 @@ class Scan(Protocol):
     lone_references: bool
 
 
+IRREGULAR_FORMATS = frozenset({"regex", "idn-hostname"})
+"""Formats of the standard whose strings no finite automaton tells apart."""
+
 Check = Callable[[Scan, dict[str, Any], Any], None]
 
 
@@ -65,6 +68,13 @@ def pattern(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     """A string; whether it is a regular expression is for the automaton to say."""
     text(scan, schema, value)
     scan.patterned.append(schema)
+
+
+def format_name(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    """A name; those of the standard that no automaton can hold are refused, unknown ones annotate."""
+    text(scan, schema, value)
+    if value in IRREGULAR_FORMATS:
+        raise Refused(f"the format {value!r} is not supported yet")
 
 
 def flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:

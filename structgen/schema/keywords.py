@@ -96,7 +96,7 @@ _STRINGS = (
     Keyword("minLength", MASKED, checks.count, facts.min_length),
     Keyword("maxLength", MASKED, checks.count, facts.max_length),
     Keyword("pattern", MASKED, checks.pattern, facts.pattern),
-    Keyword("format", MASKED, checks.text, facts.format_),
+    Keyword("format", MASKED, checks.format_name, facts.format_),
 )
 
 _ARRAYS = (

@@ -67,9 +67,10 @@ class SchemaScan:
         except Malformed as error:
             place_of = _pointer_of(schema, start, pointer, dialect)
             raise SchemaError(f"{name}: {error}", f"{place_of}/{escaped(name)}") from None
-        except Refused:
+        except Refused as refused:
             place_of = _pointer_of(schema, start, pointer, dialect)
-            message = f"the keyword {name!r} is not supported yet, and nothing is ever ignored"
+            reason = str(refused) or f"the keyword {name!r} is not supported yet"
+            message = f"{reason}, and nothing is ever ignored"
             raise UnsupportedSchema(message, f"{place_of}/{escaped(name)}") from None
         if len(seen) > MAX_SCHEMAS:
             raise LimitExceeded(f"found {len(seen)} schemas in one schema; the limit is {MAX_SCHEMAS}")

@@ -321,4 +321,3 @@ def _is_digits(text: str) -> bool:
 
 def _is_hex(text: str) -> bool:
     return bool(text) and all(char in "0123456789abcdefABCDEF" for char in text)
-
