@@ -8,6 +8,7 @@ stopped and resumed sees the same data as one that was not.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -148,7 +149,14 @@ def ship(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     copy.load_state_dict({name: value.to(torch.bfloat16) for name, value in model.state_dict().items()})
     copy.generation_config.max_length = None
     copy.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(folder, save_jinja_files=False)
+    settings = folder / "tokenizer_config.json"
+    # Older releases of transformers do not know the class name that newer ones write.
+    named = json.loads(settings.read_text()) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    for passing in ("backend", "is_local", "local_files_only"):
+        named.pop(passing, None)
+    settings.write_text(json.dumps(named, indent=2) + "\n")
+    (folder / "model.safetensors").chmod(0o644)
 
 
 class Run:
