@@ -16,7 +16,9 @@ from structgen.schema.normal import Numbers
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
-decimals = st.builds(lambda digits, places: Fraction(digits, 10**places), st.integers(-2000, 2000), st.integers(0, 3))
+decimals = st.builds(
+    lambda digits, places: Fraction(digits, 10**places), st.integers(-2000, 2000), st.integers(0, 3)
+)
 bounds = st.none() | decimals
 intervals = st.builds(Numbers, st.booleans(), bounds, bounds, st.booleans(), st.booleans())
 
@@ -51,7 +53,11 @@ def test_an_interval_accepts_exactly_the_plain_spellings_of_its_numbers(
     if numbers.minimum is None and numbers.maximum is None:
         return
     dfa = number_dfa(numbers)
-    for value in (*others, *(end for end in (numbers.minimum, numbers.maximum) if end is not None), Fraction(0)):
+    for value in (
+        *others,
+        *(end for end in (numbers.minimum, numbers.maximum) if end is not None),
+        Fraction(0),
+    ):
         for spelling in neighbours(value):
             assert dfa.matches(spelling) == holds(numbers, spelling), (numbers, spelling)
 
@@ -66,7 +72,9 @@ def test_emptiness_is_exact(numbers: Numbers) -> None:
     if numbers.integer:
         inside = any(holds(numbers, str(value)) for value in range(int(low) - 1, int(high) + 2))
     else:
-        inside = low < high or (low == high and not numbers.exclusive_minimum and not numbers.exclusive_maximum)
+        inside = low < high or (
+            low == high and not numbers.exclusive_minimum and not numbers.exclusive_maximum
+        )
     assert number_dfa(numbers).empty != inside
 
 
@@ -87,9 +95,11 @@ def test_every_short_string_over_the_alphabet() -> None:
             assert dfa.matches(spelling) == holds(numbers, spelling), (numbers, spelling)
 
 
-@given(st.lists(st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+@given(
+    st.lists(st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False), min_size=1)
+)
 def test_literals_accept_what_json_writes(values: list[int | float]) -> None:
-    """Every literal's canonical spelling is accepted, with trailing zeros where it has a point, and no neighbour's."""
+    """Every canonical spelling is accepted, with trailing zeros too, and no neighbour's is."""
     dfa = number_dfa(Numbers(literals=tuple(values)))
     for value in values:
         text = json.dumps(value)
@@ -97,14 +107,18 @@ def test_literals_accept_what_json_writes(values: list[int | float]) -> None:
         if "e" not in text:
             assert dfa.matches(text + "00" if "." in text else text + ".0")
             longer = text + ("1" if "." in text else ".01")
-            assert dfa.matches(longer) == (Fraction(longer) in {Fraction(json.dumps(other)) for other in values})
+            assert dfa.matches(longer) == (
+                Fraction(longer) in {Fraction(json.dumps(other)) for other in values}
+            )
 
 
 @pytest.mark.parametrize("text", ["0", "-0", "1e5", "-1.5E-10", "1E+2", "10", "0.0", "1.0"])
 def test_without_bounds_every_spelling_is_a_number(text: str) -> None:
     """All of JSON's number grammar, and for integers the plain part of it."""
     assert number_dfa(Numbers()).matches(text)
-    assert number_dfa(Numbers(integer=True)).matches(text) == (re.fullmatch(r"-?\d+(\.0+)?", text) is not None)
+    assert number_dfa(Numbers(integer=True)).matches(text) == (
+        re.fullmatch(r"-?\d+(\.0+)?", text) is not None
+    )
 
 
 @pytest.mark.parametrize("text", ["", "-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "1 ", "--1", "NaN"])
@@ -117,5 +131,17 @@ def test_what_is_no_number_is_refused(text: str) -> None:
 def test_repeating_decimals_are_exact() -> None:
     """A bound of one third cuts between 0.333 and 0.334, at any length."""
     dfa = number_dfa(Numbers(minimum=Fraction(1, 3), maximum=Fraction(2, 3)))
-    assert not dfa.matches("0." + "3" * 50) and dfa.matches("0." + "3" * 49 + "4")
-    assert dfa.matches("0." + "6" * 50) and not dfa.matches("0." + "6" * 49 + "7")
+    assert not dfa.matches("0." + "3" * 50)
+    assert dfa.matches("0." + "3" * 49 + "4")
+    assert dfa.matches("0." + "6" * 50)
+    assert not dfa.matches("0." + "6" * 49 + "7")
+
+
+def test_equal_literals_are_one_set() -> None:
+    """An integer and the equal float accept each other's spelling, whichever was compiled first."""
+    for first, second in ((10**22, 1e22), (3e25, 30000000000000000570425344)):
+        assert first == second
+        for literal in (first, second):
+            dfa = number_dfa(Numbers(literals=(literal,)))
+            assert dfa.matches(json.dumps(first))
+            assert dfa.matches(json.dumps(second))

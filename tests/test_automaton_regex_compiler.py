@@ -20,7 +20,23 @@ from structgen.automaton.regex import PatternUnsupported
 STRINGS = ["".join(chars) for size in range(5) for chars in itertools.product("aB1- ", repeat=size)]
 
 atoms = st.sampled_from(
-    ["a", "B", "1", "-", ".", "[aB]", "[^a]", r"[\w-]", r"\d", r"\W", r"\s", r"[^\s\d]", "_", r"[^\W\w]", "[0-9a-b]"]
+    [
+        "a",
+        "B",
+        "1",
+        "-",
+        ".",
+        "[aB]",
+        "[^a]",
+        r"[\w-]",
+        r"\d",
+        r"\W",
+        r"\s",
+        r"[^\s\d]",
+        "_",
+        r"[^\W\w]",
+        "[0-9a-b]",
+    ]
 )
 places = st.sampled_from(["^", "$", r"\b", r"\B"])
 quantifiers = st.sampled_from(["*", "+", "?", "{2}", "{1,}", "{0,2}", "{1,3}", "*?", "+?", "{0}"])
@@ -41,7 +57,7 @@ patterns = st.recursive(atoms | places, _extend, max_leaves=10)
 @settings(max_examples=300)
 @given(patterns | st.lists(patterns, min_size=2, max_size=2).map("|".join))
 def test_every_short_string_agrees_with_re(pattern: str) -> None:
-    """On all 781 strings of up to four characters, search and full match are Python's, assertions anywhere."""
+    """On 781 strings of up to four characters, search and full match are Python's, assertions anywhere."""
     oracle = re.compile(pattern.replace(r"\B", r"(?!\b)"), re.ASCII)  # before 3.14, \B fails on ""
     search, whole = from_pattern(pattern), from_pattern(pattern, anchored=True)
     for text in STRINGS:
@@ -166,12 +182,14 @@ def walk(dfa: CharDfa, rng: random.Random) -> str:
 
 
 # Where Python's `.`, `\s` or `$` is not ECMA-262's.
-DIALECTS_DIFFER = re.compile("[\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]|\n$")
+DIALECTS_DIFFER = re.compile(
+    "[\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]|\n$"
+)
 
 
 @pytest.mark.slow
 def test_patterns_in_the_wild(data_folder: Path) -> None:
-    """Every pattern of MaskBench compiles or is refused by name, and agrees with `re` where the dialects do."""
+    """Every pattern of MaskBench compiles, and agrees with `re` where the dialects do."""
     rng = random.Random(7)
     compared = refused = 0
     for pattern in maskbench_patterns(data_folder):
@@ -185,7 +203,11 @@ def test_patterns_in_the_wild(data_folder: Path) -> None:
         for _ in range(8):
             text = walk(dfa, rng)
             at = rng.randint(0, len(text))
-            for sample in (text, text[:at] + text[at + 1 :], text[:at] + rng.choice("a0 -_Z./@é") + text[at:]):
+            for sample in (
+                text,
+                text[:at] + text[at + 1 :],
+                text[:at] + rng.choice("a0 -_Z./@é") + text[at:],
+            ):
                 if not DIALECTS_DIFFER.search(sample):
                     compared += 1
                     assert dfa.matches(sample) == (oracle.search(sample) is not None), (pattern, sample)
