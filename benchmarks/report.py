@@ -109,6 +109,21 @@ def failures(rows: list[Row], engine: str) -> dict[str, list[str]]:
     return found
 
 
+def slowest(rows: list[Row], engine: str, count: int = 15) -> dict[str, dict[str, float]]:
+    """The ids with the longest single step, the most time in all steps, and the longest first mask; in us."""
+    ran = [(row["id"], row["results"].get(engine, {})) for row in rows]
+    measures = {
+        "step": lambda result: max(result["steps"], default=0),
+        "all steps": lambda result: sum(result["steps"]),
+        "first mask": lambda result: result["first"],
+    }
+    found = {}
+    for name, measure in measures.items():
+        by_time = sorted(((measure(result), row) for row, result in ran if "first" in result), reverse=True)
+        found[name] = {row: round(time / 1e3, 1) for time, row in by_time[:count]}
+    return found
+
+
 def summary(rows: list[Row], engines: list[Row], setting: Row) -> Row:
     """Everything that is written to the results, as JSON data."""
     result: Row = {"setting": setting, "machine": machine(), "engines": []}
@@ -116,7 +131,9 @@ def summary(rows: list[Row], engines: list[Row], setting: Row) -> Row:
         name = engine["engine"]
         mine = [row["results"][name] for row in rows if name in row["results"]]
         result["engines"].append(
-            engine | {"counts": counts(mine), "times": times(mine), "failures": failures(rows, name)}
+            engine
+            | {"counts": counts(mine), "times": times(mine)}
+            | {"failures": failures(rows, name), "slowest": slowest(rows, name)}
         )
     result["comparison"] = comparison(rows)
     return result

@@ -213,6 +213,7 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
     result = json.loads(json.dumps(report.summary(rows, engines, setting)))
     assert result["engines"][0]["counts"]["refused"] == 1
     assert result["engines"][0]["failures"]["refused"] == ["b: uniqueItems"]
+    assert result["engines"][1]["slowest"]["first mask"] == {"a": 9.0, "b": 0.0}
     text = report.markdown(result)
     for wanted in (
         "structgen 1",
