@@ -52,13 +52,24 @@ def encode(model: Model, prompt: Any, where: str = "prompt") -> list[int]:
 
 def _ids(model: Model, prompt: Any, where: str) -> list[int]:
     if isinstance(prompt, str):
-        return list(model.tokenizer.encode(prompt)) if prompt else []
+        return _text(model.tokenizer, prompt) if prompt else []
     if isinstance(prompt, (list, tuple)):
         if not prompt or _is_ids(prompt):
             return list(prompt)
         if _is_messages(prompt):
             return _chat(model.tokenizer, list(prompt), where)
     raise OptionError(f"{where}={prompt!r:.80}: expected {EXPECTED}")
+
+
+def _text(tokenizer: Any, text: str) -> list[int]:
+    """The text's ids, with the beginning token where the tokenizer adds one by itself."""
+    if type(tokenizer).__module__.startswith(
+        "mistral_common."
+    ):  # MistralTokenizer wraps what knows the tokens
+        tokenizer = getattr(tokenizer, "instruct_tokenizer", tokenizer)
+        return list(getattr(tokenizer, "tokenizer", tokenizer).encode(text, bos=True, eos=False))
+    encoded = tokenizer.encode(text)
+    return list(getattr(encoded, "ids", encoded))  # the tokenizers library wraps them
 
 
 def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list[int]:

@@ -1,0 +1,138 @@
+"""Prompts to ids with real tokenizers, and the whole way from a prompt to a value with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from pydantic import BaseModel
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+import structgen as sg
+from structgen.decoding.prompts import encode, is_batch
+from structgen.errors import OptionError
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system messages') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+class Answer(BaseModel):
+    colour: Literal["red", "green", "blue"]
+    sizes: list[Literal[1, 2, 3]]
+    sure: bool
+
+
+@pytest.fixture(scope="module")
+def bpe() -> PreTrainedTokenizerFast:
+    """A byte-level BPE trained here, that puts `<s>` first and has a chat template."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    specials = ["<s>", "</s>", "<user>", "<assistant>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=500, special_tokens=specials, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(
+        ["The colour is red, the sizes are 1, 2 and 3, and I am sure."] * 9, trainer
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+def mistral(name: str) -> Any:
+    """A tokenizer that mistral-common carries in its package: tekken, or SentencePiece with byte fallback."""
+    found = pytest.importorskip("mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent")
+    path = Path(pytest.importorskip("mistral_common").__file__).parent / "data" / name
+    if not path.exists():
+        pytest.skip(f"this release of mistral-common has no {name}")
+    return found.MistralTokenizer.from_file(str(path))
+
+
+def model_of(tokenizer: Any, width: int) -> sg.Model:
+    torch.manual_seed(3)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=width, max_position_embeddings=256, **sizes)
+    return sg.Model.of(LlamaForCausalLM(config).eval(), tokenizer)
+
+
+def test_a_string_is_encoded_as_the_tokenizer_does_it_alone(bpe):
+    """With the beginning token that the tokenizer adds, and none more."""
+    model = model_of(bpe, len(bpe))
+    ids = encode(model, "The colour is red.")
+    assert ids == bpe("The colour is red.")["input_ids"]
+    assert ids[0] == bpe.bos_token_id
+    assert encode(model, ids) == ids
+
+
+def test_chat_messages_end_with_the_generation_prompt(bpe):
+    model = model_of(bpe, len(bpe))
+    ids = encode(model, [{"role": "user", "content": "red?"}, {"role": "assistant", "content": "sure"}])
+    assert bpe.decode(ids) == "<user>red?<assistant>sure<assistant>"
+
+
+def test_messages_that_the_template_refuses_are_an_option_error(bpe):
+    with pytest.raises(OptionError, match="no system messages"):
+        encode(model_of(bpe, len(bpe)), [{"role": "system", "content": "x"}])
+    bare = PreTrainedTokenizerFast(tokenizer_object=bpe.backend_tokenizer, eos_token="</s>")
+    with pytest.raises(OptionError, match="chat template"):
+        encode(model_of(bare, len(bare)), [{"role": "user", "content": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "batch"),
+    [
+        ("text", False),
+        ([1, 2], False),
+        ([{"role": "user", "content": "x"}], False),
+        (["a", "b"], True),
+        ([[1], [2, 3]], True),
+        ([[{"role": "user", "content": "x"}]], True),
+        (["text", [1, 2], [{"role": "user", "content": "x"}]], True),
+        (("a", "b"), True),
+    ],
+    ids=str,
+)
+def test_one_prompt_and_a_list_of_prompts_are_told_apart(prompt, batch):
+    assert is_batch(prompt) is batch
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_trained_bpe_gives_typed_values_alone_and_in_a_batch(bpe, dtype):
+    model = model_of(bpe, len(bpe) + 28)
+    model.module.to(dtype)
+    prompts = ["The colour", [{"role": "user", "content": "How sure are you?"}], [5, 6, 7]]
+    limits = sg.Limits(max_new_tokens=200)
+    for sampling in (sg.Sampling(), sg.Sampling(temperature=1.0, top_p=0.9, seed=2)):
+        values = sg.generate(
+            model, prompts, schema=list[Answer], sampling=sampling, limits=limits, details=True
+        )
+        assert all(isinstance(row.error, sg.BudgetExhausted | None) for row in values)
+        answers = sg.generate(model, prompts, schema=Answer, sampling=sampling, limits=limits, details=True)
+        for row in answers:
+            assert row.error is None or (isinstance(row.error, sg.BudgetExhausted) and "sizes" in row.text)
+            assert bpe.decode(row.token_ids, skip_special_tokens=True) == row.text
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("tekken_240911.json", 131_072), ("mistral_instruct_tokenizer_240323.model.v3", 32_768)],
+)
+def test_real_vocabularies_of_mistral_give_typed_values(name, width):
+    """131k tekken tokens and 32k SentencePiece ones with byte fallback, through a model of random weights."""
+    tokenizer = mistral(name)
+    model = model_of(tokenizer, width)
+    ids = encode(model, "Wie viele Größen gibt es?")
+    assert tokenizer.instruct_tokenizer.tokenizer.decode(ids) == "Wie viele Größen gibt es?"
+    pair = tuple[Literal["größer", "kleiner 🙂"], bool]
+    for sampling in (sg.Sampling(), sg.Sampling(temperature=1.5, seed=4)):
+        runs = sg.generate(model, ["Wie viele?", "Größe"], schema=pair, sampling=sampling, details=True)
+        for run in runs:
+            assert run.error is None
+            assert run.value[0] in ("größer", "kleiner 🙂")
+            assert run.finish == "complete"
