@@ -1,0 +1,99 @@
+"""The command line, in this process: output, exit codes, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import structgen as sg
+from structgen import api
+from structgen.cli import app
+from structgen.testing import scripted
+
+CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+def run(*arguments: str, **options):
+    return CliRunner().invoke(app, list(arguments), **options)
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """`load` gives a scripted model; the test reads what it was asked for."""
+    asked = []
+
+    def load(name, **options):
+        asked.append((name, options))
+        return scripted('{"name": "Zoë"}')
+
+    monkeypatch.setattr(api, "load", load)
+    return asked
+
+
+def test_generate_prints_the_value_of_a_schema_as_json(loaded, tmp_path):
+    schema = tmp_path / "city.json"
+    schema.write_text(json.dumps(CITY))
+    result = run("generate", "some/model", "Tell me.", "--schema", str(schema), "--device", "cpu")
+    assert (result.exit_code, result.stdout) == (0, '{"name": "Zoë"}\n')
+    assert loaded == [("some/model", {"device": "cpu"})]
+
+
+def test_generate_reads_the_prompt_from_standard_input_and_prints_text_as_it_is(loaded):
+    result = run("generate", "some/model", "-", "--chat", input="Tell me.")
+    assert (result.exit_code, result.stdout) == (0, '{"name": "Zoë"}\n')
+    assert run("generate", "m", "x", "--regex", '[{]"name": "[A-Z]').stdout == '{"name": "Z\n'
+    assert run("generate", "m", "x", "--choice", "yes", "--choice", "no").stdout in ("yes\n", "no\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--max-new-tokens", "3", "--schema", "SCHEMA"], "BudgetExhausted"),
+        (["--temperature", "-1"], "OptionError"),
+        (["--regex", "(("], "OptionError"),
+        (["--regex", "a", "--choice", "b"], "give one of"),
+        (["--schema", "missing.json"], "missing.json"),
+    ],
+)
+def test_a_mistake_is_one_message_and_a_failing_exit_code(loaded, tmp_path, arguments, message):
+    schema = tmp_path / "city.json"
+    schema.write_text(json.dumps(CITY))
+    result = run("generate", "m", "x", *[str(schema) if a == "SCHEMA" else a for a in arguments])
+    assert result.exit_code in (1, 2)
+    assert message in result.output
+    assert "Traceback" not in result.output
+    assert not isinstance(result.exception, sg.StructgenError)
+
+
+def test_an_unknown_model_is_a_message(tmp_path):
+    result = run("generate", str(tmp_path / "nothing"), "x")
+    assert result.exit_code == 1
+    assert "cannot load" in result.output.replace("\n", " ")
+
+
+def test_doctor_names_versions_and_sees_a_value_come_out():
+    result = run("doctor")
+    assert result.exit_code == 0, result.output
+    for word in ("torch", "transformers", "numba", "as expected"):
+        assert word in result.output
+
+
+def test_doctor_fails_when_the_value_is_wrong(monkeypatch):
+    monkeypatch.setattr(api, "generate", lambda *_, **__: {"name": "other"})
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "other" in result.output
+
+
+def test_demo_shows_the_bundled_model(monkeypatch):
+    from structgen.demo import show
+
+    monkeypatch.setattr(show, "show", lambda: print("side by side"))
+    assert run("demo").output == "side by side\n"
+
+
+def test_without_arguments_the_commands_are_listed():
+    output = run().output
+    assert all(command in output for command in ("demo", "generate", "doctor"))
