@@ -104,4 +104,4 @@ def test_the_demo_prints_every_sentence_with_both_readings() -> None:
     show(Console(file=output, width=160))
     text = output.getvalue()
     assert "Person(" in text
-    assert "9 of 9 constrained" in text
+    assert "10 of 10 constrained" in text

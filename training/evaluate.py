@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import structgen
-from structgen.demo.show import complaint_about, write_freely
+from structgen.demo.show import complaint_about
 from structgen.demo.tasks import TASKS
 from training.corpus import draw_example
 from training.handwritten import SENTENCES
@@ -31,8 +31,8 @@ SHIPPED = Path(structgen.__file__).parent / "demo" / "model"
 LIMIT = 200
 """Tokens per answer; the longest right answer of the evaluation has about half as many."""
 
-Write = Callable[[str, type[BaseModel]], str]
-"""From a prompt and the answer's model to the text that was written."""
+Write = Callable[[list[str], type[BaseModel]], list[str]]
+"""From the prompts of one task and its answers' model to the texts that were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,10 @@ def handwritten_cases() -> list[Case]:
 def score(cases: Sequence[Case], write: Write) -> dict[str, Any]:
     """Shares per task and over all, and the seconds it took."""
     scores, started = defaultdict[str, Score](Score), time.perf_counter()
-    for case in cases:
-        scores[case.task].add(case, write(case.prompt, TASKS[case.task].model))
+    for name, task in TASKS.items():
+        batch = [case for case in cases if case.task == name]
+        for case, text in zip(batch, write([case.prompt for case in batch], task.model), strict=True):
+            scores[name].add(case, text)
     seconds = time.perf_counter() - started
     total = Score()
     for part in scores.values():
@@ -130,15 +132,16 @@ def writers(folder: Path) -> dict[str, Write]:
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     limits = structgen.Limits(max_new_tokens=LIMIT)
 
-    def free(prompt: str, wanted: type[BaseModel]) -> str:
-        return write_freely(model, tokenizer, prompt, LIMIT)
+    def free(prompts: list[str], wanted: type[BaseModel]) -> list[str]:
+        encoded = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
+        output = model.generate(**encoded, max_new_tokens=LIMIT, do_sample=False)
+        return list(
+            tokenizer.batch_decode(output[:, encoded["input_ids"].shape[1] :], skip_special_tokens=True)
+        )
 
-    def constrained(prompt: str, wanted: type[BaseModel]) -> str:
-        try:
-            run = structgen.generate(model, prompt, wanted, tokenizer=tokenizer, limits=limits, details=True)
-        except structgen.BudgetExhausted as error:
-            return error.text
-        return run.text
+    def constrained(prompts: list[str], wanted: type[BaseModel]) -> list[str]:
+        runs = structgen.generate(model, prompts, wanted, tokenizer=tokenizer, limits=limits, details=True)
+        return [run.text for run in runs]
 
     return {"unconstrained": free, "constrained": constrained}
 

@@ -17,6 +17,18 @@ from structgen.demo.tasks import TASKS, Task
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+
+class Recipe(BaseModel):
+    """An object that the model was not trained on: only the constraint knows its shape."""
+
+    dish: str
+    minutes: int
+    vegetarian: bool
+
+
+FIELDS = {"dish": "dish", "minutes": "minutes", "vegetarian": "vegetarian (true or false)"}
+SHOWN = TASKS | {"recipe": Task("recipe", Recipe, FIELDS)}
+
 SENTENCES: tuple[tuple[str, str], ...] = (
     ("person", "Grace Hopper, 79, spent her last years in Arlington."),
     ("meeting", "Budget Review on 2026-12-04 at 09:30? Nadia, Tom and Wilhelm should come."),
@@ -27,6 +39,7 @@ SENTENCES: tuple[tuple[str, str], ...] = (
     ("ticket", "This is Priya Raman. My parcel never arrived and I need it today, this is urgent!"),
     ("book", "Mary Shelley published The Last Man in 1826; my copy has 479 pages."),
     ("tool", "Could you tell Jonas: the train is late?"),
+    ("recipe", "Lentil soup without meat is on the table in 35 minutes."),
 )
 """Written by hand, with names and phrasings that no template of the corpus has."""
 
@@ -73,14 +86,14 @@ def complaint_about(text: str, model: type[BaseModel]) -> str:
 
 
 def compare(sentences: Sequence[tuple[str, str]] = SENTENCES) -> list[Comparison]:
-    """Reads each (task, sentence) with the bundled model, freely and constrained."""
+    """Reads each (name in `SHOWN`, sentence) with the bundled model, freely and constrained."""
     import structgen
     from structgen.demo import load_demo
 
     model, tokenizer = load_demo()
     results = []
     for name, sentence in sentences:
-        task = TASKS[name]
+        task = SHOWN[name]
         prompt = task.prompt(sentence)
         free = write_freely(model, tokenizer, prompt)
         value = structgen.generate(model, prompt, schema=task.model, tokenizer=tokenizer)
