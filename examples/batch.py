@@ -28,7 +28,9 @@ JSON: """
 model, tokenizer = load_demo()
 prompts = [PROMPT.format(text=text) for text in TEXTS]
 for order in sg.generate(model, prompts, schema=Order, tokenizer=tokenizer):
-    print(repr(order))
+    print(f"{order.customer}, {'express' if order.express else 'not express'}:")
+    for item in order.items:
+        print(" ", item)
 
 # Rows are independent: the first stays greedy, the second is drawn with a seed of its own.
 drawn = sg.generate(
@@ -39,3 +41,8 @@ drawn = sg.generate(
     sampling=[sg.Sampling(), sg.Sampling(temperature=0.7, top_p=0.9, seed=7)],
 )
 print(len(drawn), all(isinstance(order, Order) for order in drawn))
+
+# Output:
+# Order(customer='Tom Berg', items=[Item(product='lamp', quantity=3), Item(product='chair is', quantity=6), Item(product='chair is', quantity=6), Item(product='chair chair', quantity=6), Item(product='chair', quantity=6)], express=True)
+# Order(customer='Mira Costa', items=[Item(product='notebook', quantity=12), Item(product='leather sofa', quantity=12)], express=True)
+# 2 True

@@ -31,3 +31,7 @@ word = sg.generate(
     tokenizer=tokenizer,
 )
 print(word)
+
+# Output:
+# Review(product='kettle', sentiment='negative', rating=1, recommend=False)
+# negative

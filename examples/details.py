@@ -27,3 +27,8 @@ try:
     sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, limits=sg.Limits(max_new_tokens=8))
 except sg.BudgetExhausted as error:
     print("cut off after", repr(error.text))
+
+# Output:
+# {'title': 'The Silent Harbour', 'author': 'Elena Novak', 'year': 1987, 'pages': 312}
+# complete True True
+# cut off after '{"title": "The Silent '

@@ -20,3 +20,7 @@ model, tokenizer = load_demo()
 person = sg.generate(model, PROMPT, schema=Person, tokenizer=tokenizer)
 print(repr(person))
 print(person.age + 1)
+
+# Output:
+# Person(name='Ada Moreau', age=36, city='Lyon')
+# 37

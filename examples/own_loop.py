@@ -38,3 +38,6 @@ with torch.inference_mode():
         ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
 
 print(matcher.text.decode())
+
+# Output:
+# {"station": "North Ridge Pro", "temperature": 21.5, "humidity": 40, "alarm": false}

@@ -10,3 +10,6 @@ JSON: {"passenger": "Nora Lind", "origin": "Oslo", "destination": "Rome", "date"
 model, tokenizer = load_demo()
 date = sg.Regex(r"20[0-9]{2}-(0[1-9]|1[0-2])-[0-3][0-9]")
 print(sg.generate(model, PROMPT, schema=date, tokenizer=tokenizer))
+
+# Output:
+# 2024-05-03
