@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.chardfa import from_pattern, literals
@@ -64,10 +65,15 @@ class JsonSchema:
         return JsonAutomaton(root, self.whitespace, any_order=self.order == "any")
 
 
+@lru_cache(4096)
+def _parsed(pattern: str) -> None:
+    parse(pattern)
+
+
 def _check_pattern(pattern: str, node: Node) -> None:
     """Refuse a pattern that cannot be compiled, where it stands."""
     try:
-        parse(pattern)
+        _parsed(pattern)
     except PatternUnsupported as error:
         raise UnsupportedSchema(f"pattern {pattern!r}: {error}", node.pointer) from error
     except PatternError as error:

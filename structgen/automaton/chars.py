@@ -3,12 +3,15 @@
 State `q` of the DFA becomes state `first + q - 1`, expanded in chunks by one kernel call. Characters beyond ASCII
 share seven states per target where all of them lead to the same one (the usual case) and get states of their own,
 one byte at a time, where they do not. Inside JSON strings every spelling of a character is accepted.
+
+A longest length needs no product: characters are counted, and a state may be entered as long as its shortest way to an
+end still fits.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,7 +23,7 @@ from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
-    CHARS, COUNT, HI, KIND, LO, MISS, NOTHING, POP, RANGES, START, UNBOUNDED, A, Edge, Int32,
+    CHARS, COUNT, HI, INC, KIND, LO, MAX_COUNT, MISS, NOTHING, POP, RANGES, ROOM, START, UNBOUNDED, A, Edge, Int32,
 )  # fmt: skip
 
 TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
@@ -54,9 +57,10 @@ class Lifted:
     """One `CharDfa` in the tables of an automaton.
 
     Args:
-        close: in a JSON string, the state after the closing quote by the DFA's final mask; None for plain
-            UTF-8, where a final state leaves its frame.
-        outcome: the outcome with which a final state leaves its frame, by the DFA's final mask.
+        ends: by the DFA's final mask: in quotes, the state after the closing one; else the outcome with which a
+            final state leaves its frame.
+        quoted: inside a JSON string, or plain UTF-8?
+        most: the longest length in characters.
     """
 
     def __init__(
@@ -64,25 +68,33 @@ class Lifted:
         automaton: Automaton,
         dfa: CharDfa,
         *,
-        close: Callable[[int], int] | None = None,
-        outcome: Callable[[int], int] | None = None,
+        ends: Callable[[int], int],
+        quoted: bool,
+        most: int | None = None,
     ) -> None:
-        self._automaton, self._dfa, self._quoted = automaton, dfa, close is not None
+        self._automaton, self._dfa, self._quoted = automaton, dfa, quoted
         self._bounds: list[int] = dfa.bounds.tolist()
         n = len(dfa.next)
-        ends = np.zeros(n, np.int32)
-        resolve = close or outcome
-        assert resolve is not None
+        self._ends: Int32 = np.zeros(n, np.int32)
         for state, final in enumerate(dfa.final):
             if final:
-                ends[state] = resolve(int(final)) + (0 if self._quoted else 1)
-        self._ends: Int32 = ends
+                self._ends[state] = ends(int(final)) + (0 if quoted else 1)
+        self._counted = most is not None
+        self._limits: Int32 = np.full(n, UNBOUNDED, np.int32)
+        slack = 0
+        if most is not None:
+            distances = shortest_ends(dfa)
+            slack = int(distances.max())
+            self._limits = np.maximum(most - distances, 0).astype(np.int32)
         self._continued: Int32 = np.zeros(n, np.int32)
         self._wide: dict[tuple[int, int, int], int] = {}
         self._first = automaton.later_block(n - 1, self._expand_chunk)
-        self._escapes = automaton.later_block(n - 1, self._expand_escape) if self._quoted else 0
+        self._escapes = automaton.later_block(n - 1, self._expand_escape) if quoted else 0
+        if quoted and self._counted:
+            after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
+            automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
         depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
-        self._block = automaton.tables.block(self._first, depths)
+        self._block = automaton.tables.block(self._first, depths, slack)
 
     @property
     def start(self) -> int:
@@ -91,7 +103,7 @@ class Lifted:
 
     def _expand_chunk(self, state: int) -> None:
         """Expand the states around `state` that are still stubs."""
-        automaton, tables, dfa = self._automaton, self._automaton.tables, self._dfa
+        tables, dfa = self._automaton.tables, self._dfa
         low = (state - self._first) // CHUNK * CHUNK + 1
         high = min(low + CHUNK, len(dfa.next))
         per_state = 2 * len(dfa.bounds) + 16
@@ -99,10 +111,9 @@ class Lifted:
         uneven = np.zeros(high - low, np.uint8)
         tables.n_states, tables.n_edges = lift_rows(
             tables.base, dfa.bounds, dfa.classes, dfa.next, low, high, self._first, self._escapes,
-            self._ends, self._quoted, self._block, self._continued, uneven, tables.n_states, tables.n_edges,
+            self._ends, self._quoted, self._block, self._continued, uneven, self._limits, self._counted,
+            tables.n_states, tables.n_edges,
         )  # fmt: skip
-        for q in range(low, high):
-            automaton._expanders.pop(self._first + q - 1, None)
         for i in np.flatnonzero(uneven).tolist():
             self._add_wide(low + i)
 
@@ -122,12 +133,30 @@ class Lifted:
         return target
 
     def _table(self, q: int) -> int:
-        return self._first + q - 1
+        """The edge's target for a character that leads to `q`."""
+        return (self._first + q - 1) | (INC if self._counted else 0)
+
+    def _room(self, targets: set[int]) -> int:
+        """The counter's limit before a character that leads to one of these states."""
+        return max((int(self._limits[t]) for t in targets if t), default=UNBOUNDED)
+
+    def _inner(self, expand: Callable[[int], None], targets: set[int]) -> int:
+        """A new state between the bytes of a character that leads to one of `targets`, as an edge's target."""
+        automaton = self._automaton
+
+        def expand_bounded(state: int) -> None:
+            expand(state)
+            automaton.tables.states[state, HI] = limit
+
+        limit = self._room(targets)
+        state = automaton.later(expand_bounded)
+        automaton.tables.states[state, HI] = limit
+        return state | (ROOM if self._counted else 0)
 
     def _add_wide(self, q: int) -> None:
         """Append the edges for characters beyond ASCII to the row of `q`, one state per lead byte."""
         tables = self._automaton.tables
-        row = tables.states[self._table(q)]
+        row = tables.states[self._first + q - 1]
         start, count = int(row[START]), int(row[COUNT])
         edges = [(int(e) & 255, int(e) >> 8, int(t)) for e, t in tables.edges[start : start + count]]
         leads: list[tuple[int, int]] = []
@@ -154,7 +183,7 @@ class Lifted:
         even = len(targets) == 1 and low >= least
         key = (min(targets), 0, left) if even else (-q, low, left)
         if key not in self._wide:
-            self._wide[key] = self._automaton.later(partial(self._expand_tail, q, low, left, least))
+            self._wide[key] = self._inner(partial(self._expand_tail, q, low, left, least), targets)
         return self._wide[key]
 
     def _expand_tail(self, q: int, low: int, left: int, least: int, state: int) -> None:
@@ -164,7 +193,8 @@ class Lifted:
 
     def _expand_escape(self, state: int) -> None:
         """After a backslash."""
-        q = state - self._escapes + 1
+        q, tables = state - self._escapes + 1, self._automaton.tables
+        limit = int(tables.states[state, HI])
         edges: list[Edge] = []
         for letter, character in _SHORT_ESCAPES.items():
             target = self._target(q, ord(character))
@@ -173,32 +203,30 @@ class Lifted:
         digits = self._digits(q, 0, 4, 0)
         if digits:
             edges.append((ord("u"), ord("u"), digits))
-        self._automaton.tables.ranges(state, edges)
+        tables.ranges(state, edges, hi=limit if self._counted else UNBOUNDED)
 
     def _digits(self, q: int, low: int, left: int, high_surrogate: int) -> int:
-        """The state before the last `left` digits of `\\u`; 0 when no character there is alive."""
-        if not self._spells(q, low, low + 16**left - 1, high_surrogate):
+        """The edge to the state before the last `left` digits of `\\u`; 0 when no character there is alive."""
+        targets = self._spelled(q, low, low + 16**left - 1, high_surrogate)
+        if not targets:
             return 0
         if left:
-            return self._automaton.later(partial(self._expand_digits, q, low, left, high_surrogate))
-        if high_surrogate:
-            return self._table(self._target(q, _astral(high_surrogate, low)))
-        if 0xD800 <= low <= 0xDBFF:
-            return self._automaton.later(partial(self._expand_pair, q, low))
-        return self._table(self._target(q, low))
+            return self._inner(partial(self._expand_digits, q, low, left, high_surrogate), targets)
+        if not high_surrogate and 0xD800 <= low <= 0xDBFF:
+            return self._inner(partial(self._expand_pair, q, low), targets)
+        return self._table(targets.pop())
 
-    def _spells(self, q: int, low: int, high: int, high_surrogate: int) -> bool:
-        """Does a UTF-16 unit in `low..high` begin (or, after a high surrogate, end) a living character?"""
+    def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
+        """Where the characters lead that a UTF-16 unit in `low..high` begins (or ends, after a high surrogate)."""
         if high_surrogate:
             first, last = max(low, 0xDC00), min(high, 0xDFFF)
-            return first <= last and self._alive(q, _astral(high_surrogate, first), _astral(high_surrogate, last))
-        if self._alive(q, low, min(high, 0xD7FF)) or self._alive(q, max(low, 0xE000), high):
-            return True
+            return self._alive(q, _astral(high_surrogate, first), _astral(high_surrogate, last))
         first, last = max(low, 0xD800), min(high, 0xDBFF)
-        return first <= last and self._alive(q, _astral(first, 0xDC00), _astral(last, 0xDFFF))
+        pairs = self._alive(q, _astral(first, 0xDC00), _astral(last, 0xDFFF))
+        return pairs | self._alive(q, low, min(high, 0xD7FF)) | self._alive(q, max(low, 0xE000), high)
 
-    def _alive(self, q: int, low: int, high: int) -> bool:
-        return low <= high and self._targets(q, low, high) != {0}
+    def _alive(self, q: int, low: int, high: int) -> set[int]:
+        return self._targets(q, low, high) - {0} if low <= high else set()
 
     def _expand_digits(self, q: int, low: int, left: int, high_surrogate: int, state: int) -> None:
         step = 16 ** (left - 1)
@@ -211,6 +239,20 @@ class Lifted:
         digits = self._digits(q, 0, 4, high_surrogate)
         before_u = tables.ranges(tables.stub(), [(ord("u"), ord("u"), digits)])
         tables.ranges(state, [(ord("\\"), ord("\\"), before_u)])
+
+
+def shortest_ends(dfa: CharDfa) -> Int32:
+    """int32[states]: the fewest characters from each state to a final one; 0 for the dead state."""
+    distances: Int32 = np.where(np.array([bool(final) for final in dfa.final]), 0, MAX_COUNT).astype(np.int32)
+    distances[0] = MAX_COUNT
+    while True:
+        shorter = np.minimum(distances, distances[dfa.next].min(axis=1) + 1)
+        shorter[0] = MAX_COUNT
+        if (shorter == distances).all():
+            break
+        distances = shorter
+    distances[0] = 0
+    return distances
 
 
 def _runs(targets: list[tuple[int, int]]) -> list[Edge]:
@@ -263,6 +305,7 @@ def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends
 def lift_rows(
     base: int, bounds: Int32, classes: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
     ends: Int32, quoted: bool, block: int, continued: Int32, uneven: npt.NDArray[np.uint8],
+    limits: Int32, counted: bool,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the rows of DFA states `low..high - 1`; the new counts of states and edges.
@@ -271,6 +314,7 @@ def lift_rows(
     """
     states, edges = states_at(base), edges_at(base)
     k = len(bounds)
+    inc, room = (INC, ROOM) if counted else (0, 0)
     for q in range(low, high):
         s = first + q - 1
         start, wide, even, alive = n_edges, -1, True, False
@@ -285,19 +329,19 @@ def lift_rows(
             if t == 0 or a >= 0x80:
                 continue
             if quoted:
-                n_edges = _add_quoted(edges, start, n_edges, max(a, 0x20), min(b, 0x7F), first + t - 1)
+                n_edges = _add_quoted(edges, start, n_edges, max(a, 0x20), min(b, 0x7F), first + t - 1 | inc)
             else:
-                n_edges = _add(edges, start, n_edges, a, min(b, 0x7F), first + t - 1)
+                n_edges = _add(edges, start, n_edges, a, min(b, 0x7F), first + t - 1 | inc)
         if quoted and ends[q]:
             n_edges = _add(edges, start, n_edges, 0x22, 0x22, ends[q])
         if quoted and alive:
-            n_edges = _add(edges, start, n_edges, 0x5C, 0x5C, escapes + q - 1)
+            n_edges = _add(edges, start, n_edges, 0x5C, 0x5C, escapes + q - 1 | room)
         if not even:
             uneven[q - low] = 1
         elif wide > 0:
             if continued[wide] == 0:
                 continued[wide] = n_states
-                n_edges = _write_utf8(states, edges, n_states, first + wide - 1, n_edges)
+                n_edges = _write_utf8(states, edges, n_states, first + wide - 1 | inc, limits[wide], n_edges)
                 n_states += 7
                 # The rows just written stand between `start` and here: the edges of q move behind them.
                 moved = n_edges - start
@@ -305,13 +349,13 @@ def lift_rows(
                     edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0], edges[e, 1]
                     n_edges += 1
                 start = n_edges - (moved - 7)
-            n_edges = _add_leads(edges, n_edges, continued[wide])
+            n_edges = _add_leads(edges, n_edges, continued[wide] | room)
         states[s, KIND] = RANGES | CHARS << 4 | block << 8
         states[s, START], states[s, COUNT] = start, n_edges - start
         leaves = not quoted and ends[q] > 0
         states[s, MISS] = POP if leaves else NOTHING
         states[s, A] = ends[q] - 1 if leaves else 0
-        states[s, LO], states[s, HI] = 0, UNBOUNDED
+        states[s, LO], states[s, HI] = 0, limits[q]
     return n_states, n_edges
 
 
@@ -348,20 +392,20 @@ def _add_leads(edges: Int32, n: int, first: int) -> int:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _write_utf8(states: Int32, edges: Int32, first: int, target: int, n: int) -> int:
+def _write_utf8(states: Int32, edges: Int32, first: int, target: int, limit: int, n: int) -> int:
     """Write the seven states between the bytes of any character beyond ASCII, which leads to `target`."""
     spans = ((0x80, 0xBF), (0x80, 0xBF), (0x80, 0xBF), (0xA0, 0xBF), (0x80, 0x9F), (0x90, 0xBF), (0x80, 0x8F))
     targets = (target, first, first + 1, first, first, first + 1, first + 1)
     for i in range(7):
         edges[n, 0], edges[n, 1] = spans[i][0] | spans[i][1] << 8, targets[i]
         states[first + i, KIND], states[first + i, START], states[first + i, COUNT] = RANGES, n, 1
-        states[first + i, MISS], states[first + i, LO], states[first + i, HI] = NOTHING, 0, UNBOUNDED
+        states[first + i, MISS], states[first + i, LO], states[first + i, HI] = NOTHING, 0, limit
         n += 1
     return n
 
 
-def lift(automaton: Automaton, dfa: CharDfa, ends: Sequence[int] | Callable[[int], int], *, quoted: bool) -> int:
-    """The start state of `dfa` lifted; see `Lifted`. `ends` maps a final mask to a state or an outcome."""
-    resolve = ends if callable(ends) else ends.__getitem__
-    lifted = Lifted(automaton, dfa, close=resolve if quoted else None, outcome=None if quoted else resolve)
-    return lifted.start
+def lift(
+    automaton: Automaton, dfa: CharDfa, ends: Callable[[int], int], *, quoted: bool, most: int | None = None
+) -> int:
+    """The start state of `dfa` lifted; see `Lifted`."""
+    return Lifted(automaton, dfa, ends=ends, quoted=quoted, most=most).start

@@ -23,6 +23,9 @@ class Emptiness:
         known = self._known.get(node)
         if known is not None:
             return known
+        if node.inhabited:
+            self._known[node] = False
+            return False
         if node in self._open:
             self._lowest = min(self._lowest, self._open[node])
             return True

@@ -33,20 +33,25 @@ def constraints_language(strings: Strings) -> CharDfa | None:
 
 
 @lru_cache(1024)
+def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
+    """The strings that satisfy all but `max_length`, and the longest length that is still to be enforced."""
+    if strings.literals is not None:
+        return literals(list(allowed_literals(strings))), None
+    language, most = constraints_language(strings), strings.max_length
+    if language is None:
+        return length(strings.min_length), most
+    if language.empty:
+        return language, None
+    shortest, longest = language.length_range()
+    if shortest < strings.min_length:
+        language = intersect(language, length(strings.min_length))
+    return language, None if longest is not None and most is not None and longest <= most else most
+
+
 def string_language(strings: Strings) -> CharDfa:
     """All strings that satisfy `strings`."""
-    if strings.literals is not None:
-        return literals(list(allowed_literals(strings)))
-    language = constraints_language(strings)
-    if language is None:
-        return length(strings.min_length, strings.max_length)
-    if language.empty:
-        return language
-    shortest, longest = language.length_range()
-    enough = strings.max_length is None or (longest is not None and longest <= strings.max_length)
-    if shortest >= strings.min_length and enough:
-        return language
-    return intersect(language, length(strings.min_length, strings.max_length))
+    language, most = uncapped_language(strings)
+    return language if most is None else intersect(language, length(0, most))
 
 
 def allowed_literals(strings: Strings) -> tuple[str, ...]:
@@ -72,4 +77,5 @@ def string_is_empty(strings: Strings) -> bool:
         return not allowed_literals(strings)
     if is_free(strings):
         return strings.max_length is not None and strings.max_length < strings.min_length
-    return string_language(strings).empty
+    language, most = uncapped_language(strings)
+    return language.empty or (most is not None and language.length_range()[0] > most)

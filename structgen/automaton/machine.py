@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from structgen.automaton.tables import (
+    KIND,
     R_ARGUMENT,
     R_OUTCOME,
     R_WANT,
+    STUB,
     WANT_FRAMES,
     WANT_NOTHING,
     WANT_RETURN,
@@ -28,6 +31,8 @@ class Automaton:
         self.tables = Tables()
         self.start = 0
         self._expanders: dict[int, Callable[[int], None]] = {}
+        self._block_starts: list[int] = []
+        self._blocks: list[Callable[[int], None]] = []
         self._returns: dict[int, Callable[[int], int]] = {}
         self._pops: dict[int, int] = {}
 
@@ -40,12 +45,9 @@ class Automaton:
     def later_block(self, count: int, expand: Callable[[int], None]) -> int:
         """The first of `count` new states with one expander."""
         first = self.tables.stub(count)
-        self._expanders.update(dict.fromkeys(range(first, first + count), expand))
+        self._block_starts.append(first)
+        self._blocks.append(expand)
         return first
-
-    def expanded(self, state: int) -> bool:
-        """False for a state that no walk has met yet."""
-        return state not in self._expanders
 
     def pop(self, outcome: int = 0) -> int:
         """The state that leaves its frame on arrival with that outcome."""
@@ -70,13 +72,18 @@ class Automaton:
         elif want == WANT_RETURN:
             outcome = int(registers[R_OUTCOME])
             self.tables.set_return(argument, outcome, self._returns[argument](outcome))
-        elif want == WANT_STATE and argument in self._expanders:
+        elif want == WANT_STATE:
             self.expand(argument)
         else:
-            raise AssertionError(f"a kernel stopped for nothing that can be provided: {want}, state {argument}")
+            raise AssertionError(f"a kernel stopped, but wants nothing: {want}")
 
     def expand(self, state: int) -> None:
         """Write a stub's row. Does nothing to a state that has one."""
+        if self.tables.states[state, KIND] != STUB:
+            return
         expander = self._expanders.pop(state, None)
-        if expander is not None:
-            expander(state)
+        if expander is None:
+            expander = self._blocks[bisect_right(self._block_starts, state) - 1]
+        expander(state)
+        if self.tables.states[state, KIND] == STUB:
+            raise AssertionError(f"state {state} was expanded and is still a stub")

@@ -7,15 +7,14 @@ automaton walks several in lockstep, one per alternative that is still alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from structgen.schema.normal import Arrays, Node, Objects
 
 IsEmpty = Callable[[Node], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(NamedTuple):
     """Progress through an array of union group `group`: the index of the next item, as far as it matters."""
 
     group: int
@@ -38,22 +37,21 @@ class Items:
         """After one more item. The index stops where nothing depends on it any more."""
         arrays = self.arrays
         enough = max(len(arrays.prefix), arrays.min_items, arrays.max_items or 0)
-        return self if self.index >= enough else replace(self, index=self.index + 1)
+        return self if self.index >= enough else Items(self.group, arrays, self.index + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(NamedTuple):
     """Progress through an object in the schema's order.
 
     Attributes:
         phase: declared properties before this one can come no more.
-        count: members so far, as far as a bound on their number needs it.
+        members: members so far, as far as a bound on their number needs it.
     """
 
     group: int
     objects: Objects
     phase: int = 0
-    count: int = 0
+    members: int = 0
 
     @property
     def _required_left(self) -> int:
@@ -61,7 +59,7 @@ class Members:
 
     def _fits(self, phase: int, is_empty: IsEmpty) -> bool:
         """After one more member, with `phase` next: can the bounds on the number of members still be met?"""
-        objects, count = self.objects, self.count + 1
+        objects, count = self.objects, self.members + 1
         later = objects.properties[phase:]
         if objects.max_properties is not None and count + sum(p.required for p in later) > objects.max_properties:
             return False
@@ -91,15 +89,14 @@ class Members:
 
     @property
     def may_close(self) -> bool:
-        return not self._required_left and self.count >= self.objects.min_properties
+        return not self._required_left and self.members >= self.objects.min_properties
 
     def _after(self, phase: int) -> Members:
         objects = self.objects
         enough = max(objects.min_properties, objects.max_properties or 0)
-        return replace(self, phase=phase, count=min(self.count + 1, enough))
+        return type(self)(self.group, objects, phase, min(self.members + 1, enough))
 
 
-@dataclass(frozen=True, slots=True)
 class UnorderedMembers(Members):
     """Progress through an object in any order: `phase` is the set of declared members seen, as bits."""
 
@@ -108,7 +105,7 @@ class UnorderedMembers(Members):
         return sum(p.required and not self.phase >> i & 1 for i, p in enumerate(self.objects.properties))
 
     def _fits(self, phase: int, is_empty: IsEmpty) -> bool:
-        objects, count = self.objects, self.count + 1
+        objects, count = self.objects, self.members + 1
         left = [p for i, p in enumerate(objects.properties) if not phase >> i & 1]
         if objects.max_properties is not None and count + sum(p.required for p in left) > objects.max_properties:
             return False

@@ -173,7 +173,7 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
         if t > 0:
             target = np.int64(t & TARGET)
             if t >= INC:
-                if (t & ROOM and c >= states[s, HI]) or (t & NEED and c < states[s, LO]):
+                if (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO]):
                     return 0, f, c
                 if t & INC:
                     c = c + 1 if states[target, HI] != UNBOUNDED else min(c + 1, np.int64(states[target, LO]))

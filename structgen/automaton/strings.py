@@ -142,8 +142,8 @@ def free_string(
     states = tables.states[first : first + count]
     states[:] = template.states
     states[:, START] += start
-    states[0, LO] = min_length
-    states[0, HI] = UNBOUNDED if max_length is None else max_length
+    states[:, LO] = min_length
+    states[:, HI] = UNBOUNDED if max_length is None else max_length
     edges = tables.edges[start : start + n_edges]
     edges[:] = template.edges
     edges[:, 1] += first

@@ -9,9 +9,11 @@ A *state* is a row of eight int32:
     MISS   what to do with a byte that no edge takes: nothing (dead), GOTO, CALL or POP; `| EAGER` when it is
            done on arrival, before any byte is seen
     A, B   GOTO: (target, -); CALL: (callee, return state); POP: (outcome, -)
-    LO, HI bounds of the counter, for edges that carry ROOM, NEED or INC
+    LO, HI bounds of the counter, for edges that carry flags
 
-An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even where MISS would take it.
+An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even where MISS would take it. The flags:
+INC counts one more, which the target's HI must allow; ROOM asks for that too, but counts nothing (the first byte of
+what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO.
 A *frame* is `(return, parent, counter)`, interned: equal frames have equal numbers. A negative return `-k` is row
 `k` of `returns`, indexed by the callee's outcome: that is how a union's callee tells which alternatives accepted.
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +56,7 @@ MAX_STATES = 1 << 24
 
 # Registers: addresses of the arrays, then sizes and counters, then what a kernel wants when it stops.
 R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
-R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_RETURN_STRIDE = range(8, 12)
+R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_RETURN_STRIDE = range(7, 11)
 R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
 R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
 R_VOCABULARY = 24
@@ -61,6 +64,14 @@ R_VOCABULARY = 24
 N_REGISTERS = 64
 
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES = 0, 1, 2, 3
+
+
+_FIRST_FRAMES, _FIRST_STRIDE = 64, 4
+_SIZES = (32 * 768, 8 * 1536, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 32 * _FIRST_STRIDE, 96, 512, 8 * N_REGISTERS)
+"""Bytes of the first arrays, in the order of their registers, and of the registers themselves."""
+_STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
+_FIRST_REGISTERS: Int64 = np.array([*_STARTS[:7], _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_STRIDE], np.int64)
+"""The addresses less that of the arena, and the first sizes."""
 
 
 def position(state: int, frame: int = 0, count: int = 0) -> int:
@@ -77,19 +88,24 @@ class Tables:
     """The arrays of one automaton, and the only code that writes them from Python."""
 
     def __init__(self) -> None:
-        # `base` is the address that kernels take.
-        self.registers: Int64 = np.zeros(N_REGISTERS, np.int64)
-        self.states: Int32 = np.zeros((512, 8), np.int32)
-        self.edges: Int32 = np.zeros((1024, 2), np.int32)
-        self.frames: Int64 = np.zeros((64, 4), np.int64)
-        self.buckets: Int32 = np.zeros(128, np.int32)
-        self.returns: Int32 = np.zeros((8, 4), np.int32)
-        self.blocks: Int32 = np.zeros((4, 4), np.int32)
-        self.depths: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
+        # One allocation holds all arrays until one must grow: a table is made for every schema.
+        arena = np.zeros(_STARTS[-1], np.uint8)
+        address = int(arena.ctypes.data)
+        parts = [arena[start:end] for start, end in pairwise(_STARTS)]
+        self.registers: Int64 = parts[7].view(np.int64)
+        self.states: Int32 = parts[0].view(np.int32).reshape(-1, 8)
+        self.edges: Int32 = parts[1].view(np.int32).reshape(-1, 2)
+        self.frames: Int64 = parts[2].view(np.int64).reshape(-1, 4)
+        self.buckets: Int32 = parts[3].view(np.int32)
+        self.returns: Int32 = parts[4].view(np.int32).reshape(-1, 4)
+        self.blocks: Int32 = parts[5].view(np.int32).reshape(-1, 6)
+        self.depths: npt.NDArray[np.uint8] = parts[6]
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths = 2, 0, 1, 0, 0
-        self.registers[R_N_FRAMES] = 1
-        self.base = int(self.registers.ctypes.data)
-        self._bind()
+        self.base = address + _STARTS[7]
+        self.registers[:len(_FIRST_REGISTERS)] = _FIRST_REGISTERS
+        self.registers[:R_CAP_FRAMES] += address
+        self._state_bytes = memoryview(parts[0])
+        self._edge_bytes = memoryview(parts[1])
         self._write(DONE, RANGES)
 
     def _bind(self) -> None:
@@ -174,15 +190,17 @@ class Tables:
             self._bind()
         self.returns[row, outcome] = state
 
-    def block(self, first: int, depths: npt.NDArray[np.uint8]) -> int:
-        """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number."""
+    def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int) -> int:
+        """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
+
+        `slack`: where characters are counted, how many more any state may need to end."""
         need = self.n_depths + depths.size
         if need > len(self.depths):
             self.depths = _grown(self.depths, need)
         if self.n_blocks == len(self.blocks):
             self.blocks = _grown(self.blocks, self.n_blocks + 1)
         self.depths[self.n_depths : need] = depths.ravel()
-        self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0])
+        self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0], slack, 0)
         self.n_depths = need
         self.n_blocks += 1
         self._bind()

@@ -9,7 +9,7 @@ from structgen.automaton.chardfa import combine
 from structgen.automaton.chars import lift
 from structgen.automaton.containers import Containers, quoted
 from structgen.automaton.frames import Choice, union
-from structgen.automaton.leaves import allowed_literals, is_free, number_language, string_language
+from structgen.automaton.leaves import allowed_literals, is_free, number_language, string_is_empty, string_language, uncapped_language
 from structgen.automaton.literals import write_literals
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.tables import MAX_COUNT, Edge
@@ -100,6 +100,8 @@ class JsonAutomaton(Containers):
                 return self._free_string(choice, free)
             if not free or bounds == {(0, None)}:
                 return self._literals(choice, finite, free)
+        if len(strings) == 1:
+            return self._restricted(choice, *strings[0])
         languages = [(i, string_language(s)) for i, s in strings]
         living = [(i, language) for i, language in languages if not language.empty]
         if not living:
@@ -107,6 +109,14 @@ class JsonAutomaton(Containers):
         ends = _Accepted(choice, [i for i, _ in living])
         dfa = living[0][1] if len(living) == 1 else combine([language for _, language in living])
         return lift(self, dfa, lambda final: self.accept(choice, ends.nodes(final)), quoted=True)
+
+    def _restricted(self, choice: Choice, node: int, strings: Strings) -> int:
+        """The strings of one alternative: what is longer than the rest allows is counted, not multiplied out."""
+        if string_is_empty(strings):
+            return 0
+        language, most = uncapped_language(strings)
+        close = self.accept(choice, 1 << node)
+        return lift(self, language, lambda final: close, quoted=True, most=most and min(most, MAX_COUNT))
 
     def _free_string(self, choice: Choice, free: Sequence[tuple[int, Strings]]) -> int:
         """The free string of these alternatives, which have the same bounds."""

@@ -290,18 +290,21 @@ def _overlay(base: int, out: Any, s: int, f: int, c: int) -> int:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _best_class(base: int, s: int) -> tuple[int, int]:
-    """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`."""
+def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
+    """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`, `c` characters on."""
     r = registers_at(base)
-    blocks = carray(pointer_int32(r[R_BLOCKS]), (LENGTH, 4))
+    blocks = carray(pointer_int32(r[R_BLOCKS]), (LENGTH, 6))
     depths = carray(pointer_uint8(r[R_DEPTHS]), (LENGTH,))
     counts = carray(pointer_int32(r[V_COUNTS]), (LENGTH, LENGTHS + 1))
     block = states_at(base)[s, KIND] >> 8
     first, width, offset = blocks[block, 0], blocks[block, 1], blocks[block, 2]
-    best, level, most = 0, 0, -1
+    best, level, most, room = 0, 0, -1, LENGTHS
+    if states_at(base)[s, HI] != UNBOUNDED:
+        # HI leaves room for the shortest end from here; after more characters it may be as far as `slack`.
+        room = max(0, min(states_at(base)[s, HI] - c - blocks[block, 4], LENGTHS - 1))
     for k in range(blocks[block, 3]):
         depth = depths[offset + k * width + s - first]
-        row = LENGTHS if depth == 255 else min(depth, LENGTHS - 1)
+        row = min(room, LENGTHS if depth == 255 else min(depth, LENGTHS - 1))
         if counts[k, row] > most:
             best, level, most = k, row, counts[k, row]
     return best, level
@@ -329,7 +332,7 @@ def _fill_walk(base: int, out: Any, s: int, f: int, c: int) -> int:
     r = registers_at(base)
     best, level = 0, 0
     if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:
-        best, level = _best_class(base, s)
+        best, level = _best_class(base, s, c)
     if r[R_PHASE] == 0:
         row = _rows(base, V_ROWS)[best * (LENGTHS + 1) + level]
         for w in range(len(row)):

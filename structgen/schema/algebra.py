@@ -211,13 +211,18 @@ class Algebra:
         return closed_arrays(Arrays(tuple(prefix), rest, *counts))
 
     def objects(self, a: Objects | None, b: Objects | None) -> Objects | None:
-        """The objects in both sets; members in the order of `a`, then of `b`, declared ones first."""
+        """The objects in both sets. A member stands where the first of `a` and `b` that declares it has it."""
         if a is None or b is None:
             return None
-        theirs = {member.name: member for member in b.properties}
-        merged = [self._member(member, theirs.pop(member.name, None), b.rest) for member in a.properties]
-        merged += [self._member(member, None, a.rest) for member in theirs.values()]
-        merged.sort(key=lambda member: not member.declared)
+        both = (*a.properties, *b.properties)
+        mine, theirs = ({member.name: member for member in side.properties} for side in (a, b))
+        order = dict.fromkeys(member.name for member in sorted(both, key=lambda member: not member.declared))
+        merged = [
+            self._member(mine[name], theirs.get(name), b.rest)
+            if name in mine
+            else self._member(theirs[name], None, a.rest)
+            for name in order
+        ]
         rest = self.optional(a.rest, b.rest)
         counts = max(a.min_properties, b.min_properties), least(a.max_properties, b.max_properties)
         return closed_objects(Objects(tuple(merged), rest, *counts))

@@ -35,6 +35,11 @@ class Node:
         return self._read()
 
     @property
+    def inhabited(self) -> bool:
+        """True when it is plain, without reading the shapes, that some value satisfies the schema."""
+        return self is ANY
+
+    @property
     def is_any(self) -> bool:
         """True for the schema that every JSON value satisfies."""
         return self is ANY

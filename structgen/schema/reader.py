@@ -16,6 +16,7 @@ from structgen.schema.algebra import Algebra, Shapes, pack
 from structgen.schema.dialects import dialect_of
 from structgen.schema.disjoint import Disjointness
 from structgen.schema.facts import Facts, Where
+from structgen.schema.inhabited import plainly_inhabited
 from structgen.schema.normal import ANY, NEVER, Node
 from structgen.schema.references import Target, resolve
 from structgen.schema.scan import SchemaScan, escaped
@@ -100,6 +101,11 @@ class Place(Node):
         return self.reader.shapes_of(self)
 
     @property
+    def inhabited(self) -> bool:
+        """Does a glance at the schema tell that some value satisfies it?"""
+        return plainly_inhabited(self.schema, self.reader.target_schema)
+
+    @property
     def known(self) -> bool:
         """Whether the shapes have been read."""
         return "shapes" in self.__dict__
@@ -139,6 +145,10 @@ class SchemaReader:
             where = place.where
         start = self._scan.pointer_of(place.schema) if where is None else where
         return start + "".join(f"/{escaped(token)}" for token in tokens)
+
+    def target_schema(self, schema: dict[str, Any]) -> Any:
+        """The schema that the `$ref` of `schema` leads to."""
+        return self._targets[id(schema)][0]
 
     def target(self, schema: dict[str, Any]) -> Node:
         """The node that the `$ref` of `schema` leads to."""
