@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
-    CHARS, COUNT, HI, INC, KIND, LO, MAX_COUNT, MISS, NOTHING, POP, RANGES, ROOM, START, UNBOUNDED, A, Edge, Int32,
+    CHARS, COUNT, HI, INC, KIND, LO, MAX_COUNT, MISS, NOTHING, POP, RANGES, ROOM, START, TARGET, UNBOUNDED, A,
+    Edge, Int32,
 )  # fmt: skip
 
 TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
@@ -43,6 +44,8 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
 """Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
 letters, letters and digits, identifiers, words, printable ASCII without quote and backslash, all such text, and such
 text without white space."""
+
+Span = tuple[int, int, int, int]
 
 MAX_DEPTH = 255
 CHUNK = 64
@@ -87,7 +90,7 @@ class Lifted:
             slack = int(distances.max())
             self._limits = np.maximum(most - distances, 0).astype(np.int32)
         self._continued: Int32 = np.zeros(n, np.int32)
-        self._wide: dict[tuple[int, int, int], int] = {}
+        self._room = ROOM if self._counted else 0
         self._first = automaton.later_block(n - 1, self._expand_chunk)
         self._escapes = automaton.later_block(n - 1, self._expand_escape) if quoted else 0
         if quoted and self._counted:
@@ -117,79 +120,112 @@ class Lifted:
         for i in np.flatnonzero(uneven).tolist():
             self._add_wide(low + i)
 
+    def _add_wide(self, q: int) -> None:
+        """Append the edges for characters beyond ASCII to the row of `q`, whose targets differ."""
+        tables = self._automaton.tables
+        nodes: list[int] = []
+        row: list[Edge] = []
+        for spans in self._spelling:
+            row = self._instantiate(q, spans, nodes)
+            limit = max((int(tables.states[target & TARGET, HI]) for _, _, target in row), default=0)
+            state = tables.ranges(tables.stub(), row, hi=limit) if row else 0
+            nodes.append(state and state | self._room)
+        first = self._first + q - 1
+        edges = tables.edges_of(first) + row
+        start = tables.n_edges
+        tables.reserve(edges=len(edges))
+        tables.edges[start : start + len(edges)] = [(a | b << 8, t) for a, b, t in edges]
+        tables.n_edges += len(edges)
+        tables.states[first, START], tables.states[first, COUNT] = start, len(edges)
+
+    def _instantiate(self, q: int, spans: list[Span], nodes: list[int]) -> list[Edge]:
+        """The edges of one node of the spelling for state `q`, given those of the nodes below it."""
+        edges = []
+        for low, high, left, below in spans:
+            target = nodes[below] if left < 0 else self._uniform(int(self._dfa.next[q, below]), left)
+            if target:
+                edges.append((low, high, target))
+        return edges
+
+    def _uniform(self, target: int, left: int) -> int:
+        """The edge to where `left` more bytes, whichever they are, lead to the DFA state `target`; 0 when dead."""
+        if not target or not left:
+            return self._table(target) if target else 0
+        tables = self._automaton.tables
+        if not self._continued[target]:
+            tables.reserve(states=7, edges=7)
+            first, limit = tables.n_states, int(self._limits[target])
+            tables.n_states += 7
+            tables.n_edges = write_utf8(tables.base, first, self._table(target), limit, tables.n_edges)
+            self._continued[target] = first
+        return (int(self._continued[target]) + left - 1) | self._room
+
+    @cached_property
+    def _spelling(self) -> list[list[Span]]:
+        """How the characters beyond ASCII are spelled, by class: nodes of spans, those below first, the lead bytes last.
+
+        A span is `(first byte, last byte, left, below)`: with `left` >= 0, that many more bytes follow, whichever
+        they are, to class `below`; else the next byte is read at node `below`.
+        """
+        nodes: list[list[Span]] = []
+        leads: list[Span] = []
+        for lead in range(0xC2, 0xF5):
+            left = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
+            self._spell(nodes, leads, lead, (lead & (0x3F >> left)) << 6 * left, left, (0, 0x80, 0x800, 0x10000)[left])
+        nodes.append(leads)
+        return nodes
+
+    def _spell(self, nodes: list[list[Span]], spans: list[Span], byte: int, low: int, left: int, least: int) -> None:
+        """Append the span of a byte after which `left` more spell the characters from `low` on."""
+        high = low + (1 << 6 * left) - 1
+        classes = self._classes_in(max(low, least), high) if high >= least else {0}
+        if classes == {0}:
+            return
+        if len(classes) == 1 and low >= least:
+            span = (byte, byte, left, classes.pop())
+        else:
+            below: list[Span] = []
+            for i in range(64):
+                self._spell(nodes, below, 0x80 + i, low + (i << 6 * (left - 1)), left - 1, least)
+            nodes.append(below)
+            span = (byte, byte, -1, len(nodes) - 1)
+        if spans and spans[-1][1] == byte - 1 and spans[-1][2:] == span[2:]:
+            spans[-1] = (spans[-1][0], *span[1:])
+        else:
+            spans.append(span)
+
+    def _classes_in(self, low: int, high: int) -> set[int]:
+        """The DFA's classes of the characters `low..high`; class 0 is dead everywhere (surrogates are in it)."""
+        if low > 0x10FFFF:
+            return {0}
+        first = bisect_right(self._bounds, low) - 1
+        classes = set(self._dfa.classes[first : bisect_right(self._bounds, high)].tolist())
+        return classes | {0} if high > 0x10FFFF else classes
+
     def _targets(self, q: int, low: int, high: int) -> set[int]:
         """The DFA states that characters `low..high` lead to from `q`; 0 for surrogates and dead ones."""
-        dfa, targets = self._dfa, set()
-        if high > 0x10FFFF or (low <= 0xDFFF and high >= 0xD800):
-            targets.add(0)
-        i = bisect_right(self._bounds, low) - 1
-        while i < len(self._bounds) and self._bounds[i] <= high:
-            targets.add(int(dfa.next[q, dfa.classes[i]]))
-            i += 1
-        return targets
+        return {int(self._dfa.next[q, c]) for c in self._classes_in(low, high)}
 
     def _target(self, q: int, character: int) -> int:
         (target,) = self._targets(q, character, character)
         return target
 
     def _table(self, q: int) -> int:
-        """The edge's target for a character that leads to `q`."""
+        """The edge to state `q` behind the last byte of a character."""
         return (self._first + q - 1) | (INC if self._counted else 0)
 
-    def _room(self, targets: set[int]) -> int:
-        """The counter's limit before a character that leads to one of these states."""
-        return max((int(self._limits[t]) for t in targets if t), default=UNBOUNDED)
-
     def _inner(self, expand: Callable[[int], None], targets: set[int]) -> int:
-        """A new state between the bytes of a character that leads to one of `targets`, as an edge's target."""
+        """The edge to a new state between the bytes of a character that leads to one of `targets`."""
         automaton = self._automaton
+        limit = max(int(self._limits[t]) for t in targets)
 
         def expand_bounded(state: int) -> None:
             expand(state)
             automaton.tables.states[state, HI] = limit
 
-        limit = self._room(targets)
         state = automaton.later(expand_bounded)
         automaton.tables.states[state, HI] = limit
-        return state | (ROOM if self._counted else 0)
-
-    def _add_wide(self, q: int) -> None:
-        """Append the edges for characters beyond ASCII to the row of `q`, one state per lead byte."""
-        tables = self._automaton.tables
-        row = tables.states[self._first + q - 1]
-        start, count = int(row[START]), int(row[COUNT])
-        edges = [(int(e) & 255, int(e) >> 8, int(t)) for e, t in tables.edges[start : start + count]]
-        leads: list[tuple[int, int]] = []
-        for lead in range(0xC2, 0xF5):
-            length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            bits = 6 * (length - 1)
-            target = self._tail(q, (lead & (0x7F >> length)) << bits, length - 1, (0x80, 0x800, 0x10000)[length - 2])
-            leads.append((lead, target))
-        edges += _runs(leads)
-        row[START], row[COUNT] = tables.n_edges, len(edges)
-        tables.reserve(edges=len(edges))
-        tables.edges[tables.n_edges : tables.n_edges + len(edges)] = [(a | b << 8, t) for a, b, t in edges]
-        tables.n_edges += len(edges)
-
-    def _tail(self, q: int, low: int, left: int, least: int) -> int:
-        """The state before the last `left` bytes of a character in `low..`; 0 when none of them is alive."""
-        high = low + (1 << 6 * left) - 1
-        targets = self._targets(q, low, high)
-        if high < least or targets == {0}:
-            return 0
-        if left == 0:
-            return self._table(targets.pop())
-        # Characters that all lead to one state share what stands before it.
-        even = len(targets) == 1 and low >= least
-        key = (min(targets), 0, left) if even else (-q, low, left)
-        if key not in self._wide:
-            self._wide[key] = self._inner(partial(self._expand_tail, q, low, left, least), targets)
-        return self._wide[key]
-
-    def _expand_tail(self, q: int, low: int, left: int, least: int, state: int) -> None:
-        step = 1 << 6 * (left - 1)
-        tails = [(0x80 + i, self._tail(q, low + i * step, left - 1, least)) for i in range(64)]
-        self._automaton.tables.ranges(state, _runs(tails))
+        return state | self._room
 
     def _expand_escape(self, state: int) -> None:
         """After a backslash."""
@@ -217,7 +253,7 @@ class Lifted:
         return self._table(targets.pop())
 
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
-        """Where the characters lead that a UTF-16 unit in `low..high` begins (or ends, after a high surrogate)."""
+        """Where the characters lead that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
         if high_surrogate:
             first, last = max(low, 0xDC00), min(high, 0xDFFF)
             return self._alive(q, _astral(high_surrogate, first), _astral(high_surrogate, last))
@@ -253,17 +289,6 @@ def shortest_ends(dfa: CharDfa) -> Int32:
         distances = shorter
     distances[0] = 0
     return distances
-
-
-def _runs(targets: list[tuple[int, int]]) -> list[Edge]:
-    """Edges from consecutive bytes with their targets; 0 is none."""
-    edges: list[Edge] = []
-    for byte, target in targets:
-        if target and edges and edges[-1][1:] == (byte - 1, target):
-            edges[-1] = (edges[-1][0], byte, target)
-        elif target:
-            edges.append((byte, byte, target))
-    return edges
 
 
 def _astral(high: int, low: int) -> int:
@@ -389,6 +414,12 @@ def _add_leads(edges: Int32, n: int, first: int) -> int:
         edges[n, 0], edges[n, 1] = low | high << 8, first + offset
         n += 1
     return n
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
+    """`_write_utf8` for callers in Python: the new count of edges."""
+    return _write_utf8(states_at(base), edges_at(base), first, target, limit, n)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
