@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from typing_extensions import TypedDict, Unpack
 
+    from structgen.constraints import Choice, Regex
+
     Message = dict[str, Any]
     Prompt = str | list[int] | list[Message]
     Prompts = list[str] | list[list[int]] | list[list[Message]]
     AnyModel = Model | PreTrainedModel
+    Text = Regex | Choice
     YES = Literal[True]
     NO = Literal[False]
 
@@ -51,19 +54,29 @@ LIMITS = Limits()
 
 @overload
 def generate(
-    model: AnyModel, prompt: Prompt, schema: None = None, *, details: NO = False, **options: Unpack[Options]
+    model: AnyModel,
+    prompt: Prompt,
+    schema: Text | None = None,
+    *,
+    details: NO = False,
+    **options: Unpack[Options],
 ) -> str: ...
 @overload
 def generate(
-    model: AnyModel, prompt: Prompt, schema: None = None, *, details: YES, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
 ) -> Generation[str]: ...
 @overload
 def generate(
-    model: AnyModel, prompt: Prompts, schema: None = None, *, details: NO = False, **options: Unpack[Options]
+    model: AnyModel,
+    prompt: Prompts,
+    schema: Text | None = None,
+    *,
+    details: NO = False,
+    **options: Unpack[Options],
 ) -> list[str]: ...
 @overload
 def generate(
-    model: AnyModel, prompt: Prompts, schema: None = None, *, details: YES, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
 ) -> list[Generation[str]]: ...
 @overload
 def generate(
