@@ -1,7 +1,7 @@
 """Every example, and every block of code in the documentation, runs and prints what it says it prints.
 
 An example ends with `# Output:` and its lines as comments. In Markdown, a `python` block that prints is
-followed by a `text` block with what it prints; the blocks of a page share their names. `UPDATE_OUTPUTS=1` writes
+followed by a `text` block with what it prints; blocks of a page share their names. `UPDATE_OUTPUTS=1` writes
 what is printed into the files (for a new demo model): read the difference before you commit it.
 """
 
