@@ -43,6 +43,13 @@ drawn = sg.generate(
 print(len(drawn), all(isinstance(order, Order) for order in drawn))
 
 # Output:
-# Order(customer='Tom Berg', items=[Item(product='lamp', quantity=3), Item(product='chair is', quantity=6), Item(product='chair is', quantity=6), Item(product='chair chair', quantity=6), Item(product='chair', quantity=6)], express=True)
-# Order(customer='Mira Costa', items=[Item(product='notebook', quantity=12), Item(product='leather sofa', quantity=12)], express=True)
+# Tom Berg, express:
+#   product='lamp' quantity=3
+#   product='chair is' quantity=6
+#   product='chair is' quantity=6
+#   product='chair chair' quantity=6
+#   product='chair' quantity=6
+# Mira Costa, express:
+#   product='notebook' quantity=12
+#   product='leather sofa' quantity=12
 # 2 True
