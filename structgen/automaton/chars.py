@@ -92,6 +92,7 @@ class Lifted:
         self._continued: Int32 = np.zeros(n, np.int32)
         self._room = ROOM if self._counted else 0
         self._first = automaton.later_block(n - 1, self._expand_chunk)
+        automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = automaton.later_block(n - 1, self._expand_escape) if quoted else 0
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)

@@ -17,8 +17,8 @@ from structgen.vocabulary import Vocabulary
 
 CACHE_BYTES = 64 << 20
 """Bytes of masks that one grammar keeps; the oldest go first."""
-CHUNK = 64
-"""Masks allocated at a time: making an array for each would cost more than filling it."""
+CHUNKS = 4, 64
+"""Masks allocated at a time, at first and at most: making an array for each would cost more than filling it."""
 
 
 class Grammar:
@@ -43,7 +43,7 @@ class Grammar:
         registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
         registers[V_STACK] = self._stack.ctypes.data
         self._rows: dict[int, tuple[Uint32, bool]] = {}
-        self._most_rows = max(CHUNK, CACHE_BYTES // (4 * vocabulary.words))
+        self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * vocabulary.words))
         self._chunk: Uint32 = np.empty((0, vocabulary.words), np.uint32)
         self._free, self._address = 0, 0
 
@@ -60,7 +60,7 @@ class Grammar:
         with self.lock:
             if not self._free:
                 self._new_chunk()
-            index = CHUNK - self._free
+            index = len(self._chunk) - self._free
             address = self._address + index * 4 * self.vocabulary.words
             self._registers[R_PHASE] = 0
             while (ends := fill(self._base, position, address)) < 0:
@@ -70,12 +70,13 @@ class Grammar:
         return found
 
     def _new_chunk(self) -> None:
-        """Room for the next masks. Forgets the oldest half of them where there are too many."""
-        if len(self._rows) + CHUNK > self._most_rows:
+        """Room for the next masks, more each time. Forgets the oldest half of them where there are too many."""
+        rows = min(4 * len(self._chunk) or CHUNKS[0], CHUNKS[1])
+        if len(self._rows) + rows > self._most_rows:
             for position in list(self._rows)[: len(self._rows) // 2]:
                 del self._rows[position]
-        chunk: Uint32 = np.empty((CHUNK, self.vocabulary.words), np.uint32)
-        self._address, self._free = chunk.ctypes.data, CHUNK
+        chunk: Uint32 = np.empty((rows, self.vocabulary.words), np.uint32)
+        self._address, self._free = chunk.ctypes.data, rows
         chunk.flags.writeable = False
         self._chunk = chunk
 
