@@ -55,13 +55,15 @@ class Contestant:
     run: Callable[[int], Rows]
     prepare_seconds: float = 0.0
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
     tokens: int = 0
     texts: list[str] = field(default_factory=list)
 
     def measure(self, rows: int) -> None:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         output = self.run(rows)
         self.seconds.append(time.perf_counter() - began)
+        self.cpu_seconds.append(time.process_time() - cpu)
         self.tokens = sum(map(len, output))
         self.texts = [json.dumps(ids) for ids in output]
 
@@ -161,7 +163,7 @@ def contest(case: Case, rows: int, rounds: int) -> list[Contestant]:
     contestants = [
         Contestant(BASELINE, transformers_way(case, limit, None)),
         Contestant("structgen, unconstrained", structgen_way(case, model, None, limit), seconds),
-        Contestant("structgen", ours, seconds + first_seconds - again),
+        Contestant("structgen", ours, seconds + max(first_seconds - again, 0.0)),
         Contestant("transformers + llguidance", transformers_way(case, 2048, lark), lark_seconds),
         Contestant("transformers + xgrammar", transformers_way(case, 2048, xgr), xgr_seconds),
     ]
@@ -170,6 +172,7 @@ def contest(case: Case, rows: int, rounds: int) -> list[Contestant]:
             contestant.measure(rows)
             if number == 0:
                 contestant.seconds.clear()
+                contestant.cpu_seconds.clear()
     return contestants
 
 
@@ -254,11 +257,13 @@ PRODUCTS = {
 def summary(case: Case, rows: int, contestants: list[Contestant]) -> dict[str, Any]:
     base = contestants[0]
     reference = base.tokens / statistics.median(base.seconds)
+    cpu_reference = statistics.median(base.cpu_seconds) / base.tokens
     own = next(c for c in contestants if c.name == "structgen")
     table = []
     for contestant in contestants:
         median = statistics.median(contestant.seconds)
         speed = contestant.tokens / median
+        cpu = statistics.median(contestant.cpu_seconds) / contestant.tokens
         table.append(
             {
                 "contestant": contestant.name,
@@ -266,8 +271,10 @@ def summary(case: Case, rows: int, contestants: list[Contestant]) -> dict[str, A
                 "median_s": round(median, 4),
                 "tokens_per_s": round(speed, 1),
                 "ratio": round(speed / reference, 3),
+                "cpu_ms_per_token": round(1e3 * cpu, 3),
+                "cpu_ratio": round(cpu_reference / cpu, 3),
                 "prepare_s": round(contestant.prepare_seconds, 3),
-                "same_tokens": contestant.texts == own.texts,
+                "same_tokens": "yes" if contestant.texts == own.texts else "no",
             }
         )
     return {"case": case.name, "batch": rows, "rows": table}
@@ -288,26 +295,33 @@ def installed(name: str) -> str:
         return "from the source tree"
 
 
+INTRODUCTION = """# Tokens per second
+
+{setting}
+
+Ratio: tokens per second to those of transformers' own `generate` with no constraint. CPU ratio: the same by
+the process's CPU time, which other work on the machine disturbs less. Same: the tokens are those of
+structgen's constrained run.
+"""
+
+TABLE = """
+## {case}, batch {batch}
+
+| | tokens | median s | tokens/s | ratio | CPU ms/token | CPU ratio | prepare s | same |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+ROW = (
+    "| {contestant} | {tokens} | {median_s:.3f} | {tokens_per_s:,.0f} | {ratio:.2f} | {cpu_ms_per_token:.2f} "
+    "| {cpu_ratio:.2f} | {prepare_s:.2f} | {same_tokens} |\n"
+)
+
+
 def markdown(setting: dict[str, Any], results: list[dict[str, Any]]) -> str:
-    lines = ["# Tokens per second", "", ", ".join(f"{key} {value}" for key, value in setting.items()), ""]
-    lines += [
-        "Ratio: to transformers' own `generate` with no constraint. Same: the tokens are structgen's.",
-        "",
-    ]
+    text = INTRODUCTION.format(setting=", ".join(f"{key} {value}" for key, value in setting.items()))
     for result in results:
-        lines += [f"## {result['case']}, batch {result['batch']}", ""]
-        lines += [
-            "| | tokens | median s | tokens/s | ratio | prepare s | same |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        for row in result["rows"]:
-            same = "yes" if row["same_tokens"] else "no"
-            lines.append(
-                f"| {row['contestant']} | {row['tokens']} | {row['median_s']:.3f} | {row['tokens_per_s']:,.0f} "
-                f"| {row['ratio']:.2f} | {row['prepare_s']:.2f} | {same} |"
-            )
-        lines.append("")
-    return "\n".join(lines)
+        text += TABLE.format(**result) + "".join(ROW.format(**row) for row in result["rows"])
+    return text
 
 
 def main() -> None:
