@@ -44,7 +44,7 @@ docs: $(STAMP)
 check: test lint types docs test-slow
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/maskbench.py
+	$(BIN)/python benchmarks/maskbench.py --readme README.md
 
 clean:
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

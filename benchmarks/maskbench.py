@@ -57,6 +57,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results"
     )
+    parser.add_argument("--readme", type=Path, help="a page that gets the digest between its maskbench marks")
     options = parser.parse_args(argv)
     options.engine = list(dict.fromkeys(options.engine or NAMES))
     try:
@@ -156,6 +157,9 @@ def main(argv: list[str] | None = None) -> None:
     text = report.markdown(result)
     (options.out / "maskbench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (options.out / "maskbench.md").write_text(text, encoding="utf-8")
+    if options.readme:
+        page = options.readme.read_text(encoding="utf-8")
+        options.readme.write_text(report.inserted(page, report.digest(result)), encoding="utf-8")
     print(text)
 
 

@@ -191,6 +191,39 @@ def markdown(result: Row) -> str:
     return "\n".join(lines) + "\n"
 
 
+def digest(result: Row) -> str:
+    """The judged figures and their setting, as the README shows them."""
+    setting, machine_of, compared = result["setting"], result["machine"], result["comparison"]
+    engines = {engine["engine"]: engine for engine in result["engines"]}
+    names = [name for name in engines if name in compared]
+    body = [
+        [f"{kind}, us: {column}"]
+        + [compared[name][kind][column] for name in names]
+        + [f"{row['ratio']:.2f} (at most {row['target']:g})"]
+        for row, (kind, column, _) in zip(compared["judged"], TARGETS, strict=True)
+    ]
+    body += [
+        [f"schemas: {cause}", *(engines[name]["counts"][cause] for name in names), ""]
+        for cause in ("right", *CAUSES)
+    ]
+    head = ["", *(f"{name} {engines[name]['version']}" for name in names), "ratio"]
+    text = (
+        f"{setting['schemas']:,} schemas of MaskBench; times over the {compared['schemas']:,} that both compile;"
+        f" {setting['vocabulary']:,} tokens, one thread, CPU time, in one run on {machine_of['cpu']}, "
+        f"Python {machine_of['python']}, {machine_of['date']}."
+    )
+    return "\n".join([*_table(head, body), "", text])
+
+
+def inserted(page: str, text: str) -> str:
+    """The page with `text` between its two maskbench marks. Raises ValueError when it has none."""
+    before, begin, rest = page.partition("<!-- maskbench -->\n")
+    _, end, after = rest.partition("<!-- /maskbench -->\n")
+    if not begin or not end:
+        raise ValueError("the page has no <!-- maskbench --> and <!-- /maskbench --> lines")
+    return f"{before}{begin}{text}\n{end}{after}"
+
+
 def _judged(compared: Row | None) -> list[str]:
     if compared is None:
         return []

@@ -225,6 +225,20 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
         assert wanted in text
 
 
+def test_the_readme_shows_the_recorded_results() -> None:
+    """The table in the README is the one of `benchmarks/results/maskbench.json`."""
+    page = (maskbench.ROOT / "README.md").read_text(encoding="utf-8")
+    recorded = maskbench.ROOT / "benchmarks" / "results" / "maskbench.json"
+    assert recorded.exists(), "no recorded results: make bench"
+    assert report.inserted(page, report.digest(json.loads(recorded.read_text()))) == page
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    """Nothing is written to a page that has no place for it."""
+    with pytest.raises(ValueError, match="<!-- maskbench -->"):
+        report.inserted("# A page\n", "text")
+
+
 def test_engines_that_would_take_hours_are_sampled_unless_told_otherwise() -> None:
     """`--every` changes one engine and leaves the others."""
     options = maskbench.arguments(["--every", "lmfe=7", "--engine", "lmfe", "--engine", "lmfe"])
