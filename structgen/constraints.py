@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.chardfa import from_pattern, literals
-from structgen.automaton.machine import Automaton
 from structgen.automaton.plain import TextAutomaton
 from structgen.automaton.regex import PatternError, PatternUnsupported, parse
 from structgen.automaton.values import JsonAutomaton

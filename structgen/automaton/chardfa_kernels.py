@@ -1,6 +1,7 @@
-"""Kernels over tables of deterministic automata: product, minimisation, literals, lengths.
+"""Kernels over tables of deterministic automata: product, minimisation, lengths.
 
-A table is `next[states, classes]`; state 0 is dead, state 1 the start, and column 0 is never taken.
+A table is `next[states, classes]`; state 0 is dead, state 1 the start, and column 0 is never taken. Arrays are made in
+Python and filled by kernels, see `rows`.
 """
 
 from __future__ import annotations
@@ -8,21 +9,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.rows import find_row, grown_rows, grown_table, kernel
+from structgen.automaton.rows import FIRST_ROWS, empty_table, grown_rows, intern, kernel
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
 
 ALL, SOME, EVERY = 0, 1, 2
 """Which rows of a product live on: no component dead, some component alive, every row."""
 
+ITEMS, PLACE, OWNER, FIRST, PAST, MARKED = range(6)
+"""A partition: items, grouped by block; the place of an item among them; its block; the places of a block; how many of
+them, the front ones, are marked."""
 
-@kernel
+STATES, CORDS = 0, 1
+
+
 def product(
-    flat: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    widths: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    live: int,
-    limit: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    flat: Int32, offsets: Int64, widths: Int64, columns: Int64, live: int, limit: int
+) -> tuple[Int32, Int64] | None:
     """Run n tables in step.
 
     Args:
@@ -31,245 +35,63 @@ def product(
         live: `ALL`, `SOME` or `EVERY`.
 
     Returns:
-        `next`, and the states of the n tables in each joint state, `[states, n]`; no rows at all when there
-        are more than `limit` states.
+        `next`, and the states of the n tables in each joint state, `[states, n]`; None when there are more than
+        `limit` states.
     """
     tables, classes = columns.shape
-    rows = np.zeros((64, tables), np.int64)
+    rows, next_ = np.zeros((FIRST_ROWS, tables), np.int64), np.zeros((FIRST_ROWS, classes), np.int32)
     rows[1] = 1
-    count = 2
-    table = grown_table(rows, 1, count)
-    next_ = np.zeros((64, classes), np.int32)
-    row = np.zeros(tables, np.int64)
-    here = 0
-    while here + 1 < count:
+    here, count = 0, 2
+    while count <= limit:
+        if len(rows) < count + classes:
+            rows, next_ = grown_rows(rows, count + classes), grown_rows(next_, count + classes)
+        here, count = _expand(
+            flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, here, count
+        )
+        if here + 1 == count:
+            return next_[:count], rows[:count]
+    return None
+
+
+@kernel
+def _expand(
+    flat: Int32,
+    offsets: Int64,
+    widths: Int64,
+    columns: Int64,
+    live: int,
+    limit: int,
+    rows: Int64,
+    table: Int64,
+    next_: Int32,
+    here: int,
+    count: int,
+) -> tuple[int, int]:
+    """Expand the states of `product` until all are, the limit is passed, or there is no room for one more.
+
+    Returns:
+        The last state expanded, and the number of states.
+    """
+    tables, classes = columns.shape
+    for index in range(1, count):
+        intern(rows, table, index)
+    while here + 1 < count and count <= limit and count + classes <= rows.shape[0]:
         here += 1
-        if count > limit:
-            return next_[:0], rows[:0]
-        if count + classes > rows.shape[0]:
-            rows = grown_rows(rows, count + classes)
-            table = grown_table(rows, 1, count)
-            wider = np.zeros((rows.shape[0], classes), np.int32)
-            wider[:count] = next_[:count]
-            next_ = wider
         for current in range(1, classes):
             alive = 0
             for at in range(tables):
-                row[at] = flat[offsets[at] + rows[here, at] * widths[at] + columns[at, current]]
-                alive += row[at] > 0
+                target = flat[offsets[at] + rows[here, at] * widths[at] + columns[at, current]]
+                rows[count, at] = target
+                alive += target > 0
             if (live == 0 and alive < tables) or (live == 1 and alive == 0):
                 continue
-            index = find_row(rows, table, row)
-            if index < 0:
-                rows[count] = row
-                table[-1 - index] = count
-                index = count
-                count += 1
+            index = intern(rows, table, count)
+            count += index == count
             next_[here, current] = index
-    return next_[:count], rows[:count]
+    return here, count
 
 
-@kernel
-def insert_words(codes: NDArray[np.int64], ends: NDArray[np.int64], classes: int) -> NDArray[np.int32]:
-    """The trie of words: `codes` are their classes, word i ends before `ends[i]`. Its state numbers are in
-    order of insertion, so the state after the whole of a word is found by walking it again.
-    """
-    next_ = np.zeros((codes.size + 2, classes), np.int32)
-    count = 2
-    start = 0
-    for end in ends:
-        here = 1
-        for at in range(start, end):
-            if next_[here, codes[at]] == 0:
-                next_[here, codes[at]] = count
-                count += 1
-            here = next_[here, codes[at]]
-        start = end
-    return next_[:count]
-
-
-@kernel
-def useful_states(next_: NDArray[np.int32], final: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Per state, 1 when a final state can be reached from it (0 for state 0)."""
-    states, classes = next_.shape
-    begin = np.zeros(states + 2, np.int64)
-    for here in range(1, states):
-        for current in range(1, classes):
-            begin[next_[here, current] + 2] += 1
-    for at in range(2, states + 2):
-        begin[at] += begin[at - 1]
-    source = np.zeros(begin[states + 1], np.int64)
-    for here in range(1, states):
-        for current in range(1, classes):
-            head = next_[here, current]
-            source[begin[head + 1]] = here
-            begin[head + 1] += 1
-    useful = np.zeros(states, np.int64)
-    stack = np.zeros(states, np.int64)
-    top = 0
-    for here in range(1, states):
-        if final[here]:
-            useful[here] = 1
-            stack[top] = here
-            top += 1
-    while top:
-        top -= 1
-        head = stack[top]
-        for at in range(begin[head], begin[head + 1]):
-            if useful[source[at]] == 0:
-                useful[source[at]] = 1
-                stack[top] = source[at]
-                top += 1
-    return useful
-
-
-@kernel
-def _mark(
-    item: int,
-    items: NDArray[np.int64],
-    place: NDArray[np.int64],
-    block: NDArray[np.int64],
-    first: NDArray[np.int64],
-    marked: NDArray[np.int64],
-    touched: NDArray[np.int64],
-    count: int,
-) -> int:
-    """Move `item` into the marked front of its block; returns how many blocks are touched now."""
-    owner = block[item]
-    at = place[item]
-    front = first[owner] + marked[owner]
-    if at < front:
-        return count
-    items[at] = items[front]
-    place[items[at]] = at
-    items[front] = item
-    place[item] = front
-    if marked[owner] == 0:
-        touched[count] = owner
-        count += 1
-    marked[owner] += 1
-    return count
-
-
-@kernel
-def _split(
-    items: NDArray[np.int64],
-    block: NDArray[np.int64],
-    first: NDArray[np.int64],
-    past: NDArray[np.int64],
-    marked: NDArray[np.int64],
-    touched: NDArray[np.int64],
-    count: int,
-    blocks: int,
-) -> int:
-    """Split touched blocks into marked and unmarked, the smaller being new; returns the number of blocks."""
-    for at in range(count):
-        owner = touched[at]
-        middle = first[owner] + marked[owner]
-        marked[owner] = 0
-        if middle == past[owner]:
-            continue
-        if middle - first[owner] <= past[owner] - middle:
-            first[blocks] = first[owner]
-            past[blocks] = middle
-            first[owner] = middle
-        else:
-            first[blocks] = middle
-            past[blocks] = past[owner]
-            past[owner] = middle
-        for where in range(first[blocks], past[blocks]):
-            block[items[where]] = blocks
-        marked[blocks] = 0
-        blocks += 1
-    return blocks
-
-
-@kernel
-def equivalent(
-    next_: NDArray[np.int32], final: NDArray[np.int32], useful: NDArray[np.int64], kinds: int
-) -> NDArray[np.int64]:
-    """The block of each state in the coarsest partition that respects `final` and the transitions.
-
-    Valmari and Lehtinen's algorithm for partial automata: blocks of states and blocks of transitions
-    ("cords") refine each other; O(transitions * log states).
-
-    Args:
-        final: values in `range(kinds)`.
-        useful: only states with 1 take part; the others are in block -1.
-    """
-    states, classes = next_.shape
-    items = np.flatnonzero(useful)
-    alive = items.size
-    place = np.zeros(states, np.int64)
-    block = np.full(states, -1, np.int64)
-    for at in range(alive):
-        place[items[at]] = at
-        block[items[at]] = 0
-    first, past = np.zeros(alive + 1, np.int64), np.zeros(alive + 1, np.int64)
-    marked = np.zeros(alive + 1, np.int64)
-    touched = np.zeros(alive + 1, np.int64)
-    past[0] = alive
-    blocks = 1
-    for kind in range(1, kinds):
-        count = 0
-        for here in range(1, states):
-            if useful[here] and final[here] == kind:
-                count = _mark(here, items, place, block, first, marked, touched, count)
-        blocks = _split(items, block, first, past, marked, touched, count, blocks)
-
-    total = 0
-    for here in range(1, states):
-        if useful[here]:
-            for current in range(1, classes):
-                total += useful[next_[here, current]]
-    tail, head = np.zeros(total, np.int64), np.zeros(total, np.int64)
-    cord = np.zeros(total, np.int64)
-    c_items, c_place = np.arange(total), np.arange(total)
-    c_first, c_past = np.zeros(total + 1, np.int64), np.zeros(total + 1, np.int64)
-    c_marked, c_touched = np.zeros(total + 1, np.int64), np.zeros(total + 1, np.int64)
-    cords = 0
-    begin = np.zeros(states + 2, np.int64)
-    at = 0
-    for current in range(1, classes):
-        c_first[cords] = at
-        for here in range(1, states):
-            target = next_[here, current]
-            if useful[here] and useful[target]:
-                tail[at], head[at], cord[at] = here, target, cords
-                begin[target + 2] += 1
-                at += 1
-        c_past[cords] = at
-        cords += at > c_first[cords]
-    for here in range(2, states + 2):
-        begin[here] += begin[here - 1]
-    incoming = np.zeros(total, np.int64)
-    for at in range(total):
-        incoming[begin[head[at] + 1]] = at
-        begin[head[at] + 1] += 1
-
-    splitter, done = 1, 0
-    while done < cords:
-        count = 0
-        for at in range(c_first[done], c_past[done]):
-            count = _mark(tail[c_items[at]], items, place, block, first, marked, touched, count)
-        blocks = _split(items, block, first, past, marked, touched, count, blocks)
-        done += 1
-        while splitter < blocks:
-            count = 0
-            for at in range(first[splitter], past[splitter]):
-                for where in range(begin[items[at]], begin[items[at] + 1]):
-                    count = _mark(
-                        incoming[where], c_items, c_place, cord, c_first, c_marked, c_touched, count
-                    )
-            cords = _split(c_items, cord, c_first, c_past, c_marked, c_touched, count, cords)
-            splitter += 1
-    return block
-
-
-@kernel
-def tidy(
-    next_: NDArray[np.int32], final: NDArray[np.int32], kinds: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     """Trim and minimise: the states renumbered breadth-first from the start, equal columns merged.
 
     Args:
@@ -280,63 +102,270 @@ def tidy(
         language keeps its start state, dead.
     """
     states, classes = next_.shape
-    useful = useful_states(next_, final)
-    block = equivalent(next_, final, useful, kinds)
-    number = np.zeros(states, np.int64)
-    order = np.zeros(states, np.int64)
-    order[1] = 1
-    count = 2
-    if useful[1]:
-        number[block[1]] = 1
-    here = 0
-    while here + 1 < count and useful[1]:
-        here += 1
-        for current in range(1, classes):
-            target = next_[order[here], current]
-            if useful[target] and number[block[target]] == 0:
-                number[block[target]] = count
-                order[count] = target
-                count += 1
-    small = np.zeros((count, classes), np.int32)
-    kinds_of = np.zeros(count, np.int32)
-    for here in range(1, count):
-        kinds_of[here] = final[order[here]]
-        for current in range(1, classes):
-            target = next_[order[here], current]
-            if useful[order[here]] and useful[target]:
-                small[here, current] = number[block[target]]
+    total = int(np.count_nonzero(next_))
+    size = max(states, total, kinds, classes) + 2
+    part = np.zeros((6, 2, size), np.int64)
+    begin, tail, letters, queue = np.zeros((4, size), np.int64)
+    block = part[OWNER, STATES]
+    alive = _useful(next_, final, begin, tail, letters, part[MARKED, CORDS], queue, block)
+    blocks = _refine(final, kinds, classes, begin, tail, letters, queue, alive, part)
+    small = np.zeros((blocks + 2, classes), np.int32)
     merged = np.zeros(classes, np.int64)
-    kept = np.zeros(classes, np.int64)
-    width = 1
-    for current in range(1, classes):
-        same = -1
-        for other in range(width):
-            if np.all(small[:, kept[other]] == small[:, current]):
-                same = other
-                break
-        if same < 0:
-            same = width
-            kept[width] = current
-            width += 1
-        merged[current] = same
-    narrow = np.zeros((count, width), np.int32)
-    for current in range(width):
-        narrow[:, current] = small[:, kept[current]]
-    return narrow, kinds_of, merged
+    order = np.zeros(blocks + 2, np.int64)
+    count, width = _renumber(next_, block, small, merged, order, queue)
+    accepts = final[order[:count]]
+    accepts[0] = 0
+    return np.ascontiguousarray(small[:count, :width]), accepts, merged
 
 
 @kernel
-def extreme_lengths(next_: NDArray[np.int32], final: NDArray[np.int32]) -> tuple[int, int]:
-    """The shortest and the longest accepted length of a trimmed, non-empty table; -1 for no longest one."""
+def _useful(
+    next_: Int32, final: Int32, begin: Int64, tail: Int64, letters: Int64, ends: Int64, queue: Int64, block: Int64
+) -> int:
+    """Find the states from which a final one can be reached.
+
+    Args:
+        begin, tail: filled with the transitions by head: those into state i are `begin[i]:begin[i + 1]`, and come from
+            `tail`; 0 where the head is useless.
+        letters, ends: filled with the transitions by letter: those of letter i stand before `ends[i]`.
+        queue: filled with the useful states.
+        block: filled with 0 for useful states and -1 for others.
+
+    Returns:
+        How many states are useful.
+    """
     states, classes = next_.shape
-    shortest = np.full(states, -1, np.int64)
-    queue = np.zeros(states, np.int64)
-    degree = np.zeros(states, np.int64)
-    shortest[1] = 0
-    queue[0] = 1
-    count = 1
-    least = -1
+    for here in range(1, states):
+        for current in range(1, classes):
+            begin[next_[here, current] + 2] += 1
+    begin[2] = 0
+    for here in range(2, states + 2):
+        begin[here] += begin[here - 1]
+    count = 0
+    for current in range(1, classes):
+        for here in range(1, states):
+            head = next_[here, current]
+            if head > 0:
+                at = begin[head + 1]
+                begin[head + 1] = at + 1
+                tail[at] = here
+                letters[count] = at
+                count += 1
+        ends[current] = count
+    count = 0
+    for here in range(states):
+        block[here] = -1
+        if final[here] and here > 0:
+            block[here] = 0
+            queue[count] = here
+            count += 1
+    done = 0
+    while done < count:
+        head = queue[done]
+        done += 1
+        for at in range(begin[head], begin[head + 1]):
+            here = tail[at]
+            if block[here] < 0:
+                block[here] = 0
+                queue[count] = here
+                count += 1
+    for here in range(1, states):
+        if block[here] < 0:
+            for at in range(begin[here], begin[here + 1]):
+                tail[at] = 0
+    return count
+
+
+@kernel
+def _refine(
+    final: Int32,
+    kinds: int,
+    classes: int,
+    begin: Int64,
+    tail: Int64,
+    letters: Int64,
+    queue: Int64,
+    alive: int,
+    part: Int64,
+) -> int:
+    """The coarsest partition of the useful states that respects `final` and the transitions.
+
+    Valmari and Lehtinen's algorithm for partial automata: blocks of states and blocks of transitions
+    ("cords") refine each other; O(transitions * log states).
+
+    Args:
+        begin, tail, letters, queue, alive: what `_useful` found; the queue is used up.
+        part: `[6, 2, size]`, the partitions of states and of transitions; `MARKED` of cords holds the `ends` of the
+            letters.
+
+    Returns:
+        The number of blocks; `part[OWNER, STATES]` has the block of each state.
+    """
+    # States by kind, transitions by letter.
+    blocks = 0
+    for i in range(alive):
+        part[MARKED, STATES, final[queue[i]]] += 1
     at = 0
+    for kind in range(kinds):
+        size = part[MARKED, STATES, kind]
+        part[MARKED, STATES, kind] = 0
+        if size > 0:
+            part[FIRST, STATES, blocks] = at
+            part[PAST, STATES, blocks] = at
+            part[PLACE, STATES, kind] = blocks  # of the kind, until the places of states are known
+            at += size
+            blocks += 1
+    for i in range(alive):
+        part[OWNER, STATES, queue[i]] = part[PLACE, STATES, final[queue[i]]]
+    for i in range(alive):
+        block = part[OWNER, STATES, queue[i]]
+        at = part[PAST, STATES, block]
+        part[PAST, STATES, block] = at + 1
+        part[ITEMS, STATES, at] = queue[i]
+        part[PLACE, STATES, queue[i]] = at
+    cords, at, i = 0, 0, 0
+    for current in range(1, classes):
+        part[FIRST, CORDS, cords] = at
+        while i < part[MARKED, CORDS, current]:
+            item = letters[i]
+            i += 1
+            if tail[item]:
+                part[ITEMS, CORDS, at] = item
+                part[PLACE, CORDS, item] = at
+                part[OWNER, CORDS, item] = cords
+                at += 1
+        part[PAST, CORDS, cords] = at
+        part[MARKED, CORDS, current] = 0
+        cords += at > part[FIRST, CORDS, cords]
+
+    splitter, done = 1, 0
+    while splitter < blocks or done < cords:
+        # What a block or a cord splits: the transitions into its states, or the states its transitions leave.
+        count = 0
+        if splitter < blocks:
+            side, fresh = CORDS, cords
+            for at in range(part[FIRST, STATES, splitter], part[PAST, STATES, splitter]):
+                state = part[ITEMS, STATES, at]
+                for item in range(begin[state], begin[state + 1]):
+                    letters[count] = item
+                    count += 1
+            splitter += 1
+        else:
+            side, fresh = STATES, blocks
+            for at in range(part[FIRST, CORDS, done], part[PAST, CORDS, done]):
+                letters[count] = tail[part[ITEMS, CORDS, at]]
+                count += 1
+            done += 1
+        # Marked items move to the front of their block.
+        touched = 0
+        for i in range(count):
+            item = letters[i]
+            block = part[OWNER, side, item]
+            at, front = part[PLACE, side, item], part[FIRST, side, block] + part[MARKED, side, block]
+            if at >= front:
+                other = part[ITEMS, side, front]
+                part[ITEMS, side, at] = other
+                part[PLACE, side, other] = at
+                part[ITEMS, side, front] = item
+                part[PLACE, side, item] = front
+                if part[MARKED, side, block] == 0:
+                    queue[touched] = block
+                    touched += 1
+                part[MARKED, side, block] += 1
+        # Touched blocks fall into marked and unmarked, the smaller being new.
+        for i in range(touched):
+            block = queue[i]
+            low, high = part[FIRST, side, block], part[PAST, side, block]
+            middle = low + part[MARKED, side, block]
+            part[MARKED, side, block] = 0
+            if middle == high:
+                continue
+            if middle - low <= high - middle:
+                part[FIRST, side, block] = middle
+                high = middle
+            else:
+                part[PAST, side, block] = middle
+                low = middle
+            part[FIRST, side, fresh] = low
+            part[PAST, side, fresh] = high
+            for at in range(low, high):
+                part[OWNER, side, part[ITEMS, side, at]] = fresh
+            fresh += 1
+        if side == CORDS:
+            cords = fresh
+        else:
+            blocks = fresh
+    return blocks
+
+
+@kernel
+def _renumber(
+    next_: Int32, block: Int64, small: Int32, merged: Int64, order: Int64, number: Int64
+) -> tuple[int, int]:
+    """Write the table of blocks to `small`, breadth-first from the start's, and move equal columns together.
+
+    Args:
+        block: per state; -1 for useless ones.
+        merged: filled with the new class of each old one.
+        order: filled with a state of each block, in the order of their new numbers.
+        number: scratch, at least as long as there are blocks.
+
+    Returns:
+        The new numbers of states and classes.
+    """
+    states, classes = next_.shape
+    for at in range(states):
+        number[at] = 0
+    order[1] = 1
+    count = 2
+    here = 0
+    if block[1] < 0:
+        here = 1
+    else:
+        number[block[1]] = 1
+    while here + 1 < count:
+        here += 1
+        for current in range(1, classes):
+            target = next_[order[here], current]
+            if block[target] >= 0:
+                if number[block[target]] == 0:
+                    number[block[target]] = count
+                    order[count] = target
+                    count += 1
+                small[here, current] = number[block[target]]
+    width = 1
+    for current in range(1, classes):
+        same, row = -1, 0
+        while row < count:
+            same += 1
+            row = 0
+            if same == width:
+                break
+            while row < count and small[row, same] == small[row, current]:
+                row += 1
+        if same == width:
+            for row in range(count):
+                small[row, width] = small[row, current]
+            width += 1
+        merged[current] = same
+    return count, width
+
+
+def extreme_lengths(next_: Int32, final: Int32) -> tuple[int, int]:
+    """The shortest and the longest accepted length of a trimmed, non-empty table; -1 for no longest one."""
+    least, most = _lengths(next_, final, *np.zeros((4, len(next_)), np.int64))
+    return int(least), int(most)
+
+
+@kernel
+def _lengths(
+    next_: Int32, final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64
+) -> tuple[int, int]:
+    """`extreme_lengths`, with zeros for scratch."""
+    states, classes = next_.shape
+    # Twice through the states: by the shortest way to them, then each after all that lead to it (none in a cycle).
+    queue[0] = 1
+    count, at, least = 1, 0, -1
     while at < count:
         here = queue[at]
         at += 1
@@ -346,22 +375,18 @@ def extreme_lengths(next_: NDArray[np.int32], final: NDArray[np.int32]) -> tuple
             target = next_[here, current]
             if target > 0:
                 degree[target] += 1
-                if shortest[target] < 0:
+                if degree[target] == 1 and target != 1:
                     shortest[target] = shortest[here] + 1
                     queue[count] = target
                     count += 1
     if degree[1]:
         return least, -1
-    longest = np.zeros(states, np.int64)
-    queue[0] = 1
-    count = 1
-    at = 0
-    most = 0
+    count, at, most = 1, 0, 0
     while at < count:
         here = queue[at]
         at += 1
-        if final[here] and longest[here] > most:
-            most = longest[here]
+        if final[here]:
+            most = max(most, longest[here])
         for current in range(1, classes):
             target = next_[here, current]
             if target > 0:

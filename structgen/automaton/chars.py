@@ -163,7 +163,7 @@ class Lifted:
 
     @cached_property
     def _spelling(self) -> list[list[Span]]:
-        """How the characters beyond ASCII are spelled, by class: nodes of spans, those below first, the lead bytes last.
+        """How the characters beyond ASCII are spelled, by class: nodes of spans, the lead bytes last.
 
         A span is `(first byte, last byte, left, below)`: with `left` >= 0, that many more bytes follow, whichever
         they are, to class `below`; else the next byte is read at node `below`.

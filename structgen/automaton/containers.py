@@ -100,14 +100,14 @@ class Containers(Frames):
         literals = [(last, close)] if close else []
         spaced = bool(self.layout.bound and before)
         if others:
-            names = self._any_name(choice, named, others, depth)
-            literals.append(self._opening(before, b'"', names, spaced=spaced))
+            inside = self._any_name(choice, named, others, depth)
+            literals.append(self._opening(before, b'"', inside, spaced=spaced))
         else:
             names = [(name, nexts) for name, nexts in named.items() if nexts]
             stub = self._member_stubs(choice, [nexts for _, nexts in names], depth)
             if spaced and names:
-                inside = self.later(partial(self._write_names, names, stub, b'"'))
-                literals.append((before, self.gap(inside)))
+                quoted_names = self.later(partial(self._write_names, names, stub, b'"'))
+                literals.append((before, self.gap(quoted_names)))
             else:
                 literals += [(before + b'"' + self._name(name), stub + i) for i, (name, _) in enumerate(names)]
         self._write(state, literals)

@@ -15,29 +15,29 @@ IsEmpty = Callable[[Node], bool]
 
 
 class Items(NamedTuple):
-    """Progress through an array of union group `group`: the index of the next item, as far as it matters."""
+    """Progress through an array of union group `group`: the index `at` of the next item, as far as it matters."""
 
     group: int
     arrays: Arrays
-    index: int
+    at: int
 
     def next_item(self, is_empty: IsEmpty) -> Node | None:
         """The schema of the next item; None when the array must close."""
         arrays = self.arrays
-        if arrays.max_items is not None and self.index >= arrays.max_items:
+        if arrays.max_items is not None and self.at >= arrays.max_items:
             return None
-        node = arrays.prefix[self.index] if self.index < len(arrays.prefix) else arrays.rest
+        node = arrays.prefix[self.at] if self.at < len(arrays.prefix) else arrays.rest
         return None if node is None or is_empty(node) else node
 
     @property
     def may_close(self) -> bool:
-        return self.index >= self.arrays.min_items
+        return self.at >= self.arrays.min_items
 
     def advanced(self) -> Items:
         """After one more item. The index stops where nothing depends on it any more."""
         arrays = self.arrays
         enough = max(len(arrays.prefix), arrays.min_items, arrays.max_items or 0)
-        return self if self.index >= enough else Items(self.group, arrays, self.index + 1)
+        return self if self.at >= enough else Items(self.group, arrays, self.at + 1)
 
 
 class Members(NamedTuple):

@@ -27,6 +27,9 @@ from structgen.automaton.tables import (
 Position = tuple[int, int, int]
 """State, frame, counter."""
 
+int64: Any = np.int64
+"""In kernels: make an integer read from a table as wide as all others. To the type checker it stays an int."""
+
 LENGTH = 1 << 40
 """A length for arrays whose real one is the tables' business: no kernel looks at it."""
 
@@ -83,7 +86,7 @@ def push(base: int, ret: int, parent: int, count: int) -> int:
     while buckets[slot] != 0:
         frame = buckets[slot]
         if frames[frame, 0] == ret and frames[frame, 1] == parent and frames[frame, 2] == count:
-            return np.int64(frame)
+            return int64(frame)
         slot = (slot + 1) & mask
     frame = r[R_N_FRAMES]
     if frame >= r[R_CAP_FRAMES]:
@@ -106,7 +109,7 @@ def leave(base: int, frame: int, outcome: int) -> Position:
     if ret < 0:
         returns = carray(pointer_int32(r[R_RETURNS]), (LENGTH,))
         row, stride = -ret, r[R_RETURN_STRIDE]
-        ret = np.int64(returns[row * stride + outcome]) if outcome < stride else 0
+        ret = int64(returns[row * stride + outcome]) if outcome < stride else 0
         if ret == 0:
             r[R_WANT], r[R_ARGUMENT], r[R_OUTCOME] = WANT_RETURN, row, outcome
             return -1, frame, 0
@@ -132,18 +135,18 @@ def miss(base: int, s: int, f: int, c: int) -> Position:
     if action == NOTHING:
         return 0, f, c
     if action == GOTO:
-        return np.int64(states[s, A]), f, 0
+        return int64(states[s, A]), f, 0
     if action == CALL:
-        inner = push(base, np.int64(states[s, B]), f, c)
-        return (np.int64(states[s, A]) if inner >= 0 else -1), inner, 0
-    return leave(base, f, np.int64(states[s, A]))
+        inner = push(base, int64(states[s, B]), f, c)
+        return (int64(states[s, A]) if inner >= 0 else -1), inner, 0
+    return leave(base, f, int64(states[s, A]))
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def edge(states: Any, edges: Any, s: int, byte: int) -> int:
     """The edge of state `s` for a byte: 0 when there is none."""
     start = states[s, START]
-    target = 0
+    target: int = 0
     for e in range(start, start + states[s, COUNT]):
         span = edges[e, 0]
         if span & 255 <= byte and byte <= span >> 8:
@@ -171,12 +174,12 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
             return -1, f, c
         t = edge(states, edges, s, byte)
         if t > 0:
-            target = np.int64(t & TARGET)
+            target = int64(t & TARGET)
             if t >= INC:
                 if (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO]):
                     return 0, f, c
                 if t & INC:
-                    c = c + 1 if states[target, HI] != UNBOUNDED else min(c + 1, np.int64(states[target, LO]))
+                    c = c + 1 if states[target, HI] != UNBOUNDED else min(c + 1, int64(states[target, LO]))
             return settle(base, target, f, c)
         if t < 0:
             return 0, f, c

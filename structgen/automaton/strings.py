@@ -13,7 +13,7 @@ import numpy as np
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import (
-    FREE, HI, INC, KIND, LO, NEED, NOTHING, RANGES, ROOM, START, UNBOUNDED, A, Edge, Int32,
+    FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
 
 CLOSE = (1 << 24) - 1

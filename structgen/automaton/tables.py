@@ -25,6 +25,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,20 +105,22 @@ class Tables:
         self.base = address + _STARTS[7]
         self.registers[:len(_FIRST_REGISTERS)] = _FIRST_REGISTERS
         self.registers[:R_CAP_FRAMES] += address
-        self._state_bytes = memoryview(parts[0])
-        self._edge_bytes = memoryview(parts[1])
+        self._state_bytes = memoryview(parts[0].data)
+        self._edge_bytes = memoryview(parts[1].data)
         self._write(DONE, RANGES)
 
     def _bind(self) -> None:
         """Point the registers at the arrays; to be called whenever one was replaced."""
-        arrays = (self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths)
+        arrays: Iterable[npt.NDArray[Any]] = (
+            self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths,
+        )  # fmt: skip
         for register, array in enumerate(arrays):
             self.registers[register] = array.ctypes.data
         self.registers[R_CAP_FRAMES] = len(self.frames)
         self.registers[R_CAP_BUCKETS] = len(self.buckets)
         self.registers[R_RETURN_STRIDE] = self.returns.shape[1]
-        self._state_bytes = memoryview(self.states).cast("B")
-        self._edge_bytes = memoryview(self.edges).cast("B")
+        self._state_bytes = memoryview(self.states.data).cast("B")
+        self._edge_bytes = memoryview(self.edges.data).cast("B")
 
     def reserve(self, states: int = 0, edges: int = 0) -> None:
         """Make room for that many more rows."""
@@ -235,7 +238,7 @@ def hash_frame(ret: int, parent: int, count: int) -> int:
     return h ^ h >> 13
 
 
-def _grown(array: npt.NDArray[np.generic], need: int) -> npt.NDArray[np.generic]:  # type: ignore[type-var]
+def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
     size = max(need, 2 * len(array))
     grown = np.zeros((size, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array

@@ -9,7 +9,14 @@ from structgen.automaton.chardfa import combine
 from structgen.automaton.chars import lift
 from structgen.automaton.containers import Containers, quoted
 from structgen.automaton.frames import Choice, union
-from structgen.automaton.leaves import allowed_literals, is_free, number_language, string_is_empty, string_language, uncapped_language
+from structgen.automaton.leaves import (
+    allowed_literals,
+    is_free,
+    number_language,
+    string_is_empty,
+    string_language,
+    uncapped_language,
+)
 from structgen.automaton.literals import write_literals
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.tables import MAX_COUNT, Edge
@@ -130,7 +137,9 @@ class JsonAutomaton(Containers):
             self._free[key] = free_string(self, VALUE, close, min_length=low, max_length=high)
         return self._free[key]
 
-    def _literals(self, choice: Choice, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]) -> int:
+    def _literals(
+        self, choice: Choice, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]
+    ) -> int:
         """A trie of literals, before any text where a free string is an alternative too."""
         always = union(i for i, _ in free)
         accepted: dict[str, int] = {}

@@ -70,19 +70,10 @@ class FreeSlice:
         classify(automaton.tables.base, vocabulary.data, vocabulary.offsets, start, needs, closes)
         inside = np.minimum(needs, IMPURE)
         steps = np.unique(inside[needs != NEVER])
-        rows = np.stack([pack(needs <= step, vocabulary.words) for step in steps]) if len(steps) else _no_rows(vocabulary)
+        rows = [pack(needs <= step, vocabulary.words) for step in steps]
         levels = np.searchsorted(steps, np.arange(256), side="right") - 1
         nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
-        return FreeSlice(_with_empty(rows), (levels + 1).astype(np.int32), nodes, entries, root_entries)
-
-
-def _no_rows(vocabulary: Vocabulary) -> Uint32:
-    return np.zeros((0, vocabulary.words), np.uint32)
-
-
-def _with_empty(rows: Uint32) -> Uint32:
-    """Row 0 is the empty mask: no room for any token."""
-    return np.ascontiguousarray(np.vstack([np.zeros((1, rows.shape[1]), np.uint32), rows]))
+        return FreeSlice(np.stack([np.zeros(vocabulary.words, np.uint32), *rows]), (levels + 1).astype(np.int32), nodes, entries, root_entries)
 
 
 def pack(allowed: npt.NDArray[np.bool_], words: int) -> Uint32:
@@ -105,8 +96,9 @@ def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, i
         shared = 0
         while shared < min(len(path), len(suffix)) and path[shared] == suffix[shared]:
             shared += 1
-        for depth in range(shared, len(suffix)):
-            nodes.append([suffix[depth] | (depth + 1) << 8, 0, len(entries), len(entries)])
+        nodes += [
+            [suffix[depth] | (depth + 1) << 8, 0, len(entries), len(entries)] for depth in range(shared, len(suffix))
+        ]
         entries += groups[suffix]
         nodes[-1][3] = len(entries)
         path = suffix
@@ -160,7 +152,8 @@ class Slices:
             V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
             V_TWIN: _address(twin), V_COVER: _address(self.cover), V_ROWS: _address(self.rows),
             V_COUNTS: _address(self.counts), V_WORDS: self.words, V_DATA: _address(data),
-            V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts), V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
+            V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts),
+            V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
         }  # fmt: skip
         for kind, free in enumerate(self.free):
             base = V_FREE + kind * FREE_REGISTERS
@@ -178,7 +171,8 @@ class Slices:
     def nbytes(self) -> int:
         """Bytes held beyond the vocabulary and its trie."""
         free = sum(f.rows.nbytes + f.nodes.nbytes + f.entries.nbytes + f.levels.nbytes for f in self.free)
-        return self.nodes.nbytes + self.kids.nbytes + self.kid_starts.nbytes + self.cover.nbytes + self.rows.nbytes + self.counts.nbytes + free
+        arrays = (self.nodes, self.kids, self.kid_starts, self.cover, self.rows, self.counts)
+        return sum(array.nbytes for array in arrays) + free
 
 
 _built: WeakKeyDictionary[Vocabulary, Slices] = WeakKeyDictionary()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import carray, njit
 
 from structgen.automaton.step import (
     LENGTH,
     edge,
     edges_at,
+    int64,
     may_end,
     miss,
     pointer_int32,
@@ -34,8 +34,8 @@ from structgen.automaton.tables import (
 )  # fmt: skip
 from structgen.masks.slices import (
     ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, HAS_TWIN, LENGTHS,
-    V_COUNTS, V_COVER, V_DATA, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES, V_OFFSETS, V_ROWS, V_STACK,
-    V_TWIN, V_WORDS,
+    V_COUNTS, V_COVER, V_DATA, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES,
+    V_OFFSETS, V_ROWS, V_STACK, V_TWIN, V_WORDS,
 )  # fmt: skip
 
 FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
@@ -98,7 +98,7 @@ def _forbid(base: int, out: Any, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
     nodes = _nodes(base)
     for i in range(low, high):
-        token = np.int64(nodes[i, 2])
+        token = int64(nodes[i, 2])
         if token >= 0:
             _twins(base, out, token, False)
 
@@ -118,8 +118,8 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
     wanted = 256
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
         if edges[e, 0] >> 8 >= byte:
-            wanted = min(wanted, max(byte, np.int64(edges[e, 0] & 255)))
-    low, high = np.int64(starts[parent]), np.int64(starts[parent + 1])
+            wanted = min(wanted, max(byte, int64(edges[e, 0] & 255)))
+    low, high = int64(starts[parent]), int64(starts[parent + 1])
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -127,7 +127,7 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return np.int64(kids[low]) if low < end else np.int64(nodes[parent, 1])
+    return int64(kids[low]) if low < end else int64(nodes[parent, 1])
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -143,13 +143,13 @@ def _walk(base: int, out: Any, low: int, high: int, covers: Any, within: int) ->
     i = low
     while i < high:
         if within > 0 and covers[i] <= within:
-            i = np.int64(nodes[i, 1])
+            i = int64(nodes[i, 1])
             continue
-        depth, byte = nodes[i, 0] >> 8, np.int64(nodes[i, 0] & 255)
+        depth, byte = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255)
         s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3] - 1
         t = edge(states, edges, s, byte)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
-            s = np.int64(t)
+            s = int64(t)
         elif t == 0 and parent >= 0:
             i = _next_child(base, s, parent, byte)
             continue
@@ -158,9 +158,9 @@ def _walk(base: int, out: Any, low: int, high: int, covers: Any, within: int) ->
             if s < 0:
                 return i - LENGTH
         if s == 0:
-            i = np.int64(nodes[i, 1])
+            i = int64(nodes[i, 1])
             continue
-        _allow(base, out, np.int64(nodes[i, 2]))
+        _allow(base, out, int64(nodes[i, 2]))
         if _narrow(states, s):
             _put(stack, depth, s, f, c, i + 1)
             i = _next_child(base, s, i, 0)
@@ -186,8 +186,8 @@ def _walk_from(base: int, out: Any, s: int, f: int, c: int, covers: Any, within:
         start = states[s, START]
         for e in range(start, start + states[s, COUNT]):
             if segment >= r[R_SEGMENT]:
-                low = np.int64(first[edges[e, 0] & 255])
-                high = np.int64(first[(edges[e, 0] >> 8) + 1])
+                low = int64(first[edges[e, 0] & 255])
+                high = int64(first[(edges[e, 0] >> 8) + 1])
                 if segment == r[R_SEGMENT]:
                     low = max(low, r[R_NODE])
                 stopped = _walk(base, out, low, high, covers, within)
@@ -231,7 +231,7 @@ def _free_ends(base: int, out: Any, inner: int, f: int, c: int) -> int:
     entries = carray(pointer_int32(r[free + F_ENTRIES]), (LENGTH, 2))
     least = states[inner, LO] - c
     most = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
-    s, g, k = step(base, inner, f, max(c, np.int64(states[inner, LO])), np.int64(0x22))
+    s, g, k = step(base, inner, f, max(c, int64(states[inner, LO])), int64(0x22))
     if s < 0:
         return -1
     _put(stack, 0, s, g, k, 0)
@@ -239,12 +239,12 @@ def _free_ends(base: int, out: Any, inner: int, f: int, c: int) -> int:
     i, n = r[R_NODE], r[free + F_N_NODES]
     while i < n:
         depth = nodes[i, 0] >> 8
-        s, g, k = step(base, stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], np.int64(nodes[i, 0] & 255))
+        s, g, k = step(base, stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], int64(nodes[i, 0] & 255))
         if s < 0:
             r[R_NODE] = i
             return -1
         if s == 0:
-            i = np.int64(nodes[i, 1])
+            i = int64(nodes[i, 1])
             continue
         _put(stack, depth, s, g, k, 0)
         _allow_entries(out, entries, nodes[i, 2], nodes[i, 3], least, most)
@@ -263,28 +263,28 @@ def _overlay(base: int, out: Any, s: int, f: int, c: int) -> int:
     _put(stack, 0, s, f, c, 1)
     i = r[R_NODE]
     while i < r[V_N_NODES]:
-        depth, byte, inside = nodes[i, 0] >> 8, np.int64(nodes[i, 0] & 255), 0
+        depth, byte, inside = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255), 0
         s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
         if stack[depth - 1, 3]:
             t = edge(states, edges, s, byte)
             if t == 0:
-                i = np.int64(nodes[i, 1])
+                i = int64(nodes[i, 1])
                 continue
             s = 0
             if t > 0:
                 inside = 1 if (states[t & TARGET, KIND] >> 4) & 15 == OVERLAY else 0
-                s, f, c = settle(base, np.int64(t & TARGET), f, c)
+                s, f, c = settle(base, int64(t & TARGET), f, c)
         else:
             s, f, c = step(base, s, f, c, byte)
         if s < 0:
             r[R_NODE] = i
             return -1
         if s == 0:
-            _forbid(base, out, i, np.int64(nodes[i, 1]))
-            i = np.int64(nodes[i, 1])
+            _forbid(base, out, i, int64(nodes[i, 1]))
+            i = int64(nodes[i, 1])
             continue
         _put(stack, depth, s, f, c, inside)
-        _allow(base, out, np.int64(nodes[i, 2]))
+        _allow(base, out, int64(nodes[i, 2]))
         i += 1
     return 0
 
@@ -315,7 +315,7 @@ def _fill_free(base: int, out: Any, s: int, f: int, c: int) -> int:
     """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
     states, r = states_at(base), registers_at(base)
     overlay = (states[s, KIND] >> 4) & 15 == OVERLAY
-    inner = np.int64(states[s, A]) if overlay else s
+    inner = int64(states[s, A]) if overlay else s
     if r[R_PHASE] == 0:
         _free_row(base, out, inner, c)
         r[R_PHASE], r[R_NODE] = 1, 0
@@ -353,7 +353,7 @@ def fill(base: int, position: int, address: int) -> int:
     out = carray(pointer_uint32(address), (r[V_WORDS],))
     kind = states_at(base)[s, KIND]
     mode = PLAIN if kind >> 8 and (kind >> 4) & 15 == OVERLAY else (kind >> 4) & 15
-    if mode == FREE or mode == OVERLAY:
+    if mode in (FREE, OVERLAY):
         stopped = _fill_free(base, out, s, f, c)
     else:
         stopped = _fill_walk(base, out, s, f, c)
@@ -376,7 +376,7 @@ def advance(base: int, position: int, token: int) -> int:
     if offsets[token] == offsets[token + 1]:
         return REJECTED
     for i in range(offsets[token], offsets[token + 1]):
-        s, f, c = step(base, s, f, c, np.int64(data[i]))
+        s, f, c = step(base, s, f, c, int64(data[i]))
         if s <= 0:
             return REJECTED if s == 0 else WANTS
     return s | f << FRAME_SHIFT | c << COUNT_SHIFT

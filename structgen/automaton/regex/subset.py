@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from structgen.automaton.regex import charsets
 from structgen.automaton.regex.nodes import Place
 from structgen.automaton.regex.program import Assembler, Instruction
-from structgen.automaton.rows import find_row, grown_rows, grown_table, kernel
+from structgen.automaton.rows import FIRST_ROWS, empty_table, grown_rows, inner_kernel, intern, kernel
 
-_BEFORE_START, _BEFORE_OTHER, _BEFORE_WORD = 0, 1, 2
-_AFTER_END, _AFTER_OTHER, _AFTER_WORD = 0, 1, 2
+LIVE, STACK, SEEN = range(3)
+HERE, COUNT, EVERYTHING = range(3)
 
 
 class Table(NamedTuple):
@@ -51,100 +51,12 @@ def determinise(
     np.cumsum([len(member) for member in members], out=starts[1:])
     flat = np.array([current for member in members for current in member], np.int64)
     code = np.array(program, np.int64)
-    table, final = _subsets(code, flat, starts, wordly, context, trailing, limit)
-    if table.shape[0] == 0:
+    subsets = _subsets(code, flat, starts, wordly, context, trailing, limit)
+    if subsets is None:
         return None
-    return Table(np.array(bounds, np.int32), np.array(classes, np.int32), table, final)
+    return Table(np.array(bounds, np.int32), np.array(classes, np.int32), *subsets)
 
 
-@kernel
-def _holds(place: int, before: int, after: int) -> bool:
-    """Does an assertion hold between two contexts? (0 edge of the string, 1 other, 2 word character)"""
-    if place == 0:
-        return before == 0
-    if place == 1:
-        return after == 0
-    return ((before == 2) != (after == 2)) == (place == 2)
-
-
-@kernel
-def _closure(
-    code: NDArray[np.int64],
-    row: NDArray[np.int64],
-    before: int,
-    after: int,
-    scratch: NDArray[np.int64],
-    epoch: int,
-) -> int:
-    """Follow `row` (a bit set of instructions) without consuming anything.
-
-    Args:
-        scratch: `[3, 3 * n + 64]`: the CHAR instructions reached; a stack; the epoch of the last visit.
-
-    Returns:
-        How many CHAR instructions were reached, or `-1 - count` when MATCH was, too.
-    """
-    live, stack, seen = scratch[0], scratch[1], scratch[2]
-    top = 0
-    for word in range(row.size - 1):
-        bits = np.uint64(row[word])
-        at = word * 64
-        while bits:
-            if bits & np.uint64(1):
-                stack[top] = at
-                top += 1
-            bits >>= np.uint64(1)
-            at += 1
-    count = 0
-    found = False
-    while top:
-        top -= 1
-        here = stack[top]
-        if seen[here] == epoch:
-            continue
-        seen[here] = epoch
-        operation = code[here, 0]
-        if operation == 0:
-            live[count] = here
-            count += 1
-        elif operation == 1:
-            stack[top] = here + code[here, 1]
-            stack[top + 1] = here + code[here, 2]
-            top += 2
-        elif operation == 2:
-            if _holds(code[here, 1], before, after):
-                stack[top] = here + 1
-                top += 1
-        else:
-            found = True
-    return -1 - count if found else count
-
-
-@kernel
-def _step(
-    code: NDArray[np.int64],
-    flat: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    wordly: NDArray[np.int64],
-    live: NDArray[np.int64],
-    only: int,
-    reached: NDArray[np.int64],
-) -> None:
-    """Set in `reached[class]` the successors of the `live` instructions, for classes whose context is `only`.
-
-    `only` is -1 for all classes, else the wanted value of `wordly`.
-    """
-    for here in live:
-        target = here + 1
-        bit = np.int64(np.uint64(1) << np.uint64(target & 63))
-        chars = code[here, 1]
-        for at in range(starts[chars], starts[chars + 1]):
-            current = flat[at]
-            if only < 0 or wordly[current] == only:
-                reached[current, target >> 6] |= bit
-
-
-@kernel
 def _subsets(
     code: NDArray[np.int64],
     flat: NDArray[np.int64],
@@ -153,7 +65,7 @@ def _subsets(
     context: int,
     trailing: bool,
     limit: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
     """The subset construction: a state is a bit set of instructions and, last, what stood before it.
 
     Args:
@@ -164,73 +76,157 @@ def _subsets(
         trailing: a match decides: whatever follows is accepted.
 
     Returns:
-        `next[states, classes]` and `final[states]`; no rows at all when there are more than `limit` states.
+        `next[states, classes]` and `final[states]`; None when there are more than `limit` states.
     """
-    words = (code.shape[0] + 63) // 64
-    classes = wordly.size
-    rows = np.zeros((64, words + 1), np.int64)
+    classes, words = len(wordly), (len(code) + 63) // 64
+    rows = np.zeros((FIRST_ROWS, words + 1), np.int64)
     rows[1, 0] = 1
-    count = 2
-    everything = -1
-    table = grown_table(rows, 1, count)
-    next_ = np.zeros((64, classes), np.int32)
-    final = np.zeros(64, np.int32)
-    scratch = np.zeros((3, 3 * code.shape[0] + 64), np.int64)
+    next_, final = np.zeros((FIRST_ROWS, classes), np.int32), np.zeros(FIRST_ROWS, np.int32)
+    scratch = np.zeros((3, 3 * len(code) + 64), np.int64)
     reached = np.zeros((classes, words + 1), np.int64)
-    epoch = 0
-    here = 0
-    while here + 1 < count:
-        here += 1
+    progress = np.array((0, 2, -1), np.int64)
+    while True:
+        if len(rows) < progress[COUNT] + classes + 2:
+            needed = int(progress[COUNT]) + classes + 2
+            rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
+        _expand(
+            code, flat, starts, wordly, context, trailing, limit,
+            rows, empty_table(rows), next_, final, scratch, reached, progress,
+        )  # fmt: skip
+        here, count, _ = progress.tolist()
         if count > limit:
-            return next_[:0], final[:0]
-        if count + classes + 2 > rows.shape[0]:
-            rows = grown_rows(rows, count + classes + 2)
-            table = grown_table(rows, 1, count)
-            wider = np.zeros((rows.shape[0], classes), np.int32)
-            wider[:count] = next_[:count]
-            next_ = wider
-            longer = np.zeros(rows.shape[0], np.int32)
-            longer[:count] = final[:count]
-            final = longer
+            return None
+        if here + 1 == count:
+            return next_[:count], final[:count]
+
+
+@inner_kernel
+def _closure(
+    code: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    here: int,
+    after: int,
+    scratch: NDArray[np.int64],
+) -> int:
+    """Follow `rows[here]` (a bit set of instructions) without consuming anything.
+
+    Args:
+        scratch: `[3, 3 * n + 64]`: the CHAR instructions reached; a stack; the visit at which each was last seen.
+
+    Returns:
+        How many CHAR instructions were reached, or `-1 - count` when MATCH was, too.
+    """
+    words = rows.shape[1] - 1
+    before = rows[here, words]
+    visit = 3 * here + after
+    top = 0
+    for word in range(words):
+        bits = np.uint64(rows[here, word])
+        at = word * 64
+        while bits:
+            if bits & np.uint64(1):
+                scratch[STACK, top] = at
+                top += 1
+            bits >>= np.uint64(1)
+            at += 1
+    count = 0
+    found = False
+    while top:
+        top -= 1
+        at = scratch[STACK, top]
+        if scratch[SEEN, at] == visit:
+            continue
+        scratch[SEEN, at] = visit
+        operation, operand = code[at, 0], code[at, 1]
+        if operation == 0:
+            scratch[LIVE, count] = at
+            count += 1
+        elif operation == 1:
+            scratch[STACK, top] = at + operand
+            scratch[STACK, top + 1] = at + code[at, 2]
+            top += 2
+        elif operation == 2:
+            # The edge of the string is 0, a word character 2, any other 1; an operand is a `Place`.
+            edge = before if operand == 0 else after
+            if edge == 0 if operand < 2 else ((before == 2) != (after == 2)) == (operand == 2):
+                scratch[STACK, top] = at + 1
+                top += 1
+        else:
+            found = True
+    return -1 - count if found else count
+
+
+@kernel
+def _expand(
+    code: NDArray[np.int64],
+    flat: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    wordly: NDArray[np.int64],
+    context: int,
+    trailing: bool,
+    limit: int,
+    rows: NDArray[np.int64],
+    table: NDArray[np.int64],
+    next_: NDArray[np.int32],
+    final: NDArray[np.int32],
+    scratch: NDArray[np.int64],
+    reached: NDArray[np.int64],
+    progress: NDArray[np.int64],
+) -> None:
+    """Expand the states of `_subsets` until all are, the limit is passed, or there is no room for one more.
+
+    Args:
+        table: empty; the rows there are are interned first.
+        reached: `[classes, words + 1]`, all zero, and left so: the row that each class leads to.
+        progress: the last state expanded, the number of states, the state that accepts everything (-1: none yet).
+    """
+    classes, words = reached.shape[0], reached.shape[1] - 1
+    here, count, everything = progress[HERE], progress[COUNT], progress[EVERYTHING]
+    for index in range(1, count):
+        intern(rows, table, index)
+    while here + 1 < count and count <= limit and count + classes + 2 <= rows.shape[0]:
+        here += 1
         if here == everything:
-            next_[here, 1:] = here
+            for current in range(1, classes):
+                next_[here, current] = here
             final[here] = 1
             continue
-        before = rows[here, words]
-        epoch += 1
-        live = _closure(code, rows[here], before, 0, scratch, epoch)
-        final[here] = live < 0
-        reached[:] = 0
-        for after in range(1, max(context, 1) + 1):
-            if context:
-                epoch += 1
-                live = _closure(code, rows[here], before, after, scratch, epoch)
+        for after in range(context + 1):
+            live = _closure(code, rows, here, after, scratch)
+            if after == 0:
+                final[here] = live < 0
+                if context:
+                    continue
             only = after - 1 if context == 2 else -1
             if live < 0 and trailing:
                 if everything < 0:
                     everything = count
+                    for word in range(words + 1):
+                        rows[count, word] = 0
                     rows[count, 0] = -1
                     rows[count, words] = -1
                     count += 1
                 for current in range(1, classes):
                     if only < 0 or wordly[current] == only:
                         next_[here, current] = everything
-            else:
-                size = -1 - live if live < 0 else live
-                _step(code, flat, starts, wordly, scratch[0, :size], only, reached)
-        for current in range(1, classes):
-            empty = True
-            for word in range(words):
-                empty = empty and reached[current, word] == 0
-            if empty:
                 continue
-            if context:
-                reached[current, words] = 1 + wordly[current]
-            index = find_row(rows, table, reached[current])
-            if index < 0:
-                rows[count] = reached[current]
-                table[-1 - index] = count
-                index = count
-                count += 1
-            next_[here, current] = index
-    return next_[:count], final[:count]
+            for at in range(-1 - live if live < 0 else live):
+                target = scratch[LIVE, at] + 1
+                bit = np.int64(np.uint64(1) << np.uint64(target & 63))
+                chars = code[target - 1, 1]
+                for member in range(starts[chars], starts[chars + 1]):
+                    current = flat[member]
+                    if only < 0 or wordly[current] == only:
+                        reached[current, target >> 6] |= bit
+        for current in range(1, classes):
+            alive = np.int64(0)
+            for word in range(words):
+                alive |= reached[current, word]
+                rows[count, word] = reached[current, word]
+                reached[current, word] = 0
+            if alive:
+                rows[count, words] = 1 + wordly[current] if context else 0
+                index = intern(rows, table, count)
+                count += index == count
+                next_[here, current] = index
+    progress[HERE], progress[COUNT], progress[EVERYTHING] = here, count, everything
