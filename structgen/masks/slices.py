@@ -73,7 +73,8 @@ class FreeSlice:
         rows = [pack(needs <= step, vocabulary.words) for step in steps]
         levels = np.searchsorted(steps, np.arange(256), side="right") - 1
         nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
-        return FreeSlice(np.stack([np.zeros(vocabulary.words, np.uint32), *rows]), (levels + 1).astype(np.int32), nodes, entries, root_entries)
+        no_room = np.zeros(vocabulary.words, np.uint32)
+        return FreeSlice(np.stack([no_room, *rows]), (levels + 1).astype(np.int32), nodes, entries, root_entries)
 
 
 def pack(allowed: npt.NDArray[np.bool_], words: int) -> Uint32:
