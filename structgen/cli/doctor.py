@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -51,11 +52,16 @@ def _one_value() -> tuple[float, float, str | None]:
 
     schema = {
         "type": "object",
-        "properties": {"name": {"type": "string"}, "n": {"type": "integer", "minimum": 3}},
-        "required": ["name", "n"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "n": {"type": "integer", "minimum": 3},
+            "word": {"type": "string", "pattern": "^[^\\s]+$", "maxLength": 9},
+            "either": {"anyOf": [{"type": "string", "pattern": "^[ab]"}, {"type": "string", "maxLength": 2}]},
+        },
+        "required": ["name", "n", "word", "either"],
     }
-    wanted = {"name": "Zoë", "n": 42}
-    model = scripted('{"name": "Zoë", "n": 42}')
+    wanted = {"name": "Zoë", "n": 42, "word": "é", "either": "b"}
+    model = scripted(json.dumps(wanted, ensure_ascii=False))
     times: list[float] = []
     try:
         for _ in range(2):
