@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, insert_words, product, tidy
+from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product, tidy
 from structgen.automaton.regex.charsets import SURROGATES
 from structgen.automaton.regex.compiler import leading_conditions, pattern_table
 from structgen.errors import LimitExceeded
@@ -73,7 +73,7 @@ class CharDfa:
     @cached_property
     def _lengths(self) -> tuple[int, int | None]:
         least, most = extreme_lengths(self.next, np.array([mask != 0 for mask in self.final], np.int32))
-        return int(least), None if most < 0 else int(most)
+        return least, None if most < 0 else most
 
     @cached_property
     def _lookup(self) -> tuple[list[int], list[int]]:
@@ -131,17 +131,25 @@ def literals(strings: Iterable[str]) -> CharDfa:
     classes = np.zeros(starts.size, np.int32)
     classes[np.searchsorted(starts, chars)] = np.arange(1, chars.size + 1)
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-    table = insert_words(numbers.astype(np.int64) + 1, ends, chars.size + 1)
-    final = [0] * table.shape[0]
-    letters = (numbers + 1).tolist()
+    table, final = _prefixes((numbers + 1).tolist(), ends.tolist(), chars.size + 1)
+    return tidied(starts.astype(np.int32), classes, table, final)
+
+
+def _prefixes(letters: list[int], ends: list[int], classes: int) -> tuple[NDArray[np.int32], list[int]]:
+    """The trie of words as a table and its final states: word i is the `letters` (classes) before `ends[i]`."""
+    after: dict[int, int] = {}
+    final = [0, 0]
     start = 0
-    for end in ends.tolist():
+    for end in ends:
         here = 1
         for letter in letters[start:end]:
-            here = int(table[here, letter])
+            here = after.setdefault(here * classes + letter, len(after) + 2)
+        final += [0] * (len(after) + 2 - len(final))
         final[here] = 1
         start = end
-    return tidied(starts.astype(np.int32), classes, table, final)
+    table = np.zeros((len(final), classes), np.int32)
+    table.ravel()[np.fromiter(after.keys(), np.int64, len(after))] = np.fromiter(after.values(), np.int32, len(after))
+    return table, final
 
 
 _TEXT_BOUNDS = np.array([0, SURROGATES[0], SURROGATES[1] + 1], np.int32)
@@ -218,12 +226,13 @@ def _joint(
     offsets = np.cumsum([0, *(dfa.next.size for dfa in dfas[:-1])], dtype=np.int64)
     widths = np.array([dfa.next.shape[1] for dfa in dfas], np.int64)
     flat = np.concatenate([dfa.next.ravel() for dfa in dfas])
-    table, rows = product(flat, offsets, widths, columns[: len(dfas)], live, limit)
-    if table.shape[0] == 0:
+    joint = product(flat, offsets, widths, columns[: len(dfas)], live, limit)
+    if joint is None:
         raise LimitExceeded(
             f"combining {len(dfas)} patterns takes more than {limit:,} automaton states; "
             "use shorter bounds in {m,n} or fewer overlapping patterns"
         )
+    table, rows = joint
     accepts = [np.array(dfa.final, dtype=bool)[rows[:, at]] for at, dfa in enumerate(dfas)]
     return bounds, classes, table, np.stack(accepts, axis=1)
 

@@ -104,8 +104,8 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     states, classes = next_.shape
     total = int(np.count_nonzero(next_))
     size = max(states, total, kinds, classes) + 2
-    part = np.zeros((6, 2, size), np.int64)
-    begin, tail, letters, queue = np.zeros((4, size), np.int64)
+    part = np.zeros((6, 2, size), np.int32)
+    begin, tail, letters, queue = np.zeros((4, size), np.int32)
     block = part[OWNER, STATES]
     alive = _useful(next_, final, begin, tail, letters, part[MARKED, CORDS], queue, block)
     blocks = _refine(final, kinds, classes, begin, tail, letters, queue, alive, part)
@@ -120,7 +120,7 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
 
 @kernel
 def _useful(
-    next_: Int32, final: Int32, begin: Int64, tail: Int64, letters: Int64, ends: Int64, queue: Int64, block: Int64
+    next_: Int32, final: Int32, begin: Int32, tail: Int32, letters: Int32, ends: Int32, queue: Int32, block: Int32
 ) -> int:
     """Find the states from which a final one can be reached.
 
@@ -181,12 +181,12 @@ def _refine(
     final: Int32,
     kinds: int,
     classes: int,
-    begin: Int64,
-    tail: Int64,
-    letters: Int64,
-    queue: Int64,
+    begin: Int32,
+    tail: Int32,
+    letters: Int32,
+    queue: Int32,
     alive: int,
-    part: Int64,
+    part: Int32,
 ) -> int:
     """The coarsest partition of the useful states that respects `final` and the transitions.
 
@@ -300,7 +300,7 @@ def _refine(
 
 @kernel
 def _renumber(
-    next_: Int32, block: Int64, small: Int32, merged: Int64, order: Int64, number: Int64
+    next_: Int32, block: Int32, small: Int32, merged: Int64, order: Int64, number: Int32
 ) -> tuple[int, int]:
     """Write the table of blocks to `small`, breadth-first from the start's, and move equal columns together.
 

@@ -1,4 +1,8 @@
-"""Interning of integer rows inside compiled kernels: equal rows get equal indices."""
+"""Interning of integer rows inside compiled kernels: equal rows get equal indices.
+
+A kernel that interns works on arrays that its caller made, and comes back for larger ones when they are full: numpy's
+functions inside kernels cost seconds when those are compiled for the first time.
+"""
 
 from __future__ import annotations
 
@@ -10,61 +14,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_Number = TypeVar("_Number", bound=np.generic)
+
+FIRST_ROWS = 64
 
 
 def kernel(function: _F) -> _F:
     """numba's compiler with the settings of every kernel; `.py_func` is the plain twin."""
-    return cast(_F, numba.njit(cache=True, nogil=True)(function))
+    return cast(_F, numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function))
 
 
-@kernel
-def find_row(rows: NDArray[np.int64], table: NDArray[np.int64], row: NDArray[np.int64]) -> int:
-    """The index of `row` among the interned rows, or `-1 - slot` with the free slot of `table` for a new one.
-
-    Args:
-        rows: `[capacity, width]`, the interned rows.
-        table: open addressing, a power of two long and never full: an index into `rows`, or -1.
-        row: `[width]`.
-    """
-    mixed = np.uint64(14695981039346656037)
-    for value in row:
-        mixed = (mixed ^ np.uint64(value)) * np.uint64(1099511628211)
-        mixed ^= mixed >> np.uint64(29)
-    size = np.uint64(table.size - 1)
-    slot = mixed & size
-    while True:
-        index = table[slot]
-        if index < 0:
-            return int(-1 - np.int64(slot))
-        same = True
-        for at in range(row.size):
-            if rows[index, at] != row[at]:
-                same = False
-                break
-        if same:
-            return int(index)
-        slot = (slot + np.uint64(1)) & size
+def inner_kernel(function: _F) -> _F:
+    """`kernel` for what only kernels call."""
+    compiled = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+    return cast(_F, compiled(function))
 
 
-@kernel
-def grown_rows(rows: NDArray[np.int64], needed: int) -> NDArray[np.int64]:
-    """`rows` with room for at least `needed` rows, doubled until it has."""
-    capacity = rows.shape[0]
-    while capacity < needed:
-        capacity *= 2
-    grown = np.zeros((capacity, rows.shape[1]), np.int64)
-    grown[: rows.shape[0]] = rows
+def empty_table(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A table for `intern`, at most half full when `rows` is."""
+    return np.full(4 * len(rows), -1, np.int64)
+
+
+def grown_rows(rows: NDArray[_Number], needed: int) -> NDArray[_Number]:
+    """`rows` with room for at least `needed` rows, a power of two; the new ones are zero."""
+    grown = np.zeros((1 << (needed - 1).bit_length(), *rows.shape[1:]), rows.dtype)
+    grown[: len(rows)] = rows
     return grown
 
 
-@kernel
-def grown_table(rows: NDArray[np.int64], first: int, count: int) -> NDArray[np.int64]:
-    """A fresh table for `rows[first:count]`, at most a quarter full when `rows` is."""
-    size = 64
-    while size < 4 * rows.shape[0]:
-        size *= 2
-    table = np.full(size, -1, np.int64)
-    for index in range(first, count):
-        slot = -1 - find_row(rows, table, rows[index])
-        table[slot] = index
-    return table
+@inner_kernel
+def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
+    """The index of the interned row that equals `rows[new]`: `new` where there was none, and now it is interned.
+
+    Args:
+        rows: `[capacity, width]`; the interned rows are before `new`.
+        table: open addressing, a power of two long and never full: an index into `rows`, or -1.
+    """
+    width = rows.shape[1]
+    mixed = np.uint64(14695981039346656037)
+    for at in range(width):
+        mixed = (mixed ^ np.uint64(rows[new, at])) * np.uint64(1099511628211)
+        mixed ^= mixed >> np.uint64(29)
+    size = np.uint64(table.size - 1)
+    slot = mixed & size
+    while table[slot] >= 0:
+        index = table[slot]
+        at = 0
+        while at < width and rows[index, at] == rows[new, at]:
+            at += 1
+        if at == width:
+            return index
+        slot = (slot + np.uint64(1)) & size
+    table[slot] = new
+    return new
