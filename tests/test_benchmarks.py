@@ -21,6 +21,7 @@ class FakeEngine:
     """Accepts exactly one text of tokens, then end token 9. The clock below charges each call a price."""
 
     settings = version = "fake"
+    lazy = False
 
     def __init__(self, text: list[int]) -> None:
         self.text = text

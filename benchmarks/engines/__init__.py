@@ -27,6 +27,9 @@ class Engine(Protocol):
 
     version: str
 
+    lazy: bool
+    """Whether anything is compiled or built on first use, so that a warm-up changes what is measured."""
+
     def prepare(self, schema: dict[str, Any] | bool) -> Any:
         """The schema in the form that `compile` takes."""
 

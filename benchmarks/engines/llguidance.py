@@ -20,9 +20,8 @@ _LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 
 
 class LLGuidance:
-    settings = (
-        "whitespace_flexible=false, separators ', ' and ': '; the schema as a JSON string made beforehand"
-    )
+    lazy = True
+    settings = "whitespace_flexible=false, separators ', ' and ': '; the schema as a JSON string made beforehand"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = version("llguidance")

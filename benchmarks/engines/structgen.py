@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 class Structgen:
+    lazy = True
     settings = "defaults"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 class XGrammar:
+    lazy = True
     settings = "any_whitespace=True, strict_mode=False, max_threads=1, no cache between schemas"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -30,9 +31,7 @@ class XGrammar:
 
     def compile(self, prepared: str) -> None:
         try:
-            self._grammar = self._compiler.compile_json_schema(
-                prepared, any_whitespace=True, strict_mode=False
-            )
+            self._grammar = self._compiler.compile_json_schema(prepared, any_whitespace=True, strict_mode=False)
         except (RuntimeError, ValueError) as error:
             raise Refused(str(error)) from error
 
