@@ -45,11 +45,7 @@ print(len(drawn), all(isinstance(order, Order) for order in drawn))
 # Output:
 # Tom Berg, express:
 #   product='lamp' quantity=3
-#   product='chair is' quantity=6
-#   product='chair is' quantity=6
-#   product='chair chair' quantity=6
-#   product='chair' quantity=6
-# Mira Costa, express:
+#   product='chair' quantity=2
+# Mira Costa, not express:
 #   product='notebook' quantity=12
-#   product='leather sofa' quantity=12
 # 2 True

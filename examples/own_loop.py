@@ -7,7 +7,7 @@ import structgen as sg
 from structgen.demo import load_demo
 
 PROMPT = """Extract the reading: station, temperature, humidity, alarm (true or false).
-Text: Station North Ridge reports 21.5 degrees and 40 percent humidity. No alarm.
+Text: Station North Hill reports 21.5 degrees and 40 percent humidity. No alarm.
 JSON: """
 SCHEMA = {
     "type": "object",
@@ -40,4 +40,4 @@ with torch.inference_mode():
 print(matcher.text.decode())
 
 # Output:
-# {"station": "North Ridge Pro", "temperature": 21.5, "humidity": 40, "alarm": false}
+# {"station": "North Hill", "temperature": 21.5, "humidity": 40, "alarm": false}
