@@ -27,6 +27,7 @@ class Grammar:
     Shared by any number of matchers, in any thread. A *position* is an int; equal positions have equal futures.
 
     Attributes:
+        automaton: the constraint, byte by byte; written further as walks meet what is not there yet.
         vocabulary: the tokens it was compiled for.
         start: the position at which every text starts.
     """
@@ -36,7 +37,7 @@ class Grammar:
         self.vocabulary = vocabulary
         self.start = automaton.start
         self.lock = Lock()
-        self._automaton, self._slices = automaton, slices
+        self.automaton, self._slices = automaton, slices
         self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
         self._registers = registers = automaton.tables.registers
         self._base = automaton.tables.base
@@ -64,7 +65,7 @@ class Grammar:
             address = self._address + index * 4 * self.vocabulary.words
             self._registers[R_PHASE] = 0
             while (ends := fill(self._base, position, address)) < 0:
-                self._automaton.provide()
+                self.automaton.provide()
             self._free -= 1
             found = self._rows[position] = (self._chunk[index], ends == 1)
         return found
@@ -84,20 +85,20 @@ class Grammar:
         """The position after a text token; negative when the token is not allowed there."""
         with self.lock:
             while (after := advance(self._base, position, token_id)) == WANTS:
-                self._automaton.provide()
+                self.automaton.provide()
         return int(after)
 
     def may_end(self, position: int) -> bool:
         """May the text end at this position?"""
         with self.lock:
             while (ends := ends_at(self._base, position)) < 0:
-                self._automaton.provide()
+                self.automaton.provide()
         return bool(ends)
 
     @property
     def nbytes(self) -> int:
         """Bytes held by the automaton's tables, without the cached masks."""
-        return self._automaton.tables.nbytes
+        return self.automaton.tables.nbytes
 
 
 class Matcher:

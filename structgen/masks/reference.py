@@ -1,0 +1,148 @@
+"""The plain twin of the mask kernels: what they compute, written so that it is obviously right.
+
+For each token, step through its bytes one by one; the token is allowed when no byte is refused. Nothing is skipped,
+nothing is cached between positions, no shortcut of a state is looked at, and frames are linked tuples rather than
+interned numbers. Thousands of times slower than `walk`; the tests hold `walk` to it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from structgen.automaton.machine import Automaton
+from structgen.automaton.tables import (
+    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, R_ARGUMENT, R_OUTCOME, R_WANT, ROOM, START,
+    TARGET, UNBOUNDED, WANT_RETURN, A, B,
+)  # fmt: skip
+from structgen.masks.grammar import Grammar
+from structgen.masks.slices import Uint32, pack
+from structgen.vocabulary import Vocabulary
+
+
+class Frame(NamedTuple):
+    """Where a callee returns to: a state (or, negative, a row of returns), the frame and the counter there."""
+
+    ret: int
+    parent: Frame | None
+    counter: int
+
+
+class Place(NamedTuple):
+    """A position in full: state, frame (None: the text itself), counter."""
+
+    state: int
+    frame: Frame | None
+    counter: int
+
+
+class Reference:
+    """A constraint over a vocabulary, walked in plain Python.
+
+    Args:
+        automaton: may be shared with a `Grammar`; stubs that are met are expanded.
+        vocabulary: the tokens.
+    """
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        self._automaton, self._vocabulary = automaton, vocabulary
+
+    @staticmethod
+    def of(grammar: Grammar) -> Reference:
+        """The twin of a grammar, over the same automaton."""
+        return Reference(grammar.automaton, grammar.vocabulary)
+
+    @property
+    def start(self) -> Place:
+        """Where every text starts."""
+        return Place(self._automaton.start, None, 0)
+
+    def mask(self, place: Place) -> Uint32:
+        """The tokens allowed next, the end tokens among them where the text may end: uint32[words]."""
+        allowed = np.zeros(self._vocabulary.width, np.bool_)
+        for token in range(self._vocabulary.width):
+            allowed[token] = self.advance(place, token) is not None
+        if self.may_end(place):
+            allowed[list(self._vocabulary.end_ids)] = True
+        return pack(allowed, self._vocabulary.words)
+
+    def advance(self, place: Place, token: int) -> Place | None:
+        """The place after a text token; None when it is not allowed."""
+        text = self._vocabulary.token(token)
+        return self.walk(place, text) if text else None
+
+    def walk(self, place: Place, text: bytes) -> Place | None:
+        """The place after these bytes; None when one is refused."""
+        for byte in text:
+            after = self.step(place, byte)
+            if after is None:
+                return None
+            place = after
+        return place
+
+    def step(self, place: Place, byte: int) -> Place | None:
+        """The place after one byte: the first edge that holds it, or else what the state does on a miss."""
+        here: Place | None = place
+        while here is not None:
+            row = self._row(here.state)
+            for span, target in self._automaton.tables.edges[row[START] : row[START] + row[COUNT]].tolist():
+                if span & 255 <= byte <= span >> 8:
+                    return None if target == DEAD else self._follow(here, row, target)
+            here = self._miss(here)
+        return None
+
+    def may_end(self, place: Place) -> bool:
+        """May the text end here? Only where every open frame may be left without another byte."""
+        here: Place | None = place
+        while here is not None and here.state != DONE:
+            if self._row(here.state)[MISS] & 3 == CALL:
+                return False
+            here = self._miss(here)
+        return here is not None
+
+    def _row(self, state: int) -> list[int]:
+        """The state's row, written first where it is a stub."""
+        self._automaton.expand(state)
+        row: list[int] = self._automaton.tables.states[state].tolist()
+        return row
+
+    def _follow(self, place: Place, row: list[int], target: int) -> Place | None:
+        """Take an edge of `place`: ask and count as its flags say, then do what is done on arrival."""
+        state, count = target & TARGET, place.counter
+        least, most = (int(x) for x in self._automaton.tables.states[state, [LO, HI]])
+        if target & NEED and count < row[LO]:
+            return None
+        if target & (INC | ROOM) and count >= most:
+            return None
+        if target & INC:
+            count = count + 1 if most != UNBOUNDED else min(count + 1, least)
+        after: Place | None = Place(state, place.frame, count)
+        while after is not None and self._automaton.tables.states[after.state, MISS] & EAGER:
+            after = self._miss(after)
+        return after
+
+    def _miss(self, place: Place) -> Place | None:
+        """Where a state goes without taking a byte; None when nowhere."""
+        row = self._row(place.state)
+        action = row[MISS] & 3
+        if action == NOTHING:
+            return None
+        if action == GOTO:
+            return Place(row[A], place.frame, 0)
+        if action == CALL:
+            return Place(row[A], Frame(row[B], place.frame, place.counter), 0)
+        frame = place.frame
+        if frame is None:
+            return Place(DONE, None, 0)
+        return Place(self._return(frame.ret, row[A]), frame.parent, frame.counter)
+
+    def _return(self, ret: int, outcome: int) -> int:
+        """The state behind a return; a row of returns has one per outcome of the callee."""
+        if ret >= 0:
+            return ret
+        tables = self._automaton.tables
+        if outcome >= tables.returns.shape[1] or not tables.returns[-ret, outcome]:
+            tables.registers[[R_WANT, R_ARGUMENT, R_OUTCOME]] = WANT_RETURN, -ret, outcome
+            self._automaton.provide()
+        return int(tables.returns[-ret, outcome])

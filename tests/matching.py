@@ -1,0 +1,140 @@
+"""One way to ask whether a constraint takes a text: whole, byte by byte, and at random token splits.
+
+Every mask on the way is held to the plain twin, and `advance` to the mask.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from structgen.constraints import JsonSchema
+from structgen.errors import TokenRejected
+from structgen.masks.grammar import Grammar, Matcher
+from structgen.masks.reference import Place, Reference
+from structgen.vocabulary import Vocabulary
+
+END = 256
+
+PIECES = (
+    b'{"', b'": ', b'":', b'": "', b'", "', b'"}', b'",', b'"]', b'}]', b'}}', b"]]", b", ", b"[[", b'["', b'{}', b'[]',
+    b'""', b'"\\', b'\\"', b"\\\\", b"\\u", b"\\u0", b"\\u00", b"\\ud8", b"\\ud83d", b"\\ude00", b"D83D\\uDE", b"\\n",
+    b"tr", b"true", b"ue", b"false", b"null", b"ull", b"10", b"100", b"0.", b".5", b"-1", b"e5", b"E+", b"00", b"12",
+    b"\xf0\x9f", b"\x98\x80", b"\x80\x80", b"\xc3", b"\xc3\xa9", b"\xe2\x82", b"\xe2\x82\xac", b"\xac", b"\xed\xa0",
+    b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90", b"name", b"na", b"me", b'me"', b'name"', b'name":', b'e": {', b"ag",
+    b"age", b'e": ', b" ", b"  ", b"\n", b"\n  ", b"  \n", b"\t", b"the", b"he ", b" the", b"abc", b"aaaa", b"aaaaaaaa",
+    b"Zz", b"_x", b'a"', b'aa", "', b'b": [', b'"b"', b'x", "y', b"\xe4\xb8\xad", b"\xe4\xb8\xad\xe6\x96\x87", b'"\xe4',
+    b'": ', b'", "', b"aaaa", b"\xc3\xa9", b"true", b"},{", b"], [", b'}, {"', b"\x00", b"\x1f\x20", b'"\n', b" \x7f",
+)  # fmt: skip
+"""What tokens of real vocabularies look like where it is hard: structure and text in one, halves of characters and of
+escapes, what is never legal, and (at the end) some bytes a second and third time."""
+
+
+@lru_cache(1)
+def byte_vocabulary() -> Vocabulary:
+    """Every byte, and the end token 256."""
+    return vocabulary_of(())
+
+
+@lru_cache(1)
+def rich_vocabulary() -> Vocabulary:
+    """Every byte, the end token and `PIECES`."""
+    return vocabulary_of(PIECES)
+
+
+def vocabulary_of(pieces: Iterable[bytes]) -> Vocabulary:
+    """Every byte, the end token 256, then these tokens, and three padding rows."""
+    tokens: list[bytes | None] = [*(bytes([byte]) for byte in range(256)), None, *pieces]
+    return Vocabulary.from_tokens(tokens, [END], width=len(tokens) + 3)
+
+
+def allowed(mask: Any, token: int) -> bool:
+    """The bit of a token."""
+    return bool(mask[token >> 5] >> (token & 31) & 1)
+
+
+class Checked:
+    """A matcher whose every mask and every verdict is compared with the plain twin's."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.matcher: Matcher = grammar.matcher()
+        self.reference = Reference.of(grammar)
+        self.place: Place = self.reference.start
+
+    def mask(self) -> Any:
+        """The mask, which equals the reference's."""
+        row, wanted = self.matcher.mask(), self.reference.mask(self.place)
+        if not np.array_equal(row, wanted):
+            tokens = self.matcher.grammar.vocabulary
+            bits = np.flatnonzero(np.unpackbits((row ^ wanted).view(np.uint8), bitorder="little"))
+            wrong = [(int(i), tokens.token(int(i)), "allowed" if allowed(row, int(i)) else "missing") for i in bits]
+            raise AssertionError(f"after {self.matcher.text!r} the mask is wrong about {wrong[:10]}")
+        assert allowed(row, END) == self.matcher.can_finish
+        return row
+
+    def take(self, token: int) -> bool:
+        """Advance; the mask has the bit exactly when the token is taken, and the position stays when it is not."""
+        mask, before = self.mask(), self.matcher.position
+        try:
+            self.matcher.advance(token)
+        except TokenRejected:
+            assert not allowed(mask, token), (self.matcher.text, token)
+            assert self.matcher.position == before
+            return False
+        assert allowed(mask, token), (self.matcher.text, token)
+        after = self.reference.advance(self.place, token)
+        assert after is not None
+        self.place = after
+        return True
+
+
+def takes(grammar: Grammar, tokens: Sequence[int]) -> bool:
+    """Are all tokens allowed, and may the text end behind them? Compared with the plain twin at every position."""
+    walk = Checked(grammar)
+    for token in tokens:
+        if not walk.take(token):
+            return False
+    walk.mask()
+    return walk.matcher.can_finish
+
+
+def splits(text: bytes, seed: int, count: int) -> list[list[bytes]]:
+    """Random ways to cut a text."""
+    draw = random.Random(seed)
+    cuts = [sorted(draw.sample(range(1, len(text)), draw.randint(0, min(6, len(text) - 1)))) for _ in range(count)]
+    return [[text[a:b] for a, b in zip([0, *cut], [*cut, len(text)], strict=True)] for cut in cuts]
+
+
+def accepts(constraint: Any, text: str | bytes, *, seed: int = 0) -> bool:
+    """The verdict on a text, the same whole, byte by byte and at random token splits."""
+    data = text.encode() if isinstance(text, str) else text
+    ways = splits(data, seed, 3) if data else []
+    pieces = sorted({piece for way in ways for piece in way} | ({data} if data else set()))
+    ids = {piece: END + 1 + i for i, piece in enumerate(pieces)}
+    grammar = constraint.compile(vocabulary_of(pieces))
+    verdicts = {
+        "bytes": takes(grammar, list(data)),
+        "whole": takes(grammar, [ids[data]] if data else []),
+    } | {f"split {way}": takes(grammar, [ids[piece] for piece in way]) for way in ways}
+    assert len(set(verdicts.values())) == 1, verdicts
+    return verdicts["bytes"]
+
+
+def valid(schema: Any, value: Any, **options: Any) -> bool:
+    """The verdict on a value as `json.dumps` writes it, characters beyond ASCII as themselves."""
+    return accepts(JsonSchema(schema, **options), json.dumps(value, ensure_ascii=False))
+
+
+def plain_verdict(grammar: Grammar, data: bytes) -> bool:
+    """The verdict byte by byte, fast: positions only, no masks."""
+    position = grammar.start
+    for byte in data:
+        position = grammar.advance(position, byte)
+        if position < 0:
+            return False
+    return grammar.may_end(position)
