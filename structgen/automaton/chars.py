@@ -77,6 +77,7 @@ class Lifted:
     ) -> None:
         self._automaton, self._dfa, self._quoted = automaton, dfa, quoted
         self._bounds: list[int] = dfa.bounds.tolist()
+        self._classes: list[int] = dfa.classes.tolist()
         n = len(dfa.next)
         self._ends: Int32 = np.zeros(n, np.int32)
         for state, final in enumerate(dfa.final):
@@ -90,6 +91,9 @@ class Lifted:
             slack = int(distances.max())
             self._limits = np.maximum(most - distances, 0).astype(np.int32)
         self._continued: Int32 = np.zeros(n, np.int32)
+        self._row_of, self._row = 0, list[int]()
+        self._hex: dict[tuple[int, int], int] = {}
+        self._units: dict[tuple[int, int, int], set[int]] = {}
         self._room = ROOM if self._counted else 0
         self._first = automaton.later_block(n - 1, self._expand_chunk)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
@@ -200,12 +204,17 @@ class Lifted:
         if low > 0x10FFFF:
             return {0}
         first = bisect_right(self._bounds, low) - 1
-        classes = set(self._dfa.classes[first : bisect_right(self._bounds, high)].tolist())
+        classes = set(self._classes[first : bisect_right(self._bounds, high)])
         return classes | {0} if high > 0x10FFFF else classes
 
     def _targets(self, q: int, low: int, high: int) -> set[int]:
         """The DFA states that characters `low..high` lead to from `q`; 0 for surrogates and dead ones."""
-        return {int(self._dfa.next[q, c]) for c in self._classes_in(low, high)}
+        return self._leads_to(q, self._classes_in(low, high))
+
+    def _leads_to(self, q: int, classes: set[int]) -> set[int]:
+        if q != self._row_of:
+            self._row_of, self._row = q, self._dfa.next[q].tolist()
+        return {self._row[c] for c in classes}
 
     def _target(self, q: int, character: int) -> int:
         (target,) = self._targets(q, character, character)
@@ -248,22 +257,38 @@ class Lifted:
         if not targets:
             return 0
         if left:
-            return self._inner(partial(self._expand_digits, q, low, left, high_surrogate), targets)
+            return self._shared_digits(q, low, left, high_surrogate, targets)
         if not high_surrogate and 0xD800 <= low <= 0xDBFF:
             return self._inner(partial(self._expand_pair, q, low), targets)
         return self._table(targets.pop())
 
+    def _shared_digits(self, q: int, low: int, left: int, high_surrogate: int, targets: set[int]) -> int:
+        """The edge to the state before `left` digits: one per target where whatever they are leads to it."""
+        expand = partial(self._expand_digits, q, low, left, high_surrogate)
+        high = low + 16**left - 1
+        if high_surrogate or len(targets) > 1 or (low <= 0xDFFF and high >= 0xD800) or 0 in self._targets(q, low, high):
+            return self._inner(expand, targets)
+        key = (min(targets), left)
+        if key not in self._hex:
+            self._hex[key] = self._inner(expand, targets)
+        return self._hex[key]
+
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
         """Where the characters lead that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
-        if high_surrogate:
-            first, last = max(low, 0xDC00), min(high, 0xDFFF)
-            return self._alive(q, _astral(high_surrogate, first), _astral(high_surrogate, last))
-        first, last = max(low, 0xD800), min(high, 0xDBFF)
-        pairs = self._alive(q, _astral(first, 0xDC00), _astral(last, 0xDFFF))
-        return pairs | self._alive(q, low, min(high, 0xD7FF)) | self._alive(q, max(low, 0xE000), high)
+        key = (low, high, high_surrogate)
+        classes = self._units.get(key)
+        if classes is None:
+            classes = self._units[key] = self._unit_classes(*key)
+        return self._leads_to(q, classes) - {0}
 
-    def _alive(self, q: int, low: int, high: int) -> set[int]:
-        return self._targets(q, low, high) - {0} if low <= high else set()
+    def _unit_classes(self, low: int, high: int, high_surrogate: int) -> set[int]:
+        """The classes of the characters that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
+        if high_surrogate:
+            spans = [(_astral(high_surrogate, max(low, 0xDC00)), _astral(high_surrogate, min(high, 0xDFFF)))]
+        else:
+            pairs = _astral(max(low, 0xD800), 0xDC00), _astral(min(high, 0xDBFF), 0xDFFF)
+            spans = [pairs, (low, min(high, 0xD7FF)), (max(low, 0xE000), high)]
+        return {c for first, last in spans if first <= last for c in self._classes_in(first, last)}
 
     def _expand_digits(self, q: int, low: int, left: int, high_surrogate: int, state: int) -> None:
         step = 16 ** (left - 1)

@@ -128,14 +128,15 @@ class Containers(Frames):
     def _names(self, members: tuple[Members, ...]) -> tuple[dict[str, Next], Next]:
         """What may come next by name (nothing: the name is refused), and under any other name."""
         others = [(member, member.other(self.is_empty)) for member in members]
-        open_names = len(members) > 1 or others[0][1] is not None
-        named: dict[str, Next] = {p.name: [] for m in members for p in m.objects.properties} if open_names else {}
-        for member, other in others:
-            now = {name: (node, after) for name, node, after in member.declared(self.is_empty)}
-            for name, then in now.items():
-                named.setdefault(name, []).append(then)
+        declared = [{p.name for p in member.objects.properties} for member in members]
+        named: dict[str, Next] = {}
+        if len(members) > 1 or others[0][1] is not None:
+            named = {name: [] for names in declared for name in names}
+        for (member, other), names in zip(others, declared, strict=True):
+            for name, node, after in member.declared(self.is_empty):
+                named.setdefault(name, []).append((node, after))
             if other is not None and len(members) > 1:
-                for name in named.keys() - {p.name for p in member.objects.properties}:
+                for name in named.keys() - names:
                     named[name].append(other)
         return named, [other for _, other in others if other is not None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,8 @@ def write_literals(
     blob = b"".join([literal for literal, _ in pairs])
     tables = automaton.tables
     tables.reserve(states=len(blob), edges=len(blob))
-    ends = np.cumsum(np.array([len(literal) for literal, _ in pairs], np.int32), dtype=np.int32)
-    targets = np.array([target for _, target in pairs], np.int32)
+    ends = np.fromiter(accumulate(len(literal) for literal, _ in pairs), np.int32, len(pairs))
+    targets = np.fromiter((target for _, target in pairs), np.int32, len(pairs))
     data = np.frombuffer(blob, np.uint8)
     n_states, n_edges = insert_literals(
         tables.base, data, ends, targets, state, other, inner, tables.n_states, tables.n_edges

@@ -67,6 +67,10 @@ N_REGISTERS = 64
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES = 0, 1, 2, 3
 
 
+_REGISTER = {
+    "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
+    "blocks": R_BLOCKS, "depths": R_DEPTHS,
+}  # fmt: skip
 _FIRST_FRAMES, _FIRST_STRIDE = 64, 4
 _SIZES = (32 * 768, 8 * 1536, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 32 * _FIRST_STRIDE, 96, 512, 8 * N_REGISTERS)
 """Bytes of the first arrays, in the order of their registers, and of the registers themselves."""
@@ -109,31 +113,27 @@ class Tables:
         self._edge_bytes = memoryview(parts[1].data)
         self._write(DONE, RANGES)
 
-    def _bind(self) -> None:
-        """Point the registers at the arrays; to be called whenever one was replaced."""
-        arrays: Iterable[npt.NDArray[Any]] = (
-            self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths,
-        )  # fmt: skip
-        for register, array in enumerate(arrays):
-            self.registers[register] = array.ctypes.data
-        self.registers[R_CAP_FRAMES] = len(self.frames)
-        self.registers[R_CAP_BUCKETS] = len(self.buckets)
-        self.registers[R_RETURN_STRIDE] = self.returns.shape[1]
-        self._state_bytes = memoryview(self.states.data).cast("B")
-        self._edge_bytes = memoryview(self.edges.data).cast("B")
+    def _grow(self, name: str, need: int) -> None:
+        """Replace an array by one with at least `need` rows, and point its register at it."""
+        array = _grown(getattr(self, name), need)
+        setattr(self, name, array)
+        self._bind(name, array)
+
+    def _bind(self, name: str, array: Any) -> None:
+        self.registers[_REGISTER[name]] = array.ctypes.data
+        if name == "states":
+            self._state_bytes = memoryview(array).cast("B")
+        elif name == "edges":
+            self._edge_bytes = memoryview(array).cast("B")
 
     def reserve(self, states: int = 0, edges: int = 0) -> None:
         """Make room for that many more rows."""
-        grown = False
-        for name, used, more in (("states", self.n_states, states), ("edges", self.n_edges, edges)):
-            array = getattr(self, name)
-            if used + more > len(array):
-                setattr(self, name, _grown(array, used + more))
-                grown = True
         if self.n_states + states > MAX_STATES:
             raise LimitExceeded(f"the automaton needs more than {MAX_STATES:,} states; simplify the schema")
-        if grown:
-            self._bind()
+        if self.n_states + states > len(self.states):
+            self._grow("states", self.n_states + states)
+        if self.n_edges + edges > len(self.edges):
+            self._grow("edges", self.n_edges + edges)
 
     def stub(self, count: int = 1) -> int:
         """The first of `count` new states, to be expanded when a walk meets them."""
@@ -179,8 +179,7 @@ class Tables:
     def new_return(self) -> int:
         """A new, empty row of returns; use its negative as a return."""
         if self.n_returns == len(self.returns):
-            self.returns = _grown(self.returns, self.n_returns + 1)
-            self._bind()
+            self._grow("returns", self.n_returns + 1)
         self.n_returns += 1
         return self.n_returns - 1
 
@@ -190,7 +189,8 @@ class Tables:
             wider: Int32 = np.zeros((len(self.returns), max(outcome + 1, 2 * self.returns.shape[1])), np.int32)
             wider[:, : self.returns.shape[1]] = self.returns
             self.returns = wider
-            self._bind()
+            self._bind("returns", wider)
+            self.registers[R_RETURN_STRIDE] = wider.shape[1]
         self.returns[row, outcome] = state
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int) -> int:
@@ -199,14 +199,13 @@ class Tables:
         `slack`: where characters are counted, how many more any state may need to end."""
         need = self.n_depths + depths.size
         if need > len(self.depths):
-            self.depths = _grown(self.depths, need)
+            self._grow("depths", need)
         if self.n_blocks == len(self.blocks):
-            self.blocks = _grown(self.blocks, self.n_blocks + 1)
+            self._grow("blocks", self.n_blocks + 1)
         self.depths[self.n_depths : need] = depths.ravel()
         self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0], slack, 0)
         self.n_depths = need
         self.n_blocks += 1
-        self._bind()
         return self.n_blocks - 1
 
     def grow_frames(self) -> None:
@@ -214,14 +213,15 @@ class Tables:
         size = 2 * len(self.frames)
         if size > MAX_FRAMES:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
-        self.frames = _grown(self.frames, size)
+        self._grow("frames", size)
         self.buckets = np.zeros(2 * size, np.int32)
         for frame in range(1, int(self.registers[R_N_FRAMES])):
             slot = hash_frame(*(int(x) for x in self.frames[frame, :3])) & (2 * size - 1)
             while self.buckets[slot]:
                 slot = (slot + 1) & (2 * size - 1)
             self.buckets[slot] = frame
-        self._bind()
+        self._bind("buckets", self.buckets)
+        self.registers[R_CAP_FRAMES], self.registers[R_CAP_BUCKETS] = size, 2 * size
 
     @property
     def nbytes(self) -> int:

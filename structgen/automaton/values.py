@@ -78,9 +78,9 @@ class JsonAutomaton(Containers):
         self.tables.ranges(state, edges)
 
     def _word(self, rest: str, choice: Choice, accepted: int) -> int:
-        return self.later(
-            lambda state: write_literals(self, state, [(rest.encode(), self.accept(choice, accepted))])
-        )
+        """The state after the first letter of null, true or false."""
+        accept = self.accept(choice, accepted)
+        return self.shared((rest, accept), lambda state: write_literals(self, state, [(rest.encode(), accept)]))
 
     def _numbers(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge]:
         """The edges of a value into its numbers."""
