@@ -12,7 +12,7 @@ from rich.table import Table
 
 from structgen.errors import StructgenError
 
-PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema", "lark")
+PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
 
 
 def examine(console: Console) -> bool:
