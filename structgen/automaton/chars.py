@@ -13,18 +13,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
+from structgen.automaton.char_kernels import alive_depths, ascii_spans, lift_rows, wide_classes, write_utf8
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
-    CHARS, COUNT, HI, INC, KIND, LO, MAX_COUNT, MISS, NOTHING, POP, RANGES, ROOM, START, TARGET, UNBOUNDED, A,
-    Edge, Int32,
+    COUNT, HI, INC, MAX_COUNT, ROOM, START, TARGET, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
 
 TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
@@ -47,7 +43,6 @@ text without white space."""
 
 Span = tuple[int, int, int, int]
 
-MAX_DEPTH = 255
 CHUNK = 64
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX = tuple((digit, int(digit, 16)) for digit in "0123456789abcdefABCDEF")
@@ -91,6 +86,8 @@ class Lifted:
             slack = int(distances.max())
             self._limits = np.maximum(most - distances, 0).astype(np.int32)
         self._continued: Int32 = np.zeros(n, np.int32)
+        self._spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
+        self._wides = wide_classes(dfa.bounds, dfa.classes)
         self._row_of, self._row = 0, list[int]()
         self._hex: dict[tuple[int, int], int] = {}
         self._units: dict[tuple[int, int, int], set[int]] = {}
@@ -118,7 +115,7 @@ class Lifted:
         tables.reserve(states=7 * (high - low), edges=per_state * (high - low) + 7 * 2 * (high - low))
         uneven = np.zeros(high - low, np.uint8)
         tables.n_states, tables.n_edges = lift_rows(
-            tables.base, dfa.bounds, dfa.classes, dfa.next, low, high, self._first, self._escapes,
+            tables.base, self._spans, self._wides, dfa.next, low, high, self._first, self._escapes,
             self._ends, self._quoted, self._block, self._continued, uneven, self._limits, self._counted,
             tables.n_states, tables.n_edges,
         )  # fmt: skip
@@ -319,146 +316,6 @@ def shortest_ends(dfa: CharDfa) -> Int32:
 
 def _astral(high: int, low: int) -> int:
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32) -> Any:
-    """uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
-    they are, with the DFA still alive. `MAX_DEPTH` means any number (or more than the masks tell apart)."""
-    n, width = nexts.shape
-    depths = np.full((len(ends), n - 1), MAX_DEPTH, np.uint8)
-    used = np.zeros(width, np.bool_)
-    for k in range(len(ends)):
-        used[:] = False
-        for j in range(ends[k - 1] if k else 0, ends[k]):
-            for i in range(len(bounds)):
-                last = bounds[i + 1] - 1 if i + 1 < len(bounds) else 0x10FFFF
-                if bounds[i] <= spans[j, 1] and last >= spans[j, 0]:
-                    used[classes[i]] = True
-        level = 0
-        changed = True
-        while changed and level < 64:
-            changed = False
-            for q in range(1, n):
-                if depths[k, q - 1] != MAX_DEPTH:
-                    continue
-                for c in range(width):
-                    t = nexts[q, c]
-                    if used[c] and (t == 0 or depths[k, t - 1] < level):
-                        depths[k, q - 1] = level
-                        changed = True
-                        break
-            level += 1
-    return depths
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def lift_rows(
-    base: int, bounds: Int32, classes: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
-    ends: Int32, quoted: bool, block: int, continued: Int32, uneven: npt.NDArray[np.uint8],
-    limits: Int32, counted: bool,
-    n_states: int, n_edges: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Write the rows of DFA states `low..high - 1`; the new counts of states and edges.
-
-    `uneven[q - low]` is set where characters beyond ASCII lead to several states: their edges are still owed.
-    """
-    states, edges = states_at(base), edges_at(base)
-    k = len(bounds)
-    inc, room = (INC, ROOM) if counted else (0, 0)
-    for q in range(low, high):
-        s = first + q - 1
-        start, wide, even, alive = n_edges, -1, True, False
-        for i in range(k):
-            t = nexts[q, classes[i]]
-            alive = alive or t > 0
-            a = bounds[i]
-            b = bounds[i + 1] - 1 if i + 1 < k else 0x10FFFF
-            if b >= 0x80 and not (a >= 0xD800 and b <= 0xDFFF):
-                even = even and (wide < 0 or wide == t)
-                wide = t
-            if t == 0 or a >= 0x80:
-                continue
-            if quoted:
-                n_edges = _add_quoted(edges, start, n_edges, max(a, 0x20), min(b, 0x7F), first + t - 1 | inc)
-            else:
-                n_edges = _add(edges, start, n_edges, a, min(b, 0x7F), first + t - 1 | inc)
-        if quoted and ends[q]:
-            n_edges = _add(edges, start, n_edges, 0x22, 0x22, ends[q])
-        if quoted and alive:
-            n_edges = _add(edges, start, n_edges, 0x5C, 0x5C, escapes + q - 1 | room)
-        if not even:
-            uneven[q - low] = 1
-        elif wide > 0:
-            if continued[wide] == 0:
-                continued[wide] = n_states
-                n_edges = _write_utf8(states, edges, n_states, first + wide - 1 | inc, limits[wide], n_edges)
-                n_states += 7
-                # The rows just written stand between `start` and here: the edges of q move behind them.
-                moved = n_edges - start
-                for e in range(start, start + moved - 7):
-                    edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0], edges[e, 1]
-                    n_edges += 1
-                start = n_edges - (moved - 7)
-            n_edges = _add_leads(edges, n_edges, continued[wide] | room)
-        states[s, KIND] = RANGES | CHARS << 4 | block << 8
-        states[s, START], states[s, COUNT] = start, n_edges - start
-        leaves = not quoted and ends[q] > 0
-        states[s, MISS] = POP if leaves else NOTHING
-        states[s, A] = ends[q] - 1 if leaves else 0
-        states[s, LO], states[s, HI] = 0, limits[q]
-    return n_states, n_edges
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _add(edges: Int32, start: int, n: int, a: int, b: int, target: int) -> int:
-    """Append an edge, or widen the last one of the row; the new count."""
-    if n > start and edges[n - 1, 1] == target and (edges[n - 1, 0] >> 8) + 1 == a:
-        edges[n - 1, 0] = (edges[n - 1, 0] & 255) | b << 8
-        return n
-    edges[n, 0], edges[n, 1] = a | b << 8, target
-    return n + 1
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _add_quoted(edges: Int32, start: int, n: int, a: int, b: int, target: int) -> int:
-    """Append the edges for `a..b` less the quote and the backslash."""
-    for low, high in ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)):
-        x, y = max(a, low), min(b, high)
-        if x <= y:
-            n = _add(edges, start, n, x, y, target)
-    return n
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _add_leads(edges: Int32, n: int, first: int) -> int:
-    """Append the edges from a state to the seven states of `_write_utf8`."""
-    for low, high, offset in (
-        (0xC2, 0xDF, 0), (0xE0, 0xE0, 3), (0xE1, 0xEC, 1), (0xED, 0xED, 4), (0xEE, 0xEF, 1), (0xF0, 0xF0, 5),
-        (0xF1, 0xF3, 2), (0xF4, 0xF4, 6),
-    ):  # fmt: skip
-        edges[n, 0], edges[n, 1] = low | high << 8, first + offset
-        n += 1
-    return n
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
-    """`_write_utf8` for callers in Python: the new count of edges."""
-    return _write_utf8(states_at(base), edges_at(base), first, target, limit, n)
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _write_utf8(states: Int32, edges: Int32, first: int, target: int, limit: int, n: int) -> int:
-    """Write the seven states between the bytes of any character beyond ASCII, which leads to `target`."""
-    spans = ((0x80, 0xBF), (0x80, 0xBF), (0x80, 0xBF), (0xA0, 0xBF), (0x80, 0x9F), (0x90, 0xBF), (0x80, 0x8F))
-    targets = (target, first, first + 1, first, first, first + 1, first + 1)
-    for i in range(7):
-        edges[n, 0], edges[n, 1] = spans[i][0] | spans[i][1] << 8, targets[i]
-        states[first + i, KIND], states[first + i, START], states[first + i, COUNT] = RANGES, n, 1
-        states[first + i, MISS], states[first + i, LO], states[first + i, HI] = NOTHING, 0, limit
-        n += 1
-    return n
 
 
 def lift(

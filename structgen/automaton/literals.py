@@ -7,9 +7,9 @@ from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from structgen.automaton.machine import Automaton
+from structgen.automaton.rows import kernel
 from structgen.automaton.step import edge, edges_at, states_at
 from structgen.automaton.tables import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
@@ -32,28 +32,29 @@ def write_literals(
     ends = np.fromiter(accumulate(len(literal) for literal, _ in pairs), np.int32, len(pairs))
     targets = np.fromiter((target for _, target in pairs), np.int32, len(pairs))
     data = np.frombuffer(blob, np.uint8)
-    n_states, n_edges = insert_literals(
-        tables.base, data, ends, targets, state, other, inner, tables.n_states, tables.n_edges
+    todo: Int32 = np.zeros((len(pairs) + 1, 5), np.int32)
+    todo[0] = (0, len(pairs), 0, state, other)
+    tables.n_states, tables.n_edges = insert_literals(
+        tables.base, data, ends, targets, todo, inner, tables.n_states, tables.n_edges
     )
-    tables.n_states, tables.n_edges = n_states, n_edges
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def insert_literals(
-    base: int, blob: npt.NDArray[np.uint8], ends: Int32, targets: Int32, root: int, other: int, inner: int,
+    base: int, blob: npt.NDArray[np.uint8], ends: Int32, targets: Int32, todo: Int32, inner: int,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the trie of the sorted literals `blob[ends[i - 1]:ends[i]]` below `root`; the new counts.
+    """Write the trie of the sorted literals `blob[ends[i - 1]:ends[i]]`; the new counts.
 
-    A node is the range of literals that share its prefix; a stack holds the nodes still to be written.
+    A node is the range of literals that share its prefix. The stack `todo` holds the nodes still to be written, the
+    root being the first: from literal, to literal, length of the prefix, state, state of the other text (0: none).
     """
     states, edges = states_at(base), edges_at(base)
-    todo = np.empty((len(ends) + 1, 5), np.int32)
-    todo[0] = np.array([0, len(ends), 0, root, other], np.int32)
     left = 1
     while left:
         left -= 1
-        a, end, depth, state, fallback = todo[left]
+        a, end, depth = todo[left, 0], todo[left, 1], todo[left, 2]
+        state, fallback = todo[left, 3], todo[left, 4]
         states[state, START] = n_edges
         while a < end:
             start = ends[a - 1] if a else 0
