@@ -70,8 +70,10 @@ def test_kernels_equal_their_plain_loops(tokens: list[bytes | None]) -> None:
     vocabulary = vocabulary_of(tokens)
     data, offsets, trie = vocabulary.data, vocabulary.offsets, vocabulary.trie
     order = sorted_ids(data, offsets)
-    shared = shared_prefixes.py_func(data, offsets, order)
-    assert np.array_equal(shared, shared_prefixes(data, offsets, order))
+    shared, compiled = np.zeros((2, len(order)), np.int32)
+    shared_prefixes.py_func(data, offsets, order, shared)
+    shared_prefixes(data, offsets, order, compiled)
+    assert np.array_equal(shared, compiled)
     n = len(trie)
     byte, depth = np.zeros(n, np.uint8), np.zeros(n, np.uint16)
     skip, token = np.zeros(n, np.int32), np.zeros(n, np.int32)

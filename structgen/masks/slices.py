@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from structgen.automaton.chars import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.machine import Automaton
+from structgen.automaton.rows import kernel
 from structgen.automaton.step import step
 from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.tables import DONE, R_VOCABULARY, Int32, Int64
@@ -128,7 +128,8 @@ class Slices:
         self.kids: Int32 = np.zeros(len(trie), np.int32)
         children(self.nodes, self.kid_starts, self.kids)
         lengths = np.full((len(TEXT_CLASSES), vocabulary.width), IMPURE, np.uint8)
-        class_lengths(vocabulary.data, vocabulary.offsets, class_bounds, class_ends, lengths)
+        short = ascii_classes(class_bounds, class_ends)
+        class_lengths(vocabulary.data, vocabulary.offsets, short, class_bounds, class_ends, lengths)
         self.cover = np.empty((len(TEXT_CLASSES), len(trie)), np.uint8)
         cover(self.nodes, lengths, self.cover)
         self.rows, self.counts = _class_rows(lengths, vocabulary.words)
@@ -195,13 +196,13 @@ def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int
     return rows, counts
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def classify(
     base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32
 ) -> None:
     """Run each token through the free string from `start`: the code points it needs when it stays inside, or the
     offset behind its quote and the code points before it when it closes the string."""
-    for token in range(len(offsets) - 1):
+    for token in range(offsets.size - 1):
         s, f, c = np.int64(start), 0, 0
         i = offsets[token]
         while i < offsets[token + 1] and s != 0 and s != DONE:
@@ -213,24 +214,26 @@ def classify(
             needs[token] = min(c + (s != start), IMPURE)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def classes_of(point: int, spans: Int32, ends: Int32) -> int:
-    """The text classes that hold a code point, as bits."""
-    classes = 0
-    for k in range(len(ends)):
-        for j in range(ends[k - 1] if k else 0, ends[k]):
-            if spans[j, 0] <= point and point <= spans[j, 1]:
-                classes |= 1 << k
+def ascii_classes(spans: Int32, ends: Int32) -> Int32:
+    """int32[128]: the text classes that hold each ASCII character, as bits."""
+    classes: Int32 = np.zeros(128, np.int32)
+    start = 0
+    for k, end in enumerate(ends.tolist()):
+        for first, last in spans[start:end].tolist():
+            classes[first : last + 1] |= 1 << k
+        start = end
     return classes
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def class_lengths(
-    data: npt.NDArray[np.uint8], offsets: Int32, spans: Int32, ends: Int32, lengths: npt.NDArray[np.uint8]
-) -> None:
-    """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone."""
-    ascii_classes = np.array([classes_of(byte, spans, ends) for byte in range(128)])
-    for token in range(len(offsets) - 1):
+    data: npt.NDArray[np.uint8], offsets: Int32, short: Int32, spans: Int32, ends: Int32,
+    lengths: npt.NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone.
+
+    `short` is what `ascii_classes` gives."""
+    for token in range(offsets.size - 1):
         classes, characters, left, low, high, point = 0xFFFF, 0, 0, 0x80, 0xBF, 0
         for i in range(offsets[token], offsets[token + 1]):
             byte = data[i]
@@ -238,9 +241,16 @@ def class_lengths(
                 classes = classes if low <= byte and byte <= high else 0
                 left, low, high, point = left - 1, 0x80, 0xBF, point << 6 | (byte & 0x3F)
                 if left == 0:
-                    classes &= classes_of(point, spans, ends)
+                    j = 0
+                    for k in range(ends.size):
+                        held = False
+                        while j < ends[k]:
+                            held = held or (spans[j, 0] <= point and point <= spans[j, 1])
+                            j += 1
+                        if not held:
+                            classes &= ~(1 << k)
             elif byte < 0x80:
-                classes &= ascii_classes[byte]
+                classes &= short[byte]
                 characters += 1
             else:
                 classes = classes if 0xC2 <= byte and byte <= 0xF4 else 0
@@ -250,16 +260,16 @@ def class_lengths(
                 point = byte & (0x3F >> left)
                 characters += 1
         if left == 0 and characters:
-            for k in range(len(lengths)):
+            for k in range(lengths.shape[0]):
                 if classes >> k & 1:
                     lengths[k, token] = min(characters, ANY_LENGTH)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def cover(nodes: Int32, lengths: npt.NDArray[np.uint8], covers: npt.NDArray[np.uint8]) -> None:
     """uint8[classes, nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one is not."""
-    for k in range(len(covers)):
-        for i in range(len(nodes) - 1, -1, -1):
+    for k in range(covers.shape[0]):
+        for i in range(nodes.shape[0] - 1, -1, -1):
             token = nodes[i, 2]
             most = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
             j = i + 1
@@ -269,7 +279,7 @@ def cover(nodes: Int32, lengths: npt.NDArray[np.uint8], covers: npt.NDArray[np.u
             covers[k, i] = most
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def children(nodes: Int32, starts: Int32, kids: Int32) -> None:
     """The children of node `i` in byte order: `kids[starts[i]:starts[i + 1]]`."""
     n = 0

@@ -67,7 +67,8 @@ class Trie:
             worst = int(lengths.argmax())
             raise VocabularyError(f"token {worst} has {lengths[worst]:,} bytes: at most {MAX_TOKEN_BYTES:,}")
         order = sorted_ids(data, offsets)
-        shared = shared_prefixes(data, offsets, order)
+        shared = np.zeros(len(order), np.int32)
+        shared_prefixes(data, offsets, order, shared)
         n = int(lengths[order].sum() - shared.sum())
         byte, depth = np.empty(n, np.uint8), np.empty(n, np.uint16)
         skip, token = np.empty(n, np.int32), np.empty(n, np.int32)
@@ -94,23 +95,23 @@ def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[n
     return np.array(sorted(ids, key=tokens.__getitem__), np.int32)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def shared_prefixes(
-    data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """int32[t]: how many bytes each token has in common with the one before it in `order`."""
-    shared = np.zeros(len(order), np.int32)
+    data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32], shared: NDArray[np.int32]
+) -> None:
+    """Fill `shared`, int32[t]: how many bytes each token has in common with the one before it in `order`."""
     for k in range(1, len(order)):
         a, b = offsets[order[k - 1]], offsets[order[k]]
-        most = min(offsets[order[k - 1] + 1] - a, offsets[order[k] + 1] - b)
-        i = 0
-        while i < most and data[a + i] == data[b + i]:
-            i += 1
-        shared[k] = i
-    return shared
+        stop = offsets[order[k - 1] + 1]
+        end = offsets[order[k] + 1]
+        start = a
+        while a < stop and b < end and data[a] == data[b]:
+            a += 1
+            b += 1
+        shared[k] = a - start
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def fill_trie(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int32],
