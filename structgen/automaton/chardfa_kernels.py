@@ -17,12 +17,6 @@ Int64 = NDArray[np.int64]
 ALL, SOME, EVERY = 0, 1, 2
 """Which rows of a product live on: no component dead, some component alive, every row."""
 
-ITEMS, PLACE, OWNER, FIRST, PAST, MARKED = range(6)
-"""A partition: items, grouped by block; the place of an item among them; its block; the places of a block; how many of
-them, the front ones, are marked."""
-
-STATES, CORDS = 0, 1
-
 
 def product(
     flat: Int32, offsets: Int64, widths: Int64, columns: Int64, live: int, limit: int
@@ -45,9 +39,7 @@ def product(
     while count <= limit:
         if len(rows) < count + classes:
             rows, next_ = grown_rows(rows, count + classes), grown_rows(next_, count + classes)
-        here, count = _expand(
-            flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, here, count
-        )
+        here, count = _expand(flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, here, count)
         if here + 1 == count:
             return next_[:count], rows[:count]
     return None
@@ -104,11 +96,13 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     states, classes = next_.shape
     total = int(np.count_nonzero(next_))
     size = max(states, total, kinds, classes) + 2
-    part = np.zeros((6, 2, size), np.int32)
+    items, place, owner, first, past, marked = np.zeros((6, 2 * size), np.int32)
     begin, tail, letters, queue = np.zeros((4, size), np.int32)
-    block = part[OWNER, STATES]
-    alive = _useful(next_, final, begin, tail, letters, part[MARKED, CORDS], queue, block)
-    blocks = _refine(final, kinds, classes, begin, tail, letters, queue, alive, part)
+    block = owner[:size]
+    alive = _useful(next_, final, begin, tail, letters, marked[size:], queue, block)
+    blocks = _refine(
+        final, kinds, classes, begin, tail, letters, queue, alive, items, place, owner, first, past, marked, size
+    )
     small = np.zeros((blocks + 2, classes), np.int32)
     merged = np.zeros(classes, np.int64)
     order = np.zeros(blocks + 2, np.int64)
@@ -178,130 +172,122 @@ def _useful(
 
 @kernel
 def _refine(
-    final: Int32,
-    kinds: int,
-    classes: int,
-    begin: Int32,
-    tail: Int32,
-    letters: Int32,
-    queue: Int32,
-    alive: int,
-    part: Int32,
-) -> int:
+    final: Int32, kinds: int, classes: int, begin: Int32, tail: Int32, letters: Int32, queue: Int32, alive: int,
+    items: Int32, place: Int32, owner: Int32, first: Int32, past: Int32, marked: Int32, size: int,
+) -> int:  # fmt: skip
     """The coarsest partition of the useful states that respects `final` and the transitions.
 
     Valmari and Lehtinen's algorithm for partial automata: blocks of states and blocks of transitions
-    ("cords") refine each other; O(transitions * log states).
+    ("cords") refine each other; O(transitions * log states). Both are in the same arrays, transitions and cords
+    (and the places of transitions) with numbers from `size` on.
 
     Args:
-        begin, tail, letters, queue, alive: what `_useful` found; the queue is used up.
-        part: `[6, 2, size]`, the partitions of states and of transitions; `MARKED` of cords holds the `ends` of the
-            letters.
+        begin, tail, letters, queue, alive: what `_useful` found; letters and queue are used up.
+        items: grouped by block. The places of block b are `first[b]:past[b]`, of which the first `marked[b]` are
+            marked; at the start, `marked[size:]` holds the `ends` of the letters.
+        place, owner: of each item, its place among the items, and its block.
 
     Returns:
-        The number of blocks; `part[OWNER, STATES]` has the block of each state.
+        The number of blocks; `owner` has the block of each state.
     """
-    # States by kind, transitions by letter.
     blocks = 0
     for i in range(alive):
-        part[MARKED, STATES, final[queue[i]]] += 1
+        marked[final[queue[i]]] += 1
     at = 0
     for kind in range(kinds):
-        size = part[MARKED, STATES, kind]
-        part[MARKED, STATES, kind] = 0
-        if size > 0:
-            part[FIRST, STATES, blocks] = at
-            part[PAST, STATES, blocks] = at
-            part[PLACE, STATES, kind] = blocks  # of the kind, until the places of states are known
-            at += size
+        if marked[kind] > 0:
+            first[blocks] = at
+            past[blocks] = at
+            at += marked[kind]
+            marked[kind] = blocks
             blocks += 1
     for i in range(alive):
-        part[OWNER, STATES, queue[i]] = part[PLACE, STATES, final[queue[i]]]
-    for i in range(alive):
-        block = part[OWNER, STATES, queue[i]]
-        at = part[PAST, STATES, block]
-        part[PAST, STATES, block] = at + 1
-        part[ITEMS, STATES, at] = queue[i]
-        part[PLACE, STATES, queue[i]] = at
-    cords, at, i = 0, 0, 0
+        state = queue[i]
+        block = marked[final[state]]
+        at = past[block]
+        past[block] = at + 1
+        items[at] = state
+        place[state] = at
+        owner[state] = block
+    for kind in range(kinds):
+        marked[kind] = 0
+    cords, at, i = size, size, 0
     for current in range(1, classes):
-        part[FIRST, CORDS, cords] = at
-        while i < part[MARKED, CORDS, current]:
+        first[cords] = at
+        while i < marked[size + current]:
             item = letters[i]
             i += 1
             if tail[item]:
-                part[ITEMS, CORDS, at] = item
-                part[PLACE, CORDS, item] = at
-                part[OWNER, CORDS, item] = cords
+                items[at] = size + item
+                place[size + item] = at
+                owner[size + item] = cords
                 at += 1
-        part[PAST, CORDS, cords] = at
-        part[MARKED, CORDS, current] = 0
-        cords += at > part[FIRST, CORDS, cords]
+        past[cords] = at
+        marked[size + current] = 0
+        cords += at > first[cords]
 
-    splitter, done = 1, 0
+    splitter, done = 1, size
     while splitter < blocks or done < cords:
         # What a block or a cord splits: the transitions into its states, or the states its transitions leave.
         count = 0
-        if splitter < blocks:
-            side, fresh = CORDS, cords
-            for at in range(part[FIRST, STATES, splitter], part[PAST, STATES, splitter]):
-                state = part[ITEMS, STATES, at]
-                for item in range(begin[state], begin[state + 1]):
-                    letters[count] = item
-                    count += 1
-            splitter += 1
-        else:
-            side, fresh = STATES, blocks
-            for at in range(part[FIRST, CORDS, done], part[PAST, CORDS, done]):
-                letters[count] = tail[part[ITEMS, CORDS, at]]
+        states = splitter >= blocks
+        if states:
+            fresh = blocks
+            for at in range(first[done], past[done]):
+                letters[count] = tail[items[at] - size]
                 count += 1
             done += 1
+        else:
+            fresh = cords
+            for at in range(first[splitter], past[splitter]):
+                state = items[at]
+                for item in range(begin[state], begin[state + 1]):
+                    letters[count] = size + item
+                    count += 1
+            splitter += 1
         # Marked items move to the front of their block.
         touched = 0
         for i in range(count):
             item = letters[i]
-            block = part[OWNER, side, item]
-            at, front = part[PLACE, side, item], part[FIRST, side, block] + part[MARKED, side, block]
+            block, at = owner[item], place[item]
+            front = first[block] + marked[block]
             if at >= front:
-                other = part[ITEMS, side, front]
-                part[ITEMS, side, at] = other
-                part[PLACE, side, other] = at
-                part[ITEMS, side, front] = item
-                part[PLACE, side, item] = front
-                if part[MARKED, side, block] == 0:
+                other = items[front]
+                items[at] = other
+                place[other] = at
+                items[front] = item
+                place[item] = front
+                if marked[block] == 0:
                     queue[touched] = block
                     touched += 1
-                part[MARKED, side, block] += 1
+                marked[block] += 1
         # Touched blocks fall into marked and unmarked, the smaller being new.
         for i in range(touched):
             block = queue[i]
-            low, high = part[FIRST, side, block], part[PAST, side, block]
-            middle = low + part[MARKED, side, block]
-            part[MARKED, side, block] = 0
+            low, high = first[block], past[block]
+            middle = low + marked[block]
+            marked[block] = 0
             if middle == high:
                 continue
             if middle - low <= high - middle:
-                part[FIRST, side, block] = middle
+                first[block] = middle
                 high = middle
             else:
-                part[PAST, side, block] = middle
+                past[block] = middle
                 low = middle
-            part[FIRST, side, fresh] = low
-            part[PAST, side, fresh] = high
+            first[fresh], past[fresh] = low, high
             for at in range(low, high):
-                part[OWNER, side, part[ITEMS, side, at]] = fresh
+                owner[items[at]] = fresh
             fresh += 1
-        if side == CORDS:
-            cords = fresh
-        else:
+        if states:
             blocks = fresh
+        else:
+            cords = fresh
     return blocks
 
 
 @kernel
-def _renumber(
-    next_: Int32, block: Int32, small: Int32, merged: Int64, order: Int64, number: Int32
-) -> tuple[int, int]:
+def _renumber(next_: Int32, block: Int32, small: Int32, merged: Int64, order: Int64, number: Int32) -> tuple[int, int]:
     """Write the table of blocks to `small`, breadth-first from the start's, and move equal columns together.
 
     Args:

@@ -197,13 +197,11 @@ def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int
 
 
 @kernel
-def classify(
-    base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32
-) -> None:
+def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32) -> None:
     """Run each token through the free string from `start`: the code points it needs when it stays inside, or the
     offset behind its quote and the code points before it when it closes the string."""
     for token in range(offsets.size - 1):
-        s, f, c = np.int64(start), 0, 0
+        s, f, c = np.int64(start), np.int64(0), np.int64(0)
         i = offsets[token]
         while i < offsets[token + 1] and s != 0 and s != DONE:
             s, f, c = step(base, s, f, c, np.int64(data[i]))

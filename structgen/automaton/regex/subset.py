@@ -31,9 +31,7 @@ class Table(NamedTuple):
     final: NDArray[np.int32]
 
 
-def determinise(
-    program: list[Instruction], assembler: Assembler, *, trailing: bool, limit: int
-) -> Table | None:
+def determinise(program: list[Instruction], assembler: Assembler, *, trailing: bool, limit: int) -> Table | None:
     """Run `program` on every string at once; None when more than `limit` states are needed.
 
     Args:
