@@ -38,6 +38,7 @@ class JsonSchema:
         order: of declared object members: "schema", "any", or names to put first.
         whitespace: where white space stands.
         closed: may objects hold undeclared members? None: no for Python types, the schema's own word for a dict.
+        registry: a `referencing.Registry` with the schemas that remote references mean; nothing is ever fetched.
 
     Raises (when it is compiled):
         SchemaError: not a schema, or malformed. UnsupportedSchema: a keyword is enforced in no way yet.
@@ -48,6 +49,7 @@ class JsonSchema:
     order: str | Sequence[str] = "schema"
     whitespace: Whitespace = Whitespace.SPACED
     closed: bool | None = None
+    registry: Any = None
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
@@ -58,7 +60,7 @@ class JsonSchema:
         schema = self.schema
         if not isinstance(schema, (dict, bool)):
             schema, _ = from_type(schema, closed=self.closed is not False)
-        root = read(schema, order=self.order)
+        root = read(schema, registry=self.registry, order=self.order)
         for pattern, node in patterns(root).items():
             _check_pattern(pattern, node)
         return JsonAutomaton(root, self.whitespace, any_order=self.order == "any")
