@@ -1,9 +1,9 @@
 """The official JSON Schema test suite through the byte automaton, against a checked-in table of outcomes.
 
 A test is *right* when the matcher takes the value exactly if it is valid, *wrong* when not, and *refused* when the
-schema is `UnsupportedSchema`. *Asserted* are invalid strings of a format: `format` is enforced here, as the standard
-allows, where the suite expects an annotation by default. Better than the table fails too: then write the table anew with
-`STRUCTGEN_WRITE_TABLE=1`.
+schema is `UnsupportedSchema`. *Asserted* are invalid strings of a format: `format` is enforced here, as the
+standard allows, where the suite expects an annotation by default. Better than the table fails too: then write the
+table anew with `STRUCTGEN_WRITE_TABLE=1`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def judge(schema: Any, cases: list[dict[str, Any]], registry: Any) -> list[str]:
         return ["refused"] * len(cases)
     except UnsatisfiableSchema:
         return ["wrong" if case["valid"] else "right" for case in cases]
-    return [outcome(case, plain_verdict(grammar, json.dumps(case["data"], ensure_ascii=False).encode())) for case in cases]
+    texts = [json.dumps(case["data"], ensure_ascii=False).encode() for case in cases]
+    return [outcome(case, plain_verdict(grammar, text)) for case, text in zip(cases, texts, strict=True)]
 
 
 def outcome(case: dict[str, Any], verdict: bool) -> str:
