@@ -32,7 +32,7 @@ def inner_kernel(function: _F) -> _F:
 
 def empty_table(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """A table for `intern`, at most half full when `rows` is."""
-    return np.full(4 * len(rows), -1, np.int64)
+    return np.zeros(4 * len(rows), np.int64)
 
 
 def grown_rows(rows: NDArray[_Number], needed: int) -> NDArray[_Number]:
@@ -48,7 +48,8 @@ def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
 
     Args:
         rows: `[capacity, width]`; the interned rows are before `new`.
-        table: open addressing, a power of two long and never full: an index into `rows`, or -1.
+        table: open addressing, a power of two long and never full: an index into `rows`, or 0 (row 0 is never
+            interned).
     """
     width = rows.shape[1]
     mixed = np.uint64(14695981039346656037)
@@ -57,8 +58,8 @@ def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
         mixed ^= mixed >> np.uint64(29)
     size = np.uint64(table.size - 1)
     slot = mixed & size
-    while table[slot] >= 0:
-        index = table[slot]
+    while table[slot] > 0:
+        index: int = table[slot]
         at = 0
         while at < width and rows[index, at] == rows[new, at]:
             at += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -45,10 +46,9 @@ def determinise(program: list[Instruction], assembler: Assembler, *, trailing: b
     wordly = np.zeros(count, np.int64)
     if bounded:
         wordly[members[word]] = 1
-    starts = np.zeros(len(members) + 1, np.int64)
-    np.cumsum([len(member) for member in members], out=starts[1:])
+    starts = np.fromiter(accumulate(map(len, members), initial=0), np.int64, len(members) + 1)
     flat = np.array([current for member in members for current in member], np.int64)
-    code = np.array(program, np.int64)
+    code = np.fromiter(chain.from_iterable(program), np.int64, 3 * len(program)).reshape(-1, 3)
     subsets = _subsets(code, flat, starts, wordly, context, trailing, limit)
     if subsets is None:
         return None
