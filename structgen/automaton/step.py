@@ -191,7 +191,7 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
 def may_end(base: int, s: int, f: int) -> int:
     """1 when the text may end in `(s, f)`, 0 when not, -1 when the registers say what is wanted."""
     states = states_at(base)
-    c = 0
+    c = int64(0)
     while s != DONE:
         if s <= 0:
             return s

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import carray, njit
 
 from structgen.automaton.step import (
@@ -163,7 +164,7 @@ def _walk(base: int, out: Any, low: int, high: int, covers: Any, within: int) ->
         _allow(base, out, int64(nodes[i, 2]))
         if _narrow(states, s):
             _put(stack, depth, s, f, c, i + 1)
-            i = _next_child(base, s, i, 0)
+            i = _next_child(base, s, i, int64(0))
         else:
             _put(stack, depth, s, f, c, 0)
             i += 1
@@ -342,10 +343,20 @@ def _fill_walk(base: int, out: Any, s: int, f: int, c: int) -> int:
     return _walk_from(base, out, s, f, c, covers, ANY_LENGTH if level == LENGTHS else level)
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _empty(out: Any) -> bool:
+    """True for a mask without a bit. No early way out: a loop without one takes eight words at a time."""
+    bits = np.uint32(0)
+    for w in range(len(out)):
+        bits |= out[w]
+    return bits == 0
+
+
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def fill(base: int, position: int, address: int) -> int:
-    """Write the mask of `position` to `address`, uint32[words]: 1 when the text may end there, 0 when not, -1 when the
-    registers say what is wanted (provide it and call again; R_PHASE must be 0 at the first call)."""
+    """Write the mask of `position` to `address`, uint32[words]: 1 when the text may end there, 0 when not, 2 when
+    nothing at all is allowed, -1 when the registers say what is wanted (provide it and call again; R_PHASE must be 0
+    at the first call)."""
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0 or unexpanded(base, s):
         return -1
@@ -364,6 +375,8 @@ def fill(base: int, position: int, address: int) -> int:
         ids = _int32(base, V_ENDS)
         for i in range(r[V_N_ENDS]):
             out[ids[i] >> 5] |= 1 << (ids[i] & 31)
+    elif ends == 0 and _empty(out):
+        return 2
     return ends
 
 
