@@ -4,9 +4,7 @@
 something that is not there yet (a stub, an empty return, no room for a frame), and says in the registers what it
 wants; the caller provides it and asks again.
 
-Kernels take the address of the registers, an int, and find the arrays through it: handing arrays from kernel to
-kernel costs more than the step itself (20 ns against 5), and an array argument costs a call from Python 0.1 us. All
-integers that pass between kernels are int64, so that each kernel is compiled once.
+All integers that pass between kernels are int64, so that each kernel is compiled once.
 """
 
 from __future__ import annotations
@@ -14,15 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, njit, types
-from numba.extending import intrinsic
+from numba import njit, types
 
 from structgen.automaton.tables import (
-    CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, N_REGISTERS, NEED, NOTHING, R_ARGUMENT, R_BUCKETS,
+    CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, R_ARGUMENT, R_BUCKETS,
     R_CAP_BUCKETS, R_CAP_FRAMES, R_EDGES, R_FRAMES, R_N_FRAMES, R_OUTCOME, R_RETURN_STRIDE, R_RETURNS, R_STATES,
     R_WANT, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
+from structgen.automaton.views import table, view_int64
 
 Position = tuple[int, int, int]
 """State, frame, counter."""
@@ -30,57 +27,22 @@ Position = tuple[int, int, int]
 int64: Any = np.int64
 """In kernels: make an integer read from a table as wide as all others. To the type checker it stays an int."""
 
-LENGTH = 1 << 40
-"""A length for arrays whose real one is the tables' business: no kernel looks at it."""
+registers_at = view_int64
+states_at = table(types.int32, 8, R_STATES)
+edges_at = table(types.int32, 2, R_EDGES)
+_frames_at = table(types.int64, 4, R_FRAMES)
+_buckets_at = table(types.int32, 0, R_BUCKETS)
+_returns_at = table(types.int32, 0, R_RETURNS)
 
-_hash_frame = njit(inline="always")(hash_frame)
-
-
-def _pointer(element: Any) -> Any:
-    """An intrinsic that turns an address into a pointer to `element`, for `carray`."""
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def pointer(typing_context: Any, address: Any) -> Any:
-        signature = types.CPointer(element)(types.int64)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> ir.Value:
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-        return signature, generate
-
-    return pointer
-
-
-pointer_int32 = _pointer(types.int32)
-pointer_int64 = _pointer(types.int64)
-pointer_uint8 = _pointer(types.uint8)
-pointer_uint32 = _pointer(types.uint32)
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def registers_at(base: int) -> Any:
-    """int64[N_REGISTERS]: the registers at an address."""
-    return carray(pointer_int64(base), (N_REGISTERS,))
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def states_at(base: int) -> Any:
-    """int32[:, 8]: the states."""
-    return carray(pointer_int32(registers_at(base)[R_STATES]), (LENGTH, 8))
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def edges_at(base: int) -> Any:
-    """int32[:, 2]: the edges."""
-    return carray(pointer_int32(registers_at(base)[R_EDGES]), (LENGTH, 2))
+_hash_frame = njit(hash_frame)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def push(base: int, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 when there is no room for a new one."""
     r = registers_at(base)
-    frames = carray(pointer_int64(r[R_FRAMES]), (LENGTH, 4))
-    buckets = carray(pointer_int32(r[R_BUCKETS]), (LENGTH,))
+    frames = _frames_at(base)
+    buckets = _buckets_at(base)
     mask = r[R_CAP_BUCKETS] - 1
     slot = _hash_frame(ret, parent, count) & mask
     while buckets[slot] != 0:
@@ -104,10 +66,10 @@ def leave(base: int, frame: int, outcome: int) -> Position:
     if frame == 0:
         return DONE, 0, 0
     r = registers_at(base)
-    frames = carray(pointer_int64(r[R_FRAMES]), (LENGTH, 4))
+    frames = _frames_at(base)
     ret = frames[frame, 0]
     if ret < 0:
-        returns = carray(pointer_int32(r[R_RETURNS]), (LENGTH,))
+        returns = _returns_at(base)
         row, stride = -ret, r[R_RETURN_STRIDE]
         ret = int64(returns[row * stride + outcome]) if outcome < stride else 0
         if ret == 0:
@@ -142,20 +104,21 @@ def miss(base: int, s: int, f: int, c: int) -> Position:
     return leave(base, f, int64(states[s, A]))
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def edge(states: Any, edges: Any, s: int, byte: int) -> int:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def edge(base: int, s: int, byte: int) -> int:
     """The edge of state `s` for a byte: 0 when there is none."""
+    states, edges = states_at(base), edges_at(base)
     start = states[s, START]
     target: int = 0
     for e in range(start, start + states[s, COUNT]):
         span = edges[e, 0]
         if span & 255 <= byte and byte <= span >> 8:
-            target = edges[e, 1]
+            target = int64(edges[e, 1])
             break
     return target
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def unexpanded(base: int, s: int) -> bool:
     """True for a stub, which the registers then want."""
     stub = states_at(base)[s, KIND] == STUB
@@ -168,11 +131,11 @@ def unexpanded(base: int, s: int) -> bool:
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
     """The position after `byte`: state 0 when it is refused, -1 when the registers say what is wanted."""
-    states, edges = states_at(base), edges_at(base)
+    states = states_at(base)
     while s > 0:
         if unexpanded(base, s):
             return -1, f, c
-        t = edge(states, edges, s, byte)
+        t = edge(base, s, byte)
         if t > 0:
             target = int64(t & TARGET)
             if t >= INC:

@@ -15,6 +15,8 @@ from structgen.masks.slices import V_STACK, Slices, Uint32
 from structgen.masks.walk import WANTS, advance, ends_at, fill
 from structgen.vocabulary import Vocabulary
 
+NOTHING_ALLOWED = 2
+"""What `fill` returns for a mask without a bit."""
 CACHE_BYTES = 64 << 20
 """Bytes of masks that one grammar keeps; the oldest go first."""
 CHUNKS = 4, 64
@@ -53,7 +55,11 @@ class Grammar:
         return Matcher(self)
 
     def mask(self, position: int) -> tuple[Uint32, bool]:
-        """The packed mask at a position, read-only, and whether the text may end there."""
+        """The packed mask at a position, read-only, and whether the text may end there.
+
+        Raises:
+            DeadEnd: nothing is allowed there.
+        """
         found = self._rows.get(position)
         return found if found is not None else self._compute(position)
 
@@ -66,6 +72,8 @@ class Grammar:
             self._registers[R_PHASE] = 0
             while (ends := fill(self._base, position, address)) < 0:
                 self.automaton.provide()
+            if ends == NOTHING_ALLOWED:
+                raise DeadEnd("no token of the vocabulary spells what must come next")
             self._free -= 1
             found = self._rows[position] = (self._chunk[index], ends == 1)
         return found
@@ -149,7 +157,10 @@ class Matcher:
         """
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
-        row = self.grammar.mask(self._positions[-1])[0]
+        try:
+            row = self.grammar.mask(self._positions[-1])[0]
+        except DeadEnd as error:
+            raise DeadEnd(f"at byte {len(self.text)}, after {self.text[-20:]!r}: {error}") from None
         if out is None:
             return row
         out[:] = row

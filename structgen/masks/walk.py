@@ -7,32 +7,14 @@ the automaton wants something, and go on where they were when they are called ag
 
 from __future__ import annotations
 
-from typing import Any
+from numba import njit, types
 
-import numpy as np
-from numba import carray, njit
-
-from structgen.automaton.step import (
-    LENGTH,
-    edge,
-    edges_at,
-    int64,
-    may_end,
-    miss,
-    pointer_int32,
-    pointer_int64,
-    pointer_uint8,
-    pointer_uint32,
-    registers_at,
-    settle,
-    states_at,
-    step,
-    unexpanded,
-)
+from structgen.automaton.step import edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded
 from structgen.automaton.tables import (
     CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_BLOCKS, R_DEPTHS, R_NODE, R_PHASE,
     R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
+from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
 from structgen.masks.slices import (
     ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, HAS_TWIN, LENGTHS,
     V_COUNTS, V_COVER, V_DATA, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES,
@@ -41,61 +23,65 @@ from structgen.masks.slices import (
 
 FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
 REJECTED, WANTS = -1, -2
-_MANY_ROWS = 1 << 20
 NARROW = 4
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _int32(base: int, register: int) -> Any:
-    return carray(pointer_int32(registers_at(base)[register]), (LENGTH,))
+_nodes = table(types.int32, 3, V_NODES)
+_stack = table(types.int64, 4, V_STACK)
+_twin = table(types.int32, 0, V_TWIN)
+_first = table(types.int32, 0, V_FIRST)
+_kids = table(types.int32, 0, V_KIDS)
+_kid_starts = table(types.int32, 0, V_KID_STARTS)
+_ends = table(types.int32, 0, V_ENDS)
+_data = table(types.uint8, 0, V_DATA)
+_offsets = table(types.int32, 0, V_OFFSETS)
+_counts = table(types.int32, LENGTHS + 1, V_COUNTS)
+_blocks = table(types.int32, 6, R_BLOCKS)
+_depths = table(types.uint8, 0, R_DEPTHS)
+_suffix_nodes = view(types.int32, 4)
+_suffix_entries = view(types.int32, 2)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _rows(base: int, register: int) -> Any:
-    r = registers_at(base)
-    return carray(pointer_uint32(r[register]), (_MANY_ROWS, r[V_WORDS]))
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _nodes(base: int) -> Any:
-    return carray(pointer_int32(registers_at(base)[V_NODES]), (LENGTH, 3))
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _stack(base: int) -> Any:
-    """int64[depth, 4]: the position at each depth of the walk, and a flag."""
-    return carray(pointer_int64(registers_at(base)[V_STACK]), (LENGTH, 4))
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _put(stack: Any, depth: int, s: int, f: int, c: int, flag: int) -> None:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _put(base: int, depth: int, s: int, f: int, c: int, flag: int) -> None:
+    """Write the stack: int64[depth, 4], the position at each depth of the walk, and a flag."""
+    stack = _stack(base)
     stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = s, f, c, flag
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _twins(base: int, out: Any, token: int, allowed: bool) -> None:
+def _start(base: int, out: int, rows: int, index: int, empty: int) -> None:
+    """Start a mask with a row of the masks at `rows`, or with no token at all."""
+    words = registers_at(base)[V_WORDS]
+    mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
+    for w in range(words):
+        mask[w] = 0 if empty else row[w]
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _twins(base: int, out: int, token: int, allowed: bool) -> None:
     """Set or clear the bits of a token and of all ids with the same bytes."""
-    twin = _int32(base, V_TWIN)
+    twin, mask = _twin(base), view_uint32(out)
     token &= HAS_TWIN - 1
     while token >= 0:
         if allowed:
-            out[token >> 5] |= 1 << (token & 31)
+            mask[token >> 5] |= 1 << (token & 31)
         else:
-            out[token >> 5] &= ~(1 << (token & 31))
-        token = twin[token]
+            mask[token >> 5] &= ~(1 << (token & 31))
+        token = int64(twin[token])
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _allow(base: int, out: Any, token: int) -> None:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _allow(base: int, out: int, token: int) -> None:
     """Set the bit of a node's token (none: -1) and of its twins."""
     if token >= HAS_TWIN:
         _twins(base, out, token, True)
     elif token >= 0:
-        out[token >> 5] |= 1 << (token & 31)
+        view_uint32(out)[token >> 5] |= 1 << (token & 31)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _forbid(base: int, out: Any, low: int, high: int) -> None:
+def _forbid(base: int, out: int, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
     nodes = _nodes(base)
     for i in range(low, high):
@@ -104,9 +90,10 @@ def _forbid(base: int, out: Any, low: int, high: int) -> None:
             _twins(base, out, token, False)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _narrow(states: Any, s: int) -> bool:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _narrow(base: int, s: int) -> bool:
     """True for a state with so few edges that looking their bytes up beats trying all children of a node."""
+    states = states_at(base)
     return 0 < states[s, COUNT] and states[s, COUNT] <= NARROW and states[s, MISS] == NOTHING
 
 
@@ -115,7 +102,7 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
     """The first child of `parent` from `byte` on that an edge of the narrow state `s` takes, or the node behind the
     subtree of `parent`."""
     nodes, states, edges = _nodes(base), states_at(base), edges_at(base)
-    kids, starts = _int32(base, V_KIDS), _int32(base, V_KID_STARTS)
+    kids, starts = _kids(base), _kid_starts(base)
     wanted = 256
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
         if edges[e, 0] >> 8 >= byte:
@@ -132,23 +119,23 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _walk(base: int, out: Any, low: int, high: int, covers: Any, within: int) -> int:
+def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) -> int:
     """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
 
-    Subtrees with `covers <= within` are left out: their bits are set already. The stack's flag is the node of a
+    Subtrees of which the uint8[nodes] at `covers` says at most `within` are left out: their bits are set already. The stack's flag is the node of a
     narrow state, plus 1: of its children, only those that an edge takes are looked at. Returns `high`, or, below 0,
     the node at which the automaton wants something, less LENGTH. The commonest step, an edge without flags, is
     taken here.
     """
-    nodes, stack, states, edges = _nodes(base), _stack(base), states_at(base), edges_at(base)
+    nodes, stack, states, cover = _nodes(base), _stack(base), states_at(base), view_uint8(covers)
     i = low
     while i < high:
-        if within > 0 and covers[i] <= within:
+        if within > 0 and cover[i] <= within:
             i = int64(nodes[i, 1])
             continue
         depth, byte = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255)
         s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3] - 1
-        t = edge(states, edges, s, byte)
+        t = edge(base, s, byte)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
             s = int64(t)
         elif t == 0 and parent >= 0:
@@ -162,24 +149,24 @@ def _walk(base: int, out: Any, low: int, high: int, covers: Any, within: int) ->
             i = int64(nodes[i, 1])
             continue
         _allow(base, out, int64(nodes[i, 2]))
-        if _narrow(states, s):
-            _put(stack, depth, s, f, c, i + 1)
+        if _narrow(base, s):
+            _put(base, depth, s, f, c, i + 1)
             i = _next_child(base, s, i, int64(0))
         else:
-            _put(stack, depth, s, f, c, 0)
+            _put(base, depth, s, f, c, 0)
             i += 1
     return high
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _walk_from(base: int, out: Any, s: int, f: int, c: int, covers: Any, within: int) -> int:
+def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within: int) -> int:
     """`_walk` below the first bytes that the position can take at all: 0, or -1 when something is wanted.
 
     They are the edges of the state and of those that its misses lead to, in turn; a *segment* is one such edge.
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
-    first = _int32(base, V_FIRST)
-    _put(_stack(base), 0, s, f, c, 0)
+    first = _first(base)
+    _put(base, 0, s, f, c, 0)
     segment = 0
     while s > 0:
         if unexpanded(base, s):
@@ -202,41 +189,41 @@ def _walk_from(base: int, out: Any, s: int, f: int, c: int, covers: Any, within:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _free_row(base: int, out: Any, inner: int, c: int) -> None:
+def _free_row(base: int, out: int, inner: int, c: int) -> None:
     """Start the mask inside a free string: the tokens that stay inside."""
     states = states_at(base)
     free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
-    levels = _int32(base, free + F_LEVELS)
+    r = registers_at(base)
+    levels = view_int32(r[free + F_LEVELS])
     most = states[inner, HI]
     room = 255 if most == UNBOUNDED else max(0, min(most - c, 254))
-    row = _rows(base, free + F_ROWS)[levels[room]]
-    for w in range(len(row)):
-        out[w] = row[w]
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _allow_entries(out: Any, entries: Any, low: int, high: int, least: int, most: int) -> None:
-    """Allow the tokens of `entries[low:high]` with as many code points as are owed and have room."""
-    for e in range(low, high):
-        token, points = entries[e, 0], entries[e, 1]
-        if least <= points and points <= most:
-            out[token >> 5] |= 1 << (token & 31)
+    _start(base, out, r[free + F_ROWS], int64(levels[room]), 0)
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _free_ends(base: int, out: Any, inner: int, f: int, c: int) -> int:
+def _allow_entries(out: int, where: int, low: int, high: int, least: int, most: int) -> None:
+    """Allow the tokens of the entries `low..high - 1` with as many code points as are owed and have room."""
+    entries, mask = _suffix_entries(where), view_uint32(out)
+    for e in range(low, high):
+        token, points = entries[e, 0], entries[e, 1]
+        if least <= points and points <= most:
+            mask[token >> 5] |= 1 << (token & 31)
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     """Allow the tokens that close the free string: only what follows their quote is walked."""
     states, stack, r = states_at(base), _stack(base), registers_at(base)
     free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
-    nodes = carray(pointer_int32(r[free + F_NODES]), (LENGTH, 4))
-    entries = carray(pointer_int32(r[free + F_ENTRIES]), (LENGTH, 2))
+    nodes = _suffix_nodes(r[free + F_NODES])
+    entries = r[free + F_ENTRIES]
     least = states[inner, LO] - c
     most = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
     s, g, k = step(base, inner, f, max(c, int64(states[inner, LO])), int64(0x22))
     if s < 0:
         return -1
-    _put(stack, 0, s, g, k, 0)
-    _allow_entries(out, entries, 0, r[free + F_ROOT_ENTRIES], least, most)
+    _put(base, 0, s, g, k, 0)
+    _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, most)
     i, n = r[R_NODE], r[free + F_N_NODES]
     while i < n:
         depth = nodes[i, 0] >> 8
@@ -247,27 +234,27 @@ def _free_ends(base: int, out: Any, inner: int, f: int, c: int) -> int:
         if s == 0:
             i = int64(nodes[i, 1])
             continue
-        _put(stack, depth, s, g, k, 0)
-        _allow_entries(out, entries, nodes[i, 2], nodes[i, 3], least, most)
+        _put(base, depth, s, g, k, 0)
+        _allow_entries(out, entries, int64(nodes[i, 2]), int64(nodes[i, 3]), least, most)
         i += 1
     return 0
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _overlay(base: int, out: Any, s: int, f: int, c: int) -> int:
+def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
     """Correct the mask of the free text in `out` along the literals that start at `s`: 0, or -1 when it is stopped.
 
     The stack's flag is 1 while the bytes so far are the beginning of a literal still inside the text: there a byte
     that leaves the literals leads to the text, whose bits are right already. Beyond, every token is set or cleared.
     """
-    nodes, stack, states, edges, r = _nodes(base), _stack(base), states_at(base), edges_at(base), registers_at(base)
-    _put(stack, 0, s, f, c, 1)
+    nodes, stack, states, r = _nodes(base), _stack(base), states_at(base), registers_at(base)
+    _put(base, 0, s, f, c, 1)
     i = r[R_NODE]
     while i < r[V_N_NODES]:
         depth, byte, inside = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255), 0
         s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
         if stack[depth - 1, 3]:
-            t = edge(states, edges, s, byte)
+            t = edge(base, s, byte)
             if t == 0:
                 i = int64(nodes[i, 1])
                 continue
@@ -284,7 +271,7 @@ def _overlay(base: int, out: Any, s: int, f: int, c: int) -> int:
             _forbid(base, out, i, int64(nodes[i, 1]))
             i = int64(nodes[i, 1])
             continue
-        _put(stack, depth, s, f, c, inside)
+        _put(base, depth, s, f, c, inside)
         _allow(base, out, int64(nodes[i, 2]))
         i += 1
     return 0
@@ -293,10 +280,7 @@ def _overlay(base: int, out: Any, s: int, f: int, c: int) -> int:
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
     """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`, `c` characters on."""
-    r = registers_at(base)
-    blocks = carray(pointer_int32(r[R_BLOCKS]), (LENGTH, 6))
-    depths = carray(pointer_uint8(r[R_DEPTHS]), (LENGTH,))
-    counts = carray(pointer_int32(r[V_COUNTS]), (LENGTH, LENGTHS + 1))
+    blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
     block = states_at(base)[s, KIND] >> 8
     first, width, offset = blocks[block, 0], blocks[block, 1], blocks[block, 2]
     best, level, most, room = 0, 0, -1, LENGTHS
@@ -312,7 +296,7 @@ def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fill_free(base: int, out: Any, s: int, f: int, c: int) -> int:
+def _fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
     """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
     states, r = states_at(base), registers_at(base)
     overlay = (states[s, KIND] >> 4) & 15 == OVERLAY
@@ -328,23 +312,21 @@ def _fill_free(base: int, out: Any, s: int, f: int, c: int) -> int:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _fill_walk(base: int, out: Any, s: int, f: int, c: int) -> int:
+def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     """The mask by a walk of the trie, less what a text class covers: 0, or -1 when it is stopped."""
     r = registers_at(base)
     best, level = 0, 0
     if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:
         best, level = _best_class(base, s, c)
     if r[R_PHASE] == 0:
-        row = _rows(base, V_ROWS)[best * (LENGTHS + 1) + level]
-        for w in range(len(row)):
-            out[w] = row[w] if level else 0
+        _start(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), 0 if level else 1)
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
-    covers = carray(pointer_uint8(r[V_COVER] + best * r[V_N_NODES]), (LENGTH,))
+    covers = r[V_COVER] + best * r[V_N_NODES]
     return _walk_from(base, out, s, f, c, covers, ANY_LENGTH if level == LENGTHS else level)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _empty(out: Any) -> bool:
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _empty(out: int) -> bool:
     """True for a mask without a bit. No early way out: a loop without one takes eight words at a time."""
     bits = np.uint32(0)
     for w in range(len(out)):
@@ -353,15 +335,14 @@ def _empty(out: Any) -> bool:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def fill(base: int, position: int, address: int) -> int:
-    """Write the mask of `position` to `address`, uint32[words]: 1 when the text may end there, 0 when not, 2 when
+def fill(base: int, position: int, out: int) -> int:
+    """Write the mask of `position` to address `out`, uint32[words]: 1 when the text may end there, 0 when not, 2 when
     nothing at all is allowed, -1 when the registers say what is wanted (provide it and call again; R_PHASE must be 0
     at the first call)."""
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0 or unexpanded(base, s):
         return -1
     r = registers_at(base)
-    out = carray(pointer_uint32(address), (r[V_WORDS],))
     kind = states_at(base)[s, KIND]
     mode = PLAIN if kind >> 8 and (kind >> 4) & 15 == OVERLAY else (kind >> 4) & 15
     if mode in (FREE, OVERLAY):
@@ -372,9 +353,9 @@ def fill(base: int, position: int, address: int) -> int:
         return -1
     ends = may_end(base, s, f)
     if ends == 1:
-        ids = _int32(base, V_ENDS)
-        for i in range(r[V_N_ENDS]):
-            out[ids[i] >> 5] |= 1 << (ids[i] & 31)
+        ids = _ends(base)
+        for i in range(registers_at(base)[V_N_ENDS]):
+            _allow(base, out, int64(ids[i]))
     elif ends == 0 and _empty(out):
         return 2
     return ends
@@ -383,8 +364,8 @@ def fill(base: int, position: int, address: int) -> int:
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def advance(base: int, position: int, token: int) -> int:
     """The position after a token's bytes; REJECTED, or WANTS when the registers say what."""
-    data = carray(pointer_uint8(registers_at(base)[V_DATA]), (LENGTH,))
-    offsets = _int32(base, V_OFFSETS)
+    data = _data(base)
+    offsets = _offsets(base)
     s, f, c = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
     if offsets[token] == offsets[token + 1]:
         return REJECTED
