@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.rows import kernel
-from structgen.automaton.step import edge, edges_at, states_at
+from structgen.automaton.step import edge, edges_at, int64, states_at
 from structgen.automaton.tables import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
 )  # fmt: skip
@@ -68,7 +68,7 @@ def insert_literals(
                 n_states += 1
                 after = 0
                 if fallback:
-                    taken = edge(states, edges, fallback, byte)
+                    taken = edge(base, int64(fallback), int64(byte))
                     # The quote that closes the other text ends what the literals have in common with it.
                     after = taken & TARGET if taken > 0 and not taken & NEED else 0
                 todo[left, 0], todo[left, 1], todo[left, 2] = a, b, depth + 1

@@ -59,7 +59,7 @@ def _start(base: int, out: int, rows: int, index: int, empty: int) -> None:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _twins(base: int, out: int, token: int, allowed: bool) -> None:
+def _twins(base: int, out: int, token: int, allowed: int) -> None:
     """Set or clear the bits of a token and of all ids with the same bytes."""
     twin, mask = _twin(base), view_uint32(out)
     token &= HAS_TWIN - 1
@@ -75,7 +75,7 @@ def _twins(base: int, out: int, token: int, allowed: bool) -> None:
 def _allow(base: int, out: int, token: int) -> None:
     """Set the bit of a node's token (none: -1) and of its twins."""
     if token >= HAS_TWIN:
-        _twins(base, out, token, True)
+        _twins(base, out, token, int64(1))
     elif token >= 0:
         view_uint32(out)[token >> 5] |= 1 << (token & 31)
 
@@ -87,7 +87,7 @@ def _forbid(base: int, out: int, low: int, high: int) -> None:
     for i in range(low, high):
         token = int64(nodes[i, 2])
         if token >= 0:
-            _twins(base, out, token, False)
+            _twins(base, out, token, int64(0))
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -122,7 +122,7 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
 def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) -> int:
     """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
 
-    Subtrees of which the uint8[nodes] at `covers` says at most `within` are left out: their bits are set already. The stack's flag is the node of a
+    Subtrees with at most `within` in the uint8[nodes] at `covers` are left out: their bits are set already. The stack's flag is the node of a
     narrow state, plus 1: of its children, only those that an edge takes are looked at. Returns `high`, or, below 0,
     the node at which the automaton wants something, less LENGTH. The commonest step, an edge without flags, is
     taken here.
@@ -326,11 +326,11 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _empty(out: int) -> bool:
+def _empty(base: int, out: int) -> bool:
     """True for a mask without a bit. No early way out: a loop without one takes eight words at a time."""
-    bits = np.uint32(0)
-    for w in range(len(out)):
-        bits |= out[w]
+    mask, bits = view_uint32(out), 0
+    for w in range(registers_at(base)[V_WORDS]):
+        bits |= mask[w]
     return bits == 0
 
 
@@ -342,7 +342,6 @@ def fill(base: int, position: int, out: int) -> int:
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0 or unexpanded(base, s):
         return -1
-    r = registers_at(base)
     kind = states_at(base)[s, KIND]
     mode = PLAIN if kind >> 8 and (kind >> 4) & 15 == OVERLAY else (kind >> 4) & 15
     if mode in (FREE, OVERLAY):
@@ -356,7 +355,7 @@ def fill(base: int, position: int, out: int) -> int:
         ids = _ends(base)
         for i in range(registers_at(base)[V_N_ENDS]):
             _allow(base, out, int64(ids[i]))
-    elif ends == 0 and _empty(out):
+    elif ends == 0 and _empty(base, out):
         return 2
     return ends
 
