@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from numba import njit, types
 
-from structgen.automaton.step import edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded
+from structgen.automaton.step import (
+    edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
+)  # fmt: skip
 from structgen.automaton.tables import (
     CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_BLOCKS, R_DEPTHS, R_NODE, R_PHASE,
     R_SEGMENT, START, TARGET, UNBOUNDED, A,
@@ -122,10 +124,10 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
 def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) -> int:
     """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
 
-    Subtrees with at most `within` in the uint8[nodes] at `covers` are left out: their bits are set already. The stack's flag is the node of a
-    narrow state, plus 1: of its children, only those that an edge takes are looked at. Returns `high`, or, below 0,
-    the node at which the automaton wants something, less LENGTH. The commonest step, an edge without flags, is
-    taken here.
+    Subtrees with at most `within` in the uint8[nodes] at `covers` are left out: their bits are set already. The
+    stack's flag is the node of a narrow state, plus 1: of its children, only those that an edge takes are looked at.
+    Returns `high`, or, below 0, the node at which the automaton wants something, less LENGTH. The commonest step, an
+    edge without flags, is taken here.
     """
     nodes, stack, states, cover = _nodes(base), _stack(base), states_at(base), view_uint8(covers)
     i = low
