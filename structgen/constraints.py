@@ -9,7 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.chardfa import from_pattern, literals
 from structgen.automaton.plain import TextAutomaton
-from structgen.automaton.regex import PatternError, PatternUnsupported, parse
+from structgen.automaton.regex import PatternError, PatternUnsupported
+from structgen.automaton.regex.compiler import check
 from structgen.automaton.values import JsonAutomaton
 from structgen.errors import OptionError, SchemaError, UnsupportedSchema
 from structgen.masks.grammar import Grammar
@@ -58,6 +59,8 @@ class JsonSchema:
     def automaton(self) -> JsonAutomaton:
         """The byte automaton, which knows no vocabulary."""
         schema = self.schema
+        if isinstance(schema, (str, bytes)):
+            raise SchemaError(f"a schema is a dict, a bool or a Python type, not text: {schema[:60]!r}; json.loads it first")
         if not isinstance(schema, (dict, bool)):
             schema, _ = from_type(schema, closed=self.closed is not False)
         root = read(schema, registry=self.registry, order=self.order)
@@ -67,18 +70,18 @@ class JsonSchema:
 
 
 @lru_cache(4096)
-def _parsed(pattern: str) -> None:
-    parse(pattern)
+def _checked(pattern: str) -> None:
+    check(pattern)
 
 
 def _check_pattern(pattern: str, node: Node) -> None:
     """Refuse a pattern that cannot be compiled, where it stands."""
     try:
-        _parsed(pattern)
+        _checked(pattern)
     except PatternUnsupported as error:
-        raise UnsupportedSchema(f"pattern {pattern!r}: {error}", node.pointer) from error
+        raise UnsupportedSchema(str(error), node.pointer) from error
     except PatternError as error:
-        raise SchemaError(f"pattern {pattern!r}: {error}", node.pointer) from error
+        raise SchemaError(str(error), node.pointer) from error
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Regex:
         try:
             language = from_pattern(self.pattern, anchored=True)
         except (PatternError, PatternUnsupported) as error:
-            raise OptionError(f"pattern {self.pattern!r}: {error}") from error
+            raise OptionError(str(error)) from error
         if language.empty:
             raise OptionError(f"pattern {self.pattern!r} matches no text at all")
         return Grammar(TextAutomaton(language), vocabulary)

@@ -75,7 +75,8 @@ def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
         if order not in ("schema", "any"):
             raise OptionError(f"order={order!r}: expected 'schema', 'any' or a list of member names")
         return None
-    if not all(isinstance(name, str) for name in order) or len(set(order)) != len(order):
+    listed = isinstance(order, Sequence) and all(isinstance(name, str) for name in order)
+    if not listed or len(set(order)) != len(order):
         raise OptionError(f"order={order!r}: expected each member name once, as strings")
     return {name: rank for rank, name in enumerate(order)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.regex.nodes import Assertion, LookAhead, Node, Place, Sequence
+from structgen.automaton.regex.nodes import Assertion, Choice, LookAhead, Node, Place, Repeat, Sequence
 from structgen.automaton.regex.parser import parse
 from structgen.automaton.regex.program import Assembler, without_anchor
 from structgen.automaton.regex.subset import determinise
@@ -35,6 +35,27 @@ def leading_conditions(pattern: str, anchored: bool) -> tuple[list[tuple[Node, b
             conditions.append((Sequence((_START, look.item)), look.negative))
             del items[start]
     return conditions, Sequence(tuple(items)) if conditions else tree
+
+
+def check(pattern: str) -> None:
+    """Refuse, without making any state, what `pattern_table` would refuse for its constructs.
+
+    Raises:
+        PatternError: malformed. PatternUnsupported: a look-ahead (other than a leading one), or what the parser names.
+    """
+    conditions, tree = leading_conditions(pattern, False)
+    assembler = Assembler(pattern)
+    todo = [tree, *(condition for condition, _ in conditions)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, LookAhead):
+            assembler.refuse_look_ahead(node)
+        elif isinstance(node, Sequence):
+            todo += node.items
+        elif isinstance(node, Choice):
+            todo += node.options
+        elif isinstance(node, Repeat):
+            todo.append(node.item)
 
 
 def pattern_table(

@@ -1,0 +1,288 @@
+"""What a user asks for: mistakes are named before anything runs, and small requests stay small."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from structgen.constraints import Choice, Constraint, JsonSchema, Regex
+from structgen.errors import (
+    LimitExceeded,
+    OptionError,
+    RequestError,
+    SchemaError,
+    UnsatisfiableSchema,
+    UnsupportedSchema,
+)
+from tests.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary
+from tests.walking import tokens_of
+
+
+def compiled(schema: Any, **options: Any) -> Any:
+    """The grammar over bytes."""
+    return JsonSchema(schema, **options).compile(byte_vocabulary())
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"type": "strng"}, "type"),
+        ({"type": 3}, "type"),
+        ({"properties": []}, "properties"),
+        ({"properties": {"a": 1}}, "properties/a"),
+        ({"required": "a"}, "required"),
+        ({"type": "string", "maxLength": -1}, "maxLength"),
+        ({"type": "string", "maxLength": "9"}, "maxLength"),
+        ({"minItems": 1.5}, "minItems"),
+        ({"enum": "abc"}, "enum"),
+        ({"anyOf": []}, "anyOf"),
+        ({"anyOf": {}}, "anyOf"),
+        ({"$ref": "#/$defs/nowhere"}, ""),
+        ({"items": {"items": {"minimum": "3"}}}, "items/items/minimum"),
+        ({"type": "string", "pattern": "("}, ""),
+        ({"type": "string", "pattern": "[b-a]"}, ""),
+        ({"type": "string", "pattern": 7}, "pattern"),
+        ({"properties": {"x": {"type": "string", "pattern": "a{3,1}"}}}, "properties/x"),
+    ],
+)
+def test_a_malformed_schema_is_refused_where_it_is_wrong(schema: Any, pointer: str) -> None:
+    """A `SchemaError` with the pointer, and not the one that says it is only unsupported."""
+    with pytest.raises(SchemaError) as caught:
+        compiled(schema)
+    assert not isinstance(caught.value, (UnsupportedSchema, UnsatisfiableSchema))
+    assert pointer in caught.value.pointer
+    assert pointer in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [None, 3, "no such type", '{"type": "object"}', ["type"], 2.5])
+def test_what_is_no_schema_and_no_type_is_refused(value: Any) -> None:
+    """Anything but a dict, a bool or a type that Pydantic takes."""
+    if value is None:  # `None` is a type to Pydantic: null
+        assert accepts(JsonSchema(None), "null")
+        return
+    with pytest.raises(RequestError):
+        compiled(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "word"),
+    [
+        ({"type": "array", "uniqueItems": True}, "uniqueItems"),
+        ({"not": {"type": "string"}}, "not"),
+        ({"type": "object", "patternProperties": {"^a": {"type": "string"}}}, "patternProperties"),
+        ({"type": "array", "contains": {"const": 1}}, "contains"),
+        ({"if": {"type": "string"}, "then": {"maxLength": 2}}, "if"),
+        ({"type": "number", "multipleOf": 0.3}, "multipleOf"),
+        ({"type": "object", "dependentRequired": {"a": ["b"]}}, "dependentRequired"),
+        ({"type": "string", "pattern": "a(?=b)"}, "pattern"),
+        ({"type": "string", "pattern": "(a)\\1"}, "pattern"),
+        ({"properties": {"deep": {"items": {"uniqueItems": True}}}}, "uniqueItems"),
+    ],
+)
+def test_what_this_release_does_not_enforce_is_refused_not_ignored(schema: Any, word: str) -> None:
+    """`UnsupportedSchema` names the keyword; the day it is supported this row moves to the accepted ones."""
+    with pytest.raises(UnsupportedSchema, match=word):
+        compiled(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        False,
+        {"enum": []} | {"enum": [1], "type": "string"},
+        {"type": "string", "minLength": 3, "maxLength": 2},
+        {"type": "integer", "minimum": 3, "maximum": 2},
+        {"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 4},
+        {"type": "array", "minItems": 2, "maxItems": 1},
+        {"type": "array", "items": False, "minItems": 1},
+        {"type": "object", "properties": {"a": False}, "required": ["a"]},
+        {"type": "object", "required": ["a", "b"], "maxProperties": 1},
+        {"type": "object", "additionalProperties": False, "required": ["a"]},
+        {"type": "object", "additionalProperties": False, "properties": {"a": {}}, "minProperties": 2},
+        {"type": "string", "pattern": "^a$", "minLength": 2},
+        {"type": "string", "pattern": "^a{5}$", "maxLength": 4},
+        {"anyOf": [False, {"type": "string", "maxLength": 1, "minLength": 2}]},
+        {"$defs": {"x": {"properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"], "type": "object"}},
+         "$ref": "#/$defs/x"},
+        {"type": "string", "pattern": "^a", "enum": ["b", "c"]},
+    ],
+)  # fmt: skip
+def test_a_schema_that_nothing_satisfies_is_refused_before_anything_runs(schema: Any) -> None:
+    """`UnsatisfiableSchema` at compile time, never a dead end at run time."""
+    with pytest.raises(UnsatisfiableSchema):
+        compiled(schema)
+
+
+def test_an_unsatisfiable_part_is_left_out_where_it_may_be() -> None:
+    """An optional member, an item or an alternative without values is no dead end: it is never entered."""
+    schema = {
+        "type": "object",
+        "properties": {"a": False, "b": {"type": "array", "items": False}, "c": {"anyOf": [False, {"const": "x"}]}},
+        "required": ["b", "c"],
+        "additionalProperties": {"type": "string", "minLength": 2, "maxLength": 1},
+    }
+    walk = compiled(schema).matcher()
+    assert bytes(walk.forced_tokens()[:-1]) == b'{"b": [], "c": "x"}'
+
+
+@pytest.mark.parametrize("pattern", ["(", "[b-a]", "a{2,1}", "(?=a)b", "(a)\\1", "\\p{Nope}", "a**", "[^\\s\\S]"])
+def test_a_pattern_that_cannot_be_compiled_is_refused(pattern: str) -> None:
+    """Malformed, undecidable or empty: each is an error of the request, with the pattern in the message."""
+    with pytest.raises(RequestError, match="pattern"):
+        Regex(pattern).compile(byte_vocabulary())
+
+
+@pytest.mark.parametrize("options", [[], "abc", [""], ["a", ""], ["a", 1], [None]])
+def test_choices_must_be_texts(options: Any) -> None:
+    """At least one, none empty; a bare string is surely a mistake."""
+    with pytest.raises(OptionError, match="options"):
+        Choice(options)
+
+
+@pytest.mark.parametrize("order", ["alphabetical", "", 3])
+def test_an_unknown_order_is_refused(order: Any) -> None:
+    """Only the two words and lists of names."""
+    with pytest.raises(RequestError):
+        compiled({"type": "object", "properties": {"a": {}}}, order=order)
+
+
+def test_all_three_are_constraints() -> None:
+    """They compile to grammars and are frozen."""
+    for constraint in (JsonSchema({}), Regex("a"), Choice(["a"])):
+        assert isinstance(constraint, Constraint)
+        with pytest.raises(AttributeError):
+            constraint.anything = 1  # type: ignore[union-attr]
+    assert Choice(["a", "b"]) == Choice(("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "good", "bad"),
+    [
+        (Regex("a|bc*"), ["a", "b", "bcc"], ["", "ab", "c", "a "]),
+        (Regex("\\d{3}"), ["123"], ["12", "1234", "x123"]),
+        (Regex("é😀?"), ["é", "é😀"], ["😀", "e"]),
+        (Regex("(?:)"), [""], ["a"]),
+        (Choice(["yes", "no", "no way"]), ["yes", "no", "no way"], ["", "ye", "no ", "yesno"]),
+        (Choice(['"q"\n', "\\", "é😀"]), ['"q"\n', "\\", "é😀"], ["q", "é", '"q"']),
+    ],
+)
+def test_plain_texts_are_taken_as_they_are(constraint: Any, good: list[str], bad: list[str]) -> None:
+    """No quotes, no escapes: the whole text must match."""
+    for text in good:
+        assert accepts(constraint, text), text
+    for text in bad:
+        assert not accepts(constraint, text), text
+
+
+class Pet(BaseModel):
+    """A type with a default, a literal and a nested list."""
+
+    name: str
+    kind: Literal["cat", "dog"]
+    toys: list[str] = []
+
+
+def test_python_types_are_closed_unless_asked() -> None:
+    """A model takes no undeclared members; `closed=False` lets them in."""
+    good = '{"name": "Tom", "kind": "cat", "toys": ["ball"]}'
+    extra = '{"name": "Tom", "kind": "cat", "toys": [], "age": 3}'
+    assert accepts(JsonSchema(Pet), good)
+    assert not accepts(JsonSchema(Pet), extra)
+    assert not accepts(JsonSchema(Pet), '{"name": "Tom", "kind": "cow", "toys": []}')
+    assert accepts(JsonSchema(Pet, closed=False), extra)
+    assert accepts(JsonSchema(list[int]), "[1, 2]")
+    assert not accepts(JsonSchema(list[int]), '["1"]')
+
+
+TYPICAL = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 80},
+        "email": {"type": "string", "format": "email"},
+        "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "maxItems": 5},
+        "address": {"type": "object", "properties": {"street": {"type": "string"}, "no": {"type": "integer"}}},
+        "extra": {},
+    },
+    "required": ["name", "email", "zip", "age", "tags"],
+}
+TEXT = (
+    b'{"name": "Ada L\xc3\xb6wen", "email": "ada@example.org", "zip": "12345", "age": 36, "tags": ["a", "c"], '
+    b'"address": {"street": "Main", "no": 3}, "extra": [1, {"x": null}], "more": "yes"}'
+)
+
+
+def test_a_typical_grammar_takes_at_most_2_mb() -> None:
+    """Its tables, after a document has been walked with all its masks, without the cached masks."""
+    walk = compiled(TYPICAL).matcher()
+    for byte in TEXT:
+        walk.mask()
+        walk.advance(byte)
+    assert walk.can_finish
+    assert 0 < walk.grammar.nbytes <= 2_000_000, walk.grammar.nbytes
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{}, {"pattern": "^[a-z é]*$"}, {"pattern": "^x"}, {"minLength": 2}],
+    ids=["free", "class", "prefix", "min"],
+)
+def test_a_long_bound_costs_no_more_states_than_a_short_one(extra: dict[str, Any]) -> None:
+    """`maxLength: 2000` and `maxLength: 50`, in states made and in bytes held, after the same text."""
+
+    def cost(longest: int) -> tuple[int, int]:
+        walk = compiled({"type": "string", "maxLength": longest, **extra}).matcher()
+        for byte in b'"' + b"x" * 40 + b'"':
+            walk.mask()
+            walk.advance(byte)
+        return walk.grammar.automaton.tables.n_states, walk.grammar.nbytes
+
+    short, long = cost(50), cost(2000)
+    assert long[0] <= short[0]
+    assert long[1] <= short[1]
+
+
+def test_item_bounds_cost_what_is_met() -> None:
+    """`maxItems: 100000` makes states for the items that came, no more."""
+    walk = compiled({"type": "array", "items": {"type": "integer"}, "maxItems": 100_000}).matcher()
+    for byte in b"[1, 2, 3":
+        walk.mask()
+        walk.advance(byte)
+    assert walk.grammar.automaton.tables.n_states < 300
+
+
+def test_a_schema_is_compiled_lazily() -> None:
+    """A thousand members that no text visits cost next to nothing beyond their names."""
+    one = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^[a-z]{1,20}$"}}}
+    schema = {"type": "object", "properties": {f"member {i}": one for i in range(1000)}}
+    walk = compiled(schema).matcher()
+    for byte in b'{"member 7':
+        walk.mask()
+        walk.advance(byte)
+    assert walk.grammar.automaton.tables.n_states < 20_000
+
+
+def test_hostile_patterns_are_bounded() -> None:
+    """States that would be millions are an error that names the bound, in bounded time."""
+    with pytest.raises(LimitExceeded, match="states"):
+        compiled({"type": "string", "pattern": "(a|b)*a(a|b){40}$"})
+
+
+def test_a_deep_document_is_walked() -> None:
+    """Depth is bounded by memory alone: 2,000 open brackets close again."""
+    grammar = compiled({})
+    assert plain_verdict(grammar, b"[" * 2000 + b"]" * 2000)
+    assert not plain_verdict(grammar, b"[" * 2000 + b"]" * 1999)
+
+
+def test_one_constraint_compiles_for_any_vocabulary() -> None:
+    """The same request over two vocabularies: the tokens that are in both are allowed alike."""
+    constraint = JsonSchema(TYPICAL)
+    small, large = constraint.compile(byte_vocabulary()).matcher(), constraint.compile(rich_vocabulary()).matcher()
+    for byte in TEXT:
+        assert tokens_of(small.mask()) == [token for token in tokens_of(large.mask()) if token <= 256]
+        small.advance(byte)
+        large.advance(byte)
