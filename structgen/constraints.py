@@ -38,12 +38,12 @@ class JsonSchema:
         schema: a JSON Schema (dict or bool), or any Python type that `pydantic.TypeAdapter` takes.
         order: of declared object members: "schema", "any", or names to put first.
         whitespace: where white space stands.
-        closed: may objects hold undeclared members? None: no for Python types, the schema's own word for a dict.
+        closed: for Python types: may objects hold no undeclared members? Yes by default. A dict says so itself.
         registry: a `referencing.Registry` with the schemas that remote references mean; nothing is ever fetched.
 
     Raises (when it is compiled):
         SchemaError: not a schema, or malformed. UnsupportedSchema: a keyword is enforced in no way yet.
-        UnsatisfiableSchema: no value satisfies it.
+        UnsatisfiableSchema: no value satisfies it. OptionError: `closed` with a dict, or an unknown `order`.
     """
 
     schema: Any
@@ -60,9 +60,12 @@ class JsonSchema:
         """The byte automaton, which knows no vocabulary."""
         schema = self.schema
         if isinstance(schema, (str, bytes)):
-            raise SchemaError(f"a schema is a dict, a bool or a Python type, not text: {schema[:60]!r}; json.loads it first")
+            found = f"not text: {schema[:60]!r}; json.loads it first"
+            raise SchemaError(f"a schema is a dict, a bool or a Python type, {found}")
         if not isinstance(schema, (dict, bool)):
             schema, _ = from_type(schema, closed=self.closed is not False)
+        elif self.closed is not None:
+            raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
         root = read(schema, registry=self.registry, order=self.order)
         for pattern, node in patterns(root).items():
             _check_pattern(pattern, node)

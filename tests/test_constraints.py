@@ -184,6 +184,12 @@ class Pet(BaseModel):
     toys: list[str] = []
 
 
+def test_closed_is_not_for_dicts() -> None:
+    """A dict schema says itself what it takes: `closed` beside it is refused, not dropped."""
+    with pytest.raises(OptionError, match="additionalProperties"):
+        JsonSchema({"type": "object"}, closed=True).automaton()
+
+
 def test_python_types_are_closed_unless_asked() -> None:
     """A model takes no undeclared members; `closed=False` lets them in."""
     good = '{"name": "Tom", "kind": "cat", "toys": ["ball"]}'
