@@ -119,9 +119,10 @@ def _objects(objects: Objects) -> Question:
             return True
     if objects.max_properties is not None and objects.max_properties < max(required, objects.min_properties):
         return True
-    if objects.min_properties <= required or (objects.rest is not None and not (yield objects.rest)):
+    if objects.min_properties <= required:
         return False
-    possible = required
+    # Of undeclared members only the first surely adds a name (see `members`).
+    possible = required + (objects.rest is not None and not (yield objects.rest))
     for member in objects.properties:
         if not member.required and not (yield member.value):
             possible += 1

@@ -6,10 +6,10 @@ automaton walks several in lockstep, one per alternative that is still alive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from structgen.schema.normal import Arrays, Node, Objects
+from structgen.schema.normal import Arrays, Node, Objects, Property
 
 IsEmpty = Callable[[Node], bool]
 
@@ -46,26 +46,36 @@ class Members(NamedTuple):
     Attributes:
         phase: declared properties before this one can come no more.
         members: members so far, as far as a bound on their number needs it.
+        distinct: how many of them surely have different names: of the undeclared ones, only the first.
+        others: has an undeclared member come?
     """
 
     group: int
     objects: Objects
     phase: int = 0
     members: int = 0
+    distinct: int = 0
+    others: bool = False
+
+    def _left(self, phase: int) -> Sequence[Property]:
+        """The declared properties that may still come."""
+        return self.objects.properties[phase:]
 
     @property
     def _required_left(self) -> int:
-        return sum(p.required for p in self.objects.properties[self.phase :])
+        return sum(p.required for p in self._left(self.phase))
 
-    def _fits(self, phase: int, is_empty: IsEmpty) -> bool:
-        """After one more member, with `phase` next: can the bounds on the number of members still be met?"""
-        objects, count = self.objects, self.members + 1
-        later = objects.properties[phase:]
-        if objects.max_properties is not None and count + sum(p.required for p in later) > objects.max_properties:
-            return False
-        if not objects.min_properties or self._rest(is_empty) is not None:
+    def _fits(self, after: Members, is_empty: IsEmpty) -> bool:
+        """Can the bounds on the number of members still be met in `after`, which has one more?"""
+        objects = self.objects
+        if objects.max_properties is None and not objects.min_properties:
             return True
-        return count + sum(not is_empty(p.value) for p in later) >= objects.min_properties
+        left = self._left(after.phase)
+        most = objects.max_properties
+        if most is not None and self.members + 1 + sum(p.required for p in left) > most:
+            return False
+        possible = after.distinct + sum(not is_empty(p.value) for p in left)
+        return possible + (not after.others and self._rest(is_empty) is not None) >= objects.min_properties
 
     def _rest(self, is_empty: IsEmpty) -> Node | None:
         rest = self.objects.rest
@@ -74,53 +84,43 @@ class Members(NamedTuple):
     def declared(self, is_empty: IsEmpty) -> Iterator[tuple[str, Node, Members]]:
         """The declared members that may come next: name, schema, progress after it."""
         for i in range(self.phase, len(self.objects.properties)):
-            member = self.objects.properties[i]
-            if not is_empty(member.value) and self._fits(i + 1, is_empty):
-                yield member.name, member.value, self._after(i + 1)
+            member, after = self.objects.properties[i], self._after(i + 1)
+            if not is_empty(member.value) and self._fits(after, is_empty):
+                yield member.name, member.value, after
             if member.required:
                 return
 
     def other(self, is_empty: IsEmpty) -> tuple[Node, Members] | None:
         """The schema of an undeclared member that comes next, and the progress after it."""
-        rest, end = self._rest(is_empty), len(self.objects.properties)
-        if rest is None or self._required_left or not self._fits(end, is_empty):
+        rest = self._rest(is_empty)
+        if rest is None or self._required_left:
             return None
-        return rest, self._after(end)
+        after = self._after(len(self.objects.properties), other=True)
+        return (rest, after) if self._fits(after, is_empty) else None
 
     @property
     def may_close(self) -> bool:
-        return not self._required_left and self.members >= self.objects.min_properties
+        return not self._required_left and self.distinct >= self.objects.min_properties
 
-    def _after(self, phase: int) -> Members:
+    def _after(self, phase: int, *, other: bool = False) -> Members:
         objects = self.objects
-        enough = max(objects.min_properties, objects.max_properties or 0)
-        return type(self)(self.group, objects, phase, min(self.members + 1, enough))
+        members = min(self.members + 1, objects.max_properties or 0)
+        distinct = min(self.distinct + (not (other and self.others)), objects.min_properties)
+        return type(self)(self.group, objects, phase, members, distinct, self.others or (other and distinct > 0))
 
 
 class UnorderedMembers(Members):
     """Progress through an object in any order: `phase` is the set of declared members seen, as bits."""
 
-    @property
-    def _required_left(self) -> int:
-        return sum(p.required and not self.phase >> i & 1 for i, p in enumerate(self.objects.properties))
-
-    def _fits(self, phase: int, is_empty: IsEmpty) -> bool:
-        objects, count = self.objects, self.members + 1
-        left = [p for i, p in enumerate(objects.properties) if not phase >> i & 1]
-        if objects.max_properties is not None and count + sum(p.required for p in left) > objects.max_properties:
-            return False
-        if not objects.min_properties or self._rest(is_empty) is not None:
-            return True
-        return count + sum(not is_empty(p.value) for p in left) >= objects.min_properties
+    def _left(self, phase: int) -> Sequence[Property]:
+        return [p for i, p in enumerate(self.objects.properties) if not phase >> i & 1]
 
     def declared(self, is_empty: IsEmpty) -> Iterator[tuple[str, Node, Members]]:
         for i, member in enumerate(self.objects.properties):
-            seen = self.phase | 1 << i
-            if seen != self.phase and not is_empty(member.value) and self._fits(seen, is_empty):
-                yield member.name, member.value, self._after(seen)
+            after = self._after(self.phase | 1 << i)
+            if not self.phase >> i & 1 and not is_empty(member.value) and self._fits(after, is_empty):
+                yield member.name, member.value, after
 
     def other(self, is_empty: IsEmpty) -> tuple[Node, Members] | None:
-        rest = self._rest(is_empty)
-        if rest is None or not self._fits(self.phase, is_empty):
-            return None
-        return rest, self._after(self.phase)
+        rest, after = self._rest(is_empty), self._after(self.phase, other=True)
+        return None if rest is None or not self._fits(after, is_empty) else (rest, after)

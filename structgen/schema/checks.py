@@ -77,6 +77,20 @@ def format_name(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         raise Refused(f"the format {value!r} is not supported yet")
 
 
+def least_members(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    """A count; refused where only undeclared names could reach it, since those that repeat are not told apart."""
+    count(scan, schema, value)
+    names = {*_names(schema.get("properties")), *_names(schema.get("required"))}
+    most = schema.get("maxProperties", value)
+    impossible = isinstance(most, int) and most < value
+    if schema.get("additionalProperties") is not False and value > len(names) + 1 and not impossible:
+        raise Refused("minProperties beyond the declared names and one more is not supported yet")
+
+
+def _names(value: Any) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, (dict, list)) else []
+
+
 def flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if value is not True and value is not False:
         raise Malformed(value, "true or false")

@@ -124,7 +124,7 @@ _OBJECTS = (
     Keyword("required", MASKED, checks.some_names, facts.required, until=4),
     Keyword("required", MASKED, checks.names, facts.required, since=6),
     Keyword("additionalProperties", MASKED, checks.subschema_or_flag, facts.additional_properties, ("one",)),
-    Keyword("minProperties", MASKED, checks.count, facts.min_properties),
+    Keyword("minProperties", MASKED, checks.least_members, facts.min_properties),
     Keyword("maxProperties", MASKED, checks.count, facts.max_properties),
     _refused_map("patternProperties", checks.named_subschemas),
     _refused_one("propertyNames", _is_true, since=6),
