@@ -220,7 +220,6 @@ def test_the_grammar_of_a_schema_is_compiled_once():
         ({"model": tiny()}, "needs its tokenizer"),
         ({"tokenizer": ByteTokenizer()}, "has its own already"),
     ],
-    ids=str,
 )
 def test_bad_input_is_an_option_error_before_any_forward(arguments, message):
     model = scripted("anything", max_position_embeddings=64)
@@ -243,7 +242,6 @@ def test_bad_input_is_an_option_error_before_any_forward(arguments, message):
         [1, 2],
         object(),
     ],
-    ids=str,
 )
 def test_a_bad_schema_is_a_request_error_before_any_forward(schema):
     model = scripted("anything")
