@@ -53,7 +53,7 @@ class Numbers:
     """Numbers within bounds, or one of finitely many. A bound of None is no bound.
 
     `plain` (only with `integer`): spelled without fraction and exponent, since in draft 4 `1.0` is no
-    integer.
+    integer. `multiples`: whole multiples of each of these. `without`: in none of these sets.
     """
 
     integer: bool = False
@@ -63,6 +63,8 @@ class Numbers:
     exclusive_maximum: bool = False
     literals: tuple[int | float, ...] | None = None
     plain: bool = False
+    multiples: tuple[Fraction, ...] = ()
+    without: tuple[Numbers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Strings:
         patterns: ECMA-262 regular expressions that must all match somewhere in the string.
         formats: names of formats that must all hold.
         literals: when given, only these strings (still subject to the other fields).
+        without: strings that are in none of these sets.
     """
 
     min_length: int = 0
@@ -81,21 +84,41 @@ class Strings:
     patterns: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     literals: tuple[str, ...] | None = None
+    without: tuple[Strings, ...] = ()
 
     @property
     def free(self) -> bool:
         """True when nothing but the length is restricted."""
-        return not self.patterns and not self.formats and self.literals is None
+        return not self.patterns and not self.formats and self.literals is None and not self.without
+
+
+class Contains(NamedTuple):
+    """From item `start` on, at least `least` and at most `most` items satisfy `value` (None: any number)."""
+
+    value: Node
+    least: int = 1
+    most: int | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrays:
-    """Arrays: `prefix[i]` holds for item i, `rest` for every later one (None: there may be none)."""
+    """Arrays: `prefix[i]` holds for item i, `rest` for every later one (None: there may be none).
+
+    Attributes:
+        contains: each of these holds.
+        unique, repeated: no two items are equal; some two items are.
+        without: arrays that satisfy none of these. Told only when an array is closed: the last resort of the algebra.
+    """
 
     prefix: tuple[Node, ...] = ()
     rest: Node | None = None
     min_items: int = 0
     max_items: int | None = None
+    contains: tuple[Contains, ...] = ()
+    unique: bool = False
+    repeated: bool = False
+    without: tuple[Node, ...] = ()
 
 
 class Property(NamedTuple):
@@ -110,14 +133,32 @@ class Property(NamedTuple):
     declared: bool = True
 
 
+class Named(NamedTuple):
+    """The members whose names are among `names`, and a schema for their values."""
+
+    names: Strings
+    value: Node
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """Objects: declared properties in order, `rest` for every other name (None: there may be none)."""
+    """Objects: declared properties in order, `rest` for every other name (None: there may be none).
+
+    Attributes:
+        patterns: each member whose name is among `names`, declared or not, satisfies `value`. `rest` is for the
+            names that are neither declared nor in any of these.
+        some: for each of these there is a member whose name is among `names` and whose value satisfies `value`.
+        without: objects that satisfy none of these. Told only when an object is closed: the last resort of the
+            algebra.
+    """
 
     properties: tuple[Property, ...] = ()
     rest: Node | None = None
     min_properties: int = 0
     max_properties: int | None = None
+    patterns: tuple[Named, ...] = ()
+    some: tuple[Named, ...] = ()
+    without: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
