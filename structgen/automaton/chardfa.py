@@ -242,3 +242,50 @@ def _joint_classes(signature: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDA
     known = {(0,) * signature.shape[0]: 0}
     numbers = [known.setdefault(tuple(column), len(known)) for column in signature.T.tolist()]
     return np.array(numbers, np.int32), np.ascontiguousarray(np.array(list(known), np.int64).T)
+
+
+def count_members(dfa: CharDfa, limit: int, longest: int | None = None) -> int | None:
+    """How many members there are, at most `longest` code points long; None when infinite or more than `limit`."""
+    if longest is None:
+        longest = 0 if dfa.empty else dfa.length_range()[1]
+        if longest is None:
+            return None
+    sizes = np.bincount(
+        dfa.classes, np.diff(dfa.bounds.astype(np.float64), append=0x110000), minlength=dfa.next.shape[1]
+    )
+    sizes[0] = 0
+    heads, columns = np.nonzero(dfa.next)
+    tails, weights = dfa.next[heads, columns], sizes[columns]
+    accepts = np.array(dfa.final) != 0
+    ways = np.zeros(len(dfa.final))
+    ways[1] = 1
+    total = float(accepts[1])
+    for _ in range(longest):
+        # Clipped: beyond the limit the numbers no longer matter, and floats stay exact below it
+        ways = np.minimum(np.bincount(tails, ways[heads] * weights, minlength=ways.size), limit + 1)
+        total += float(ways[accepts].sum())
+        if total > limit:
+            return None
+        if not ways.any():
+            break
+    return int(total)
+
+
+def members(dfa: CharDfa, limit: int) -> list[str] | None:
+    """All members, shorter ones first; None when there are infinitely many or more than `limit`."""
+    if count_members(dfa, limit) is None:
+        return None
+    highs = [*(dfa.bounds[1:] - 1).tolist(), 0x10FFFF]
+    intervals = list(zip(dfa.bounds.tolist(), highs, dfa.classes.tolist(), strict=True))
+    found: list[str] = []
+    level = [("", 1)] if not dfa.empty else []
+    while level:
+        found += [text for text, state in level if dfa.final[state]]
+        level = [
+            (text + chr(code), int(dfa.next[state, kind]))
+            for text, state in level
+            for low, high, kind in intervals
+            if dfa.next[state, kind]
+            for code in range(low, high + 1)
+        ]
+    return found

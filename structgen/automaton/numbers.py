@@ -8,7 +8,7 @@ digit below the bound's next one decides, the same digit leaves the next remaind
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -22,11 +22,11 @@ from structgen.automaton.chardfa import STATE_LIMIT, CharDfa, from_pattern, lite
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Numbers
 
-_BOUNDS = np.array(
+BOUNDS = np.array(
     [0, *(ord(char) for char in "+,-./0123456789:EFef")], np.int32
 )  # interval i starts at the i-th character
-_CLASSES = np.array([0, 14, 0, 11, 12, 0, *range(1, 11), 0, 13, 0, 13, 0], np.int32)
-_MINUS, _POINT, _COLUMNS = 11, 12, 15
+CLASSES = np.array([0, 14, 0, 11, 12, 0, *range(1, 11), 0, 13, 0, 13, 0], np.int32)
+MINUS, POINT, COLUMNS = 11, 12, 15
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}
 _ANY_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 _ANY_INTEGER = r"^-?(0|[1-9]\d*)(\.0+)?$"
@@ -59,7 +59,7 @@ def number_dfa(numbers: Numbers) -> CharDfa:
         builder.start(1, positive)
     if negative is not None:
         minus = builder.added()
-        builder.rows[1][_MINUS] = minus
+        builder.rows[1][MINUS] = minus
         builder.start(minus, negative)
     return builder.finish()
 
@@ -182,7 +182,7 @@ class _Builder:
     """A table under construction: `rows[state][column]`, row 0 dead, row 1 the start."""
 
     def __init__(self) -> None:
-        self.rows: list[list[int]] = [[0] * _COLUMNS, [0] * _COLUMNS]
+        self.rows: list[list[int]] = [[0] * COLUMNS, [0] * COLUMNS]
         self.final = [0, 0]
         self.known: dict[_Key, int] = {}
         self.pending: list[_Key] = []
@@ -191,7 +191,7 @@ class _Builder:
         """A new state."""
         if len(self.rows) > STATE_LIMIT:
             raise LimitExceeded(f"numeric bounds take more than {STATE_LIMIT:,} automaton states")
-        self.rows.append([0] * _COLUMNS)
+        self.rows.append([0] * COLUMNS)
         self.final.append(0)
         return len(self.rows) - 1
 
@@ -228,9 +228,9 @@ class _Builder:
         if rests is not None:
             self.final[number] = int(of.holds(*rests))
             if not of.integer:
-                row[_POINT] = self.state(_Part(*rests, False))
+                row[POINT] = self.state(_Part(*rests, False))
             elif self.final[number]:
-                row[_POINT] = self.state(_Zeros(False))
+                row[POINT] = self.state(_Zeros(False))
         if key.zero or (of.high_digits is not None and key.places >= len(of.high_digits)):
             return
         longer = min(key.places + 1, of.most_digits)
@@ -255,16 +255,35 @@ class _Builder:
             row[digit + 1] = self.state(_Part(left, right, True))
 
     def finish(self) -> CharDfa:
-        return tidied(_BOUNDS, _CLASSES, np.array(self.rows, np.int32), self.final)
+        return tidied(BOUNDS, CLASSES, np.array(self.rows, np.int32), self.final)
+
+
+def exact_decimal(value: int | float) -> Decimal:
+    """The decimal number that a literal stands for: what JSON writes for it."""
+    # 10**22 and 1e22 are equal, hence one key of the cache: a whole float is read as the integer it is
+    return Decimal(int(value)) if value == int(value) else Decimal(json.dumps(value))
+
+
+def spellings(values: Iterable[Fraction]) -> CharDfa:
+    """All plain decimal spellings of finitely many numbers with a finite decimal expansion."""
+    trie = _Trie()
+    for value in values:
+        places = 0
+        while 10**places % value.denominator:
+            places += 1
+        digits = abs(value.numerator) * (10**places // value.denominator)
+        trie.insert(format(Decimal((int(value < 0), tuple(map(int, str(digits))), -places)), "f"))
+        if value == 0:
+            trie.insert("-0")
+    return trie.finish()
 
 
 def _literal_dfa(numbers: Numbers) -> CharDfa:
     trie = _Trie()
     exact = []
     for value in numbers.literals or ():
-        # 10**22 and 1e22 are equal, hence one key of the cache: a whole float is read as the integer it is
-        decimal = Decimal(int(value)) if value == int(value) else Decimal(json.dumps(value))
-        if not _within(Fraction(decimal), numbers):
+        decimal = exact_decimal(value)
+        if not within(Fraction(decimal), numbers):
             continue
         trie.insert(format(decimal, "f"))
         if value == 0:
@@ -284,7 +303,8 @@ def _as_float(value: int | float) -> str:
         return ""
 
 
-def _within(value: Fraction, numbers: Numbers) -> bool:
+def within(value: Fraction, numbers: Numbers) -> bool:
+    """Whether `value` is within the bounds, and an integer where that is asked."""
     low, high = numbers.minimum, numbers.maximum
     above = low is None or value > low or (value == low and not numbers.exclusive_minimum)
     below = high is None or value < high or (value == high and not numbers.exclusive_maximum)
@@ -295,13 +315,13 @@ class _Trie:
     """Plain decimal spellings without trailing zeros, to which zeros are added at the end."""
 
     def __init__(self) -> None:
-        self.rows: list[list[int]] = [[0] * _COLUMNS, [0] * _COLUMNS]
+        self.rows: list[list[int]] = [[0] * COLUMNS, [0] * COLUMNS]
         self.ends: list[tuple[int, bool]] = []
 
     def child(self, state: int, column: int) -> int:
         if self.rows[state][column] == 0:
             self.rows[state][column] = len(self.rows)
-            self.rows.append([0] * _COLUMNS)
+            self.rows.append([0] * COLUMNS)
         return self.rows[state][column]
 
     def insert(self, spelling: str) -> None:
@@ -314,15 +334,15 @@ class _Trie:
         """Let every spelling be followed by zeros: along the trie as far as it goes, then round and round."""
         final = {state for state, _ in self.ends}
         zeros = len(self.rows)
-        self.rows.append([0] * _COLUMNS)
+        self.rows.append([0] * COLUMNS)
         self.rows[zeros][1] = zeros
         final.add(zeros)
         for state, has_point in self.ends:
-            here = state if has_point else self.child(state, _POINT)
+            here = state if has_point else self.child(state, POINT)
             while here != zeros:
                 if self.rows[here][1] == 0:
                     self.rows[here][1] = zeros
                 here = self.rows[here][1]
                 final.add(here)
         accepts = [int(state in final) for state in range(len(self.rows))]
-        return tidied(_BOUNDS, _CLASSES, np.array(self.rows, np.int32), accepts)
+        return tidied(BOUNDS, CLASSES, np.array(self.rows, np.int32), accepts)

@@ -1,0 +1,131 @@
+"""Multiples of a number, digit by digit: the remainder so far is all that matters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.automaton.chardfa import CharDfa, tidied
+from structgen.automaton.numbers import BOUNDS, CLASSES, COLUMNS, MINUS, POINT
+
+MULTIPLES_LIMIT = 20_000
+"""How many remainders `multiples_dfa` keeps apart before it leaves some together."""
+
+_START, _SIGN, _ZERO, _POINT, _TAIL, _FIRST = range(1, 7)
+# The start, behind a minus, behind "0", behind the point of an integer, in zeros without end; then remainders.
+
+
+def common_step(steps: Iterable[Fraction]) -> Fraction | None:
+    """The number whose multiples are the common multiples of all `steps`; None when there is no step.
+
+    Only what has a decimal spelling counts: of the multiples of 1/3 those are the integers.
+    """
+    step: Fraction | None = None
+    for other in steps:
+        other = abs(other)
+        if step is not None:
+            other = Fraction(math.lcm(step.numerator, other.numerator), math.gcd(step.denominator, other.denominator))
+        step = other
+    return None if step is None else Fraction(step.numerator, _decimal_part(step.denominator))
+
+
+def _decimal_part(value: int) -> int:
+    """The largest divisor of `value` that divides a power of ten."""
+    part = 1
+    for prime in (2, 5):
+        while value % prime == 0:
+            value //= prime
+            part *= prime
+    return part
+
+
+def _scaled(step: Fraction) -> tuple[int, int, int]:
+    """`step` as `whole * 10**zeros / 10**places`, where one of `zeros` and `places` is 0."""
+    places = 0
+    while 10**places % step.denominator:
+        places += 1
+    whole = step.numerator * (10**places // step.denominator)
+    zeros = 0
+    while places == 0 and whole % 10 == 0:
+        whole //= 10
+        zeros += 1
+    return whole, zeros, places
+
+
+@lru_cache(maxsize=256)
+def multiples_dfa(step: Fraction) -> tuple[CharDfa, bool]:
+    """The plain decimal spellings of the multiples of `step` (above 0, with a finite decimal expansion).
+
+    Returns:
+        The spellings, with any number of zeros at the end of the fraction; and whether these are all: of a step
+        with more than `MULTIPLES_LIMIT` remainders they are the multiples of one of its divisors.
+    """
+    whole, zeros, places = _scaled(step)
+    largest = max(MULTIPLES_LIMIT // (places + 2), 1)
+    kept = whole
+    if whole > largest:
+        kept = next(divisor for divisor in range(largest, 0, -1) if whole % divisor == 0)
+    table, final = _fractions(kept, places) if places else _integers(kept, zeros)
+    for digit in range(1, 10):
+        table[[_START, _SIGN], digit + 1] = _FIRST + digit % kept
+    table[[_START, _SIGN], 1] = _ZERO
+    table[_START, MINUS] = _SIGN
+    table[_TAIL, 1] = _TAIL
+    final[[_ZERO, _TAIL]] = 1
+    return tidied(BOUNDS, CLASSES, table, final.tolist()), kept == whole
+
+
+Table: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+
+def _blank(states: int) -> Table:
+    return np.zeros((states, COLUMNS), np.int32), np.zeros(states, np.int32)
+
+
+def _append(table: NDArray[np.int32], origin: int, target: int, whole: int) -> None:
+    """Let one more digit lead from the remainders at `origin` to those at `target`."""
+    remainders = np.arange(whole)
+    for digit in range(10):
+        table[origin : origin + whole, digit + 1] = target + (remainders * 10 + digit) % whole
+
+
+def _integers(whole: int, zeros: int) -> Table:
+    """The multiples of `whole * 10**zeros`: from `_FIRST` on the remainders by `whole`, then for 1 to `zeros` zeros
+    that follow a multiple of it."""
+    table, final = _blank(_FIRST + whole + zeros)
+    _append(table, _FIRST, _FIRST, whole)
+    last = _FIRST
+    for more in range(_FIRST + whole, _FIRST + whole + zeros):
+        table[more] = table[_FIRST]
+        table[last, 1] = more
+        last = more
+    table[last, 1] = last
+    final[last] = 1
+    table[[_ZERO, last], POINT] = _POINT
+    table[_POINT, 1] = _TAIL
+    return table, final
+
+
+def _fractions(whole: int, places: int) -> Table:
+    """The multiples of `whole / 10**places`: `places + 2` blocks of remainders from `_FIRST` on, for the whole part,
+    the point, and 1 to `places` digits behind it."""
+    table, final = _blank(_FIRST + whole * (places + 2))
+    starts = [_FIRST + whole * block for block in range(places + 2)]
+    remainders = np.arange(whole)
+    _append(table, starts[0], starts[0], whole)
+    table[starts[0] : starts[1], POINT] = starts[1] + remainders
+    table[_ZERO, POINT] = starts[1]
+    for place in range(places):
+        _append(table, starts[place + 1], starts[place + 2], whole)
+    for digits in range(places):
+        start = starts[digits + 1] if digits else starts[0]
+        final[start : start + whole] = remainders * pow(10, places - digits, whole) % whole == 0
+    final[starts[-1]] = 1
+    table[starts[-1], 1] = _TAIL
+    return table, final

@@ -1,0 +1,182 @@
+"""Sets of numbers with everything the normal form says of them: multiples, and what is left out.
+
+A set is its plain decimal spellings (`_PLAIN`), and where nothing but JSON's grammar or a finite list restricts it
+the scientific ones too. A number is left out by taking away every plain spelling of it, so a set with something
+left out has plain spellings only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect
+from structgen.automaton.multiples import common_step, multiples_dfa
+from structgen.automaton.numbers import exact_decimal, number_dfa, spellings, within
+from structgen.errors import LimitExceeded
+from structgen.schema.normal import Numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNT_LIMIT = 10_000
+"""Up to how many members a set is counted."""
+_FEW = 1_000
+_DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
+_PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
+_IS_PLAIN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+
+
+def number_language(numbers: Numbers) -> CharDfa:
+    """Spellings of the numbers in the set: a superset where there is a `number_predicate`, else exact."""
+    return _language(numbers)[0]
+
+
+@lru_cache(4096)
+def number_predicate(numbers: Numbers) -> Callable[[str], bool] | None:
+    """Whether a number's text is in the set; None when the language says so already."""
+    if not numbers.multiples and not numbers.without:
+        return None
+    language, exact = _language(numbers)
+    return None if exact else partial(_holds, language, numbers)
+
+
+def _holds(language: CharDfa, numbers: Numbers, text: str) -> bool:
+    return language.matches(text) and spelled_in(numbers, text)
+
+
+def spelled_in(numbers: Numbers, text: str) -> bool:
+    """The definition: whether the number that `text` spells, in plain notation, is in the set."""
+    value = Fraction(text)
+    if numbers.plain and not text.lstrip("-").isdigit():
+        return False
+    return _in_set(numbers, value) and not any(spelled_in(other, text) for other in numbers.without)
+
+
+def _in_set(numbers: Numbers, value: Fraction) -> bool:
+    """Whether `value` is in the set, but for what is left out and how it is spelled."""
+    if not within(value, numbers) or any(value % step for step in numbers.multiples):
+        return False
+    return numbers.literals is None or any(value == Fraction(exact_decimal(other)) for other in numbers.literals)
+
+
+def _has(numbers: Numbers, value: Fraction) -> bool:
+    """Whether some spelling of `value` is in the set."""
+    if not _in_set(numbers, value):
+        return False
+    # In draft 4 `1.0` is no integer: of a value that is left out as an integer, that spelling stays.
+    return not any(
+        _has(other, value) and (numbers.plain or not _by_spelling(other)) for other in numbers.without
+    )
+
+
+def _by_spelling(numbers: Numbers) -> bool:
+    return numbers.plain or any(map(_by_spelling, numbers.without))
+
+
+@lru_cache(4096)
+def _language(numbers: Numbers) -> tuple[CharDfa, bool]:
+    """The language, and whether it is exact."""
+    bare = replace(numbers, multiples=(), without=(), plain=False)
+    if numbers.literals is not None:
+        kept = [value for value in numbers.literals if _has(numbers, Fraction(exact_decimal(value)))]
+        language, exact = number_dfa(replace(bare, literals=tuple(kept))), True
+    elif numbers.multiples:
+        language, exact = _multiples(numbers, bare)
+    else:
+        language, exact = number_dfa(bare), True
+    if numbers.plain:
+        language = intersect(language, from_pattern(_DIGITS_ALONE))
+    without = numbers.without
+    if numbers.literals is not None:
+        without = tuple(filter(_by_spelling, without))
+    elif without:
+        language = intersect(language, from_pattern(_PLAIN))
+    for other in without:
+        language, exact = _difference(language, exact, other)
+    return language, exact
+
+
+def _multiples(numbers: Numbers, bare: Numbers) -> tuple[CharDfa, bool]:
+    step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
+    assert step is not None
+    few = _grid(numbers, _FEW)
+    if few is not None:
+        return spellings(few), True
+    language, exact = multiples_dfa(step)
+    if bare.minimum is None and bare.maximum is None:
+        return language, exact
+    try:
+        return intersect(language, number_dfa(bare)), exact
+    except LimitExceeded:
+        return number_dfa(bare), False
+
+
+def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa, bool]:
+    """`language` less the spellings of `other`; unchanged, and inexact, where those are not known exactly."""
+    taken, known = _language(other)
+    try:
+        if not known:
+            return language, exact and intersect(language, taken).empty
+        return intersect(language, complement(taken)), exact
+    except LimitExceeded:
+        return language, False
+
+
+def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
+    """The finitely many multiples or integers within the bounds, or the literals; None when more than `limit`.
+
+    What is left out (`without`) is still among them.
+    """
+    if numbers.literals is not None:
+        values = {Fraction(exact_decimal(value)) for value in numbers.literals}
+        return [value for value in values if _in_set(numbers, value)] if len(values) <= limit else None
+    low, high = numbers.minimum, numbers.maximum
+    if low is None or high is None:
+        return None
+    if low == high:
+        return [low] if _in_set(numbers, low) else []
+    step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
+    if step is None:
+        return [] if low > high else None
+    first, last = math.ceil(low / step), math.floor(high / step)
+    if last - first >= limit + 2:
+        return None
+    inside = [value for value in (step * at for at in range(first, last + 1)) if within(value, numbers)]
+    return inside if len(inside) <= limit else None
+
+
+@lru_cache(1024)
+def number_count(numbers: Numbers) -> int | None:
+    """How many different numbers are in the set; None when infinite, unknown or above `COUNT_LIMIT`."""
+    values = _grid(numbers, COUNT_LIMIT)
+    return None if values is None else sum(_has(numbers, value) for value in values)
+
+
+def number_is_empty(numbers: Numbers) -> bool:
+    """True when no number is in the set. Where the set is not regular and infinite, no is taken to be."""
+    if numbers == Numbers():
+        return False
+    language, exact = _language(numbers)
+    if language.empty or exact:
+        return language.empty
+    if number_count(numbers) == 0:
+        return True
+    return any(_covers(other, numbers) for other in numbers.without)
+
+
+def _covers(outer: Numbers, inner: Numbers) -> bool:
+    """True only when every number of `inner` plainly is one of `outer`."""
+    if outer.literals is not None or outer.without or outer.plain:
+        return False
+    steps = common_step((*inner.multiples, Fraction(1)) if inner.integer else inner.multiples)
+    wanted = common_step((*outer.multiples, Fraction(1)) if outer.integer else outer.multiples)
+    if wanted is not None and (steps is None or (steps / wanted).denominator != 1):
+        return False
+    bounds = Numbers(False, outer.minimum, outer.maximum, outer.exclusive_minimum, outer.exclusive_maximum)
+    all_inner = number_dfa(replace(inner, multiples=(), without=(), plain=False))
+    return intersect(all_inner, complement(number_dfa(bounds))).empty

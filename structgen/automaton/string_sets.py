@@ -1,0 +1,146 @@
+"""Sets of strings with everything the normal form says of them: patterns, formats, lengths, and what is left out."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from structgen.automaton.chardfa import (
+    CharDfa, complement, count_members, from_pattern, intersect, length, literals, members,
+)  # fmt: skip
+from structgen.automaton.formats import format_dfa
+from structgen.errors import LimitExceeded
+from structgen.schema.normal import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNT_LIMIT = 10_000
+"""Up to how many members a set is counted."""
+_FEW = 1_000
+
+
+@lru_cache(1024)
+def _constraints(strings: Strings) -> tuple[CharDfa | None, bool]:
+    """The language of the patterns, the formats and what is left out, None when there are none; is it exact?"""
+    parts = [(from_pattern(pattern), True) for pattern in strings.patterns]
+    parts += [(dfa, format_predicate(name) is None) for name in strings.formats if (dfa := format_dfa(name))]
+    language: CharDfa | None = None
+    exact = True
+    for part, known in parts:
+        language = part if language is None else intersect(language, part)
+        exact = exact and known
+    for other in strings.without:
+        language, exact = _difference(language, exact, other)
+    return language, exact
+
+
+def _difference(language: CharDfa | None, exact: bool, other: Strings) -> tuple[CharDfa | None, bool]:
+    """`language` less `other`; unchanged, and inexact, where `other` is not regular or too big to take away."""
+    try:
+        taken, known = string_language(other), string_predicate(other) is None
+        if not known:
+            return language, exact and language is not None and intersect(language, taken).empty
+        rest = complement(taken)
+        return rest if language is None else intersect(language, rest), exact
+    except LimitExceeded:
+        return language, False
+
+
+@lru_cache(1024)
+def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
+    """The strings that satisfy all but `max_length`, and the longest length that is still to be enforced.
+
+    A superset where there is a `string_predicate`, else exact.
+    """
+    if strings.literals is not None:
+        return literals(list(allowed_literals(strings))), None
+    language, most, _ = _language(strings)
+    return language, most
+
+
+@lru_cache(1024)
+def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
+    """The language without literals, the length still to be enforced, and whether both together are exact."""
+    (language, exact), most = _constraints(strings), strings.max_length
+    if language is None:
+        return length(strings.min_length), most, exact
+    if language.empty:
+        return language, None, True
+    shortest, longest = language.length_range()
+    if shortest < strings.min_length:
+        language = intersect(language, length(strings.min_length))
+    if longest is not None and most is not None and longest <= most:
+        most = None
+    if not exact:
+        capped = language if most is None else intersect(language, length(0, most))
+        few = members(capped, _FEW)
+        if few is not None:
+            return literals([text for text in few if string_holds(strings, text)]), None, True
+    return language, most, exact
+
+
+def string_language(strings: Strings) -> CharDfa:
+    """All strings that satisfy `strings`; a superset where there is a `string_predicate`."""
+    language, most = uncapped_language(strings)
+    return language if most is None else intersect(language, length(0, most))
+
+
+@lru_cache(1024)
+def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
+    """Whether a string satisfies `strings`; None when the language says so already."""
+    if strings.free or strings.literals is not None:
+        return None
+    return None if _language(strings)[2] else partial(string_holds, strings)
+
+
+def string_holds(strings: Strings, text: str) -> bool:
+    """The definition: whether `text` satisfies `strings`."""
+    if len(text) < strings.min_length or (strings.max_length is not None and len(text) > strings.max_length):
+        return False
+    if strings.literals is not None and text not in strings.literals:
+        return False
+    if not all(from_pattern(pattern).matches(text) for pattern in strings.patterns):
+        return False
+    if not all(_has_format(name, text) for name in strings.formats):
+        return False
+    return not any(string_holds(other, text) for other in strings.without)
+
+
+def _has_format(name: str, text: str) -> bool:
+    language, test = format_dfa(name), format_predicate(name)
+    return (language is None or language.matches(text)) and (test is None or test(text))
+
+
+def format_predicate(name: str) -> Callable[[str], bool] | None:
+    return None
+
+
+def allowed_literals(strings: Strings) -> tuple[str, ...]:
+    """The literals that satisfy the other fields too."""
+    assert strings.literals is not None
+    return tuple(text for text in strings.literals if string_holds(strings, text))
+
+
+def is_free(strings: Strings) -> bool:
+    """True when nothing but the length is restricted."""
+    return strings.free or (strings.literals is None and _constraints(strings) == (None, True))
+
+
+def string_is_empty(strings: Strings) -> bool:
+    """True when no string satisfies `strings`. Where the set is not regular and large, no is taken to be."""
+    if strings.literals is not None:
+        return not allowed_literals(strings)
+    if is_free(strings):
+        return strings.max_length is not None and strings.max_length < strings.min_length
+    language, most = uncapped_language(strings)
+    return language.empty or (most is not None and language.length_range()[0] > most)
+
+
+@lru_cache(1024)
+def string_count(strings: Strings) -> int | None:
+    """How many strings satisfy `strings`; None when infinite, unknown or above `COUNT_LIMIT`."""
+    if strings.literals is not None:
+        return len(set(allowed_literals(strings)))
+    language, most, exact = _language(strings)
+    return count_members(language, COUNT_LIMIT, most) if exact else None
