@@ -6,8 +6,9 @@ from typing import Any
 
 import regex
 
-from structgen.schema.algebra import holds
-from structgen.schema.normal import Arrays, Node, Objects, Shape, Strings
+from structgen.schema.checks import canonical
+from structgen.schema.normal import NEVER, Arrays, Node, Objects, Shape, Strings
+from structgen.schema.scalars import holds
 
 
 def accepts(node: Node, value: Any) -> bool:
@@ -30,11 +31,11 @@ def _in_shape(shape: Shape, value: Any) -> bool:
 
 
 def _in_strings(strings: Strings, value: str) -> bool:
-    if len(value) < strings.min_length or (
-        strings.max_length is not None and len(value) > strings.max_length
-    ):
+    if len(value) < strings.min_length or (strings.max_length is not None and len(value) > strings.max_length):
         return False
     if strings.literals is not None and value not in strings.literals:
+        return False
+    if any(_in_strings(other, value) for other in strings.without):
         return False
     return all(regex.search(pattern, value) for pattern in strings.patterns)
 
@@ -46,7 +47,14 @@ def _in_arrays(arrays: Arrays, value: list[Any]) -> bool:
         node = arrays.prefix[i] if i < len(arrays.prefix) else arrays.rest
         if node is None or not accepts(node, item):
             return False
-    return True
+    for each in arrays.contains:
+        count = sum(accepts(each.value, item) for item in value[each.start :])
+        if count < each.least or (each.most is not None and count > each.most):
+            return False
+    repeats = len({canonical(item) for item in value}) < len(value)
+    if (arrays.unique and repeats) or (arrays.repeated and not repeats):
+        return False
+    return not any(accepts(node, value) for node in arrays.without)
 
 
 def _in_objects(objects: Objects, value: dict[str, Any]) -> bool:
@@ -57,7 +65,14 @@ def _in_objects(objects: Objects, value: dict[str, Any]) -> bool:
     if any(member.required and member.name not in value for member in objects.properties):
         return False
     for name, item in value.items():
-        node = members[name].value if name in members else objects.rest
-        if node is None or not accepts(node, item):
+        rules = [pattern.value for pattern in objects.patterns if _in_strings(pattern.names, name)]
+        if name in members:
+            rules.append(members[name].value)
+        elif not rules:
+            rules = [NEVER if objects.rest is None else objects.rest]
+        if not all(accepts(node, item) for node in rules):
             return False
-    return True
+    for names, node in objects.some:
+        if not any(_in_strings(names, name) and accepts(node, item) for name, item in value.items()):
+            return False
+    return not any(accepts(node, value) for node in objects.without)

@@ -8,10 +8,11 @@ import time
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
-from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema
+from structgen.errors import OptionError, SchemaError
 from structgen.schema.normal import ANY, NEVER, Node, Objects
 from structgen.schema.reader import patterns, read
 from tests.schema_oracle import accepts
@@ -100,8 +101,7 @@ def test_plain_contradictions_have_no_shape_with_a_value(schema: dict[str, Any])
     """Bounds that cross, an enum without a fitting value: seen without an automaton."""
     shapes = read(schema).shapes
     assert all(
-        shape.numbers is shape.strings is shape.arrays is shape.objects is None and not shape.null
-        for shape in shapes
+        shape.numbers is shape.strings is shape.arrays is shape.objects is None and not shape.null for shape in shapes
     )
 
 
@@ -144,13 +144,9 @@ def test_a_place_that_only_a_reference_reaches_is_checked_too() -> None:
     with pytest.raises(SchemaError) as caught:
         read({"x": {"items": {"type": "none"}}, "$ref": "#/x"})
     assert caught.value.pointer == "/x/items/type"
-    with pytest.raises(UnsupportedSchema):
-        read({"x": {"not": {}}, "$ref": "#/x"})
 
 
-@pytest.mark.parametrize(
-    "reference", ["#/nowhere", "#name", "other.json", "http://example.com/a", "#/a/0", "#/title"]
-)
+@pytest.mark.parametrize("reference", ["#/nowhere", "#name", "other.json", "http://example.com/a", "#/a/0", "#/title"])
 def test_a_reference_to_nowhere_is_a_schema_error(reference: str) -> None:
     """Nothing is fetched."""
     with pytest.raises(SchemaError):
@@ -188,9 +184,7 @@ def test_other_documents_come_from_the_registry_with_their_own_draft() -> None:
             ("http://example.com/new", DRAFT202012.create_resource({"type": "null"})),
         ]
     )
-    schema = {
-        "properties": {"a": {"$ref": "http://example.com/old"}, "b": {"$ref": "http://example.com/new"}}
-    }
+    schema = {"properties": {"a": {"$ref": "http://example.com/old"}, "b": {"$ref": "http://example.com/new"}}}
     node = read(schema, registry=registry)
     assert accepts(node, {"a": [None, 1], "b": None})
     assert not accepts(node, {"a": [1]})
@@ -229,9 +223,7 @@ def test_deep_nesting_needs_no_recursion(keyword: str) -> None:
     schema: dict[str, Any] = {"type": "null"}
     for _ in range(2000):
         inner: Any = schema
-        schema = {
-            keyword: {"a": inner} if keyword == "properties" else inner if keyword == "items" else [inner]
-        }
+        schema = {keyword: {"a": inner} if keyword == "properties" else inner if keyword == "items" else [inner]}
     assert read(schema).shapes
     chain: dict[str, Any] = {f"n{i}": {"$ref": f"#/$defs/n{i + 1}"} for i in range(2000)}
     assert accepts(read({"$defs": {**chain, "n2000": {"type": "null"}}, "$ref": "#/$defs/n0"}), None)
@@ -246,20 +238,20 @@ def test_every_pattern_can_be_seen_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_exponentially_many_alternatives_end_in_an_error_that_names_the_limit(keyword: str) -> None:
-    """2^20 combinations take seconds, not hours."""
+def test_exponentially_many_alternatives_take_seconds(keyword: str) -> None:
+    """2^20 combinations are not multiplied out."""
     tags = [
         {
             keyword: [
-                {"type": "object", "required": [f"k{i}"], "properties": {f"k{i}": {"const": text}}}
-                for text in "ab"
+                {"type": "object", "required": [f"k{i}"], "properties": {f"k{i}": {"const": text}}} for text in "ab"
             ]
         }
         for i in range(20)
     ]
     started = time.perf_counter()
-    with pytest.raises(LimitExceeded, match="4096"):
-        _ = read({"allOf": tags}).shapes
+    node = read({"allOf": tags})
+    assert accepts(node, {f"k{i}": "ab"[i % 2] for i in range(20)})
+    assert not accepts(node, {f"k{i}": "ab"[i % 2] for i in range(19)})
     assert time.perf_counter() - started < 10
 
 
@@ -294,8 +286,7 @@ DISJOINT: list[dict[str, Any]] = [
     {
         "type": "object",
         "oneOf": [
-            {"properties": {"kind": {"const": kind}, "v": {"type": "null"}}, "required": ["kind"]}
-            for kind in "abc"
+            {"properties": {"kind": {"const": kind}, "v": {"type": "null"}}, "required": ["kind"]} for kind in "abc"
         ],
     },
     {
@@ -335,34 +326,30 @@ def test_a_oneof_of_disjoint_branches_is_their_union(schema: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("schema", OVERLAPPING, ids=str)
-def test_a_oneof_whose_branches_may_overlap_is_refused_before_anything_runs(schema: dict[str, Any]) -> None:
-    """Also deep inside, with the pointer of the keyword."""
-    with pytest.raises(UnsupportedSchema) as caught:
-        read({"properties": {"a": {"items": schema}}})
-    assert caught.value.pointer == "/properties/a/items/oneOf"
+def test_a_oneof_whose_branches_may_overlap_is_exact(schema: dict[str, Any]) -> None:
+    """A value of both branches is refused, one of a single branch is taken."""
+    node, validator = read(schema), Draft202012Validator(schema)
+    texts = ["", "a", "b", "ab"]
+    values = [None, 1, 1.5, *texts, [], [None], ["a"], [None, "a"], {}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1}]
+    values += [{"kind": text} for text in texts]
+    verdicts = [accepts(node, value) for value in values]
+    assert verdicts == [validator.is_valid(value) for value in values]
+    assert len(set(verdicts)) == 2
 
 
-def test_a_oneof_whose_proof_needs_itself_is_refused_not_followed_forever() -> None:
+def test_a_oneof_whose_proof_needs_itself_is_not_followed_forever() -> None:
     """A tag that is the schema itself."""
     branch = {"type": "object", "required": ["x"], "properties": {"x": {"$ref": "#"}}}
-    with pytest.raises(UnsupportedSchema):
-        read(
-            {
-                "oneOf": [
-                    branch,
-                    {"type": "object", "required": ["x"], "properties": {"x": {"$ref": "#/$defs/b"}}},
-                ],
-                "$defs": {"b": {"oneOf": [{"$ref": "#"}, {"type": "null"}]}},
-            }
-        )
+    other = {"type": "object", "required": ["x"], "properties": {"x": {"$ref": "#/$defs/b"}}}
+    nested = {"b": {"oneOf": [{"$ref": "#"}, {"type": "null"}]}}
+    node = read({"oneOf": [branch, other], "$defs": nested})
+    assert accepts(node, {"x": None})
+    assert not accepts(node, {"x": {"x": 1}})
 
 
 def test_a_tagged_union_of_a_thousand_branches_is_read_in_seconds() -> None:
     """The tag is looked at once per branch, not once per pair."""
-    branches = [
-        {"type": "object", "required": ["tag"], "properties": {"tag": {"const": f"t{i}"}}}
-        for i in range(1000)
-    ]
+    branches = [{"type": "object", "required": ["tag"], "properties": {"tag": {"const": f"t{i}"}}} for i in range(1000)]
     started = time.perf_counter()
     assert len(read({"oneOf": branches}).shapes) == 1000
     assert time.perf_counter() - started < 5

@@ -101,35 +101,6 @@ def test_an_enum_of_what_json_cannot_say_is_refused(value: Any) -> None:
         read({"enum": [value]})
 
 
-REFUSED = [
-    ("not", {}),
-    ("if", {"then": {}, "if": {}}),
-    ("patternProperties", {"^a": {}}),
-    ("propertyNames", {"maxLength": 3}),
-    ("dependentRequired", {"a": ["b"]}),
-    ("dependentSchemas", {"a": {}}),
-    ("dependencies", {"a": ["b"]}),
-    ("contains", {}),
-    ("uniqueItems", True),
-    ("multipleOf", 2),
-    ("unevaluatedProperties", False),
-    ("unevaluatedItems", False),
-    ("$dynamicRef", "#a"),
-]
-
-
-@pytest.mark.parametrize(("keyword", "argument"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_an_unsupported_keyword_is_named_and_never_ignored(keyword: str, argument: Any) -> None:
-    """It is refused wherever it stands, with its pointer, even where no document would visit it."""
-    schema = argument if keyword == "if" else {keyword: argument}
-    for place, wrapped in (("", schema), ("/$defs/a~1b", {"$defs": {"a/b": schema}})):
-        with pytest.raises(
-            UnsupportedSchema, match=r"'(then|else|" + keyword.replace("$", r"\$") + ")'"
-        ) as caught:
-            read(wrapped)
-        assert caught.value.pointer.startswith(f"{place}/")
-
-
 @pytest.mark.parametrize(
     "schema",
     [
@@ -167,9 +138,7 @@ ARGUMENTS = st.recursive(
     ),
     max_leaves=6,
 )
-NAMES = sorted(
-    {row.name for row in KEYWORDS} - {"$schema", "$ref", "$id", "id", "$dynamicRef", "$recursiveRef"}
-)
+NAMES = sorted({row.name for row in KEYWORDS} - {"$schema", "$ref", "$id", "id", "$dynamicRef", "$recursiveRef"})
 RANDOM = st.dictionaries(st.sampled_from(NAMES), ARGUMENTS, min_size=1, max_size=4)
 
 

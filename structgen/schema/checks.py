@@ -1,9 +1,8 @@
 """Whether a keyword's argument is well formed: one small function per kind of argument.
 
 A check is called once per keyword of the whole schema before anything runs, so it costs a few hundred
-nanoseconds. It raises `Malformed` or `Refused`, which carry no place: the scan that called it knows where it
-is. Arguments that are schemas are pushed on the scan's stack rather than visited, so depth costs no
-recursion.
+nanoseconds. It raises `Malformed`, which carries no place: the scan that called it knows where it is. Arguments that
+are schemas are pushed on the scan's stack rather than visited, so depth costs no recursion.
 """
 
 from __future__ import annotations
@@ -29,16 +28,13 @@ class Malformed(Exception):
         super().__init__(f"found {reprlib.repr(found)}; expected {expected}")
 
 
-class Refused(Exception):
-    """A keyword is well formed and this release cannot enforce it."""
-
-
 class Scan(Protocol):
     """What a check may read and write while the schema is scanned.
 
     Attributes:
         stack: schemas still to be scanned.
-        references, exclusive, patterned: the schemas met so far that hold a `$ref`, a `oneOf`, a `pattern`.
+        references, patterned: the schemas met so far that hold a reference, a `pattern`.
+        dynamic: some reference depends on the way that led to it.
         identified: some place has a name or base URI of its own, so that a reference needs more than a
             pointer.
         lone_references: what stands beside a `$ref` has no effect (up to draft 7).
@@ -47,14 +43,11 @@ class Scan(Protocol):
     root: object
     stack: list[Any]
     references: list[dict[str, Any]]
-    exclusive: list[dict[str, Any]]
     patterned: list[dict[str, Any]]
+    dynamic: bool
     identified: bool
     lone_references: bool
 
-
-IRREGULAR_FORMATS = frozenset({"regex", "idn-hostname"})
-"""Formats of the standard whose strings no finite automaton tells apart."""
 
 Check = Callable[[Scan, dict[str, Any], Any], None]
 
@@ -68,27 +61,6 @@ def pattern(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     """A string; whether it is a regular expression is for the automaton to say."""
     text(scan, schema, value)
     scan.patterned.append(schema)
-
-
-def format_name(scan: Scan, schema: dict[str, Any], value: Any) -> None:
-    """A name; those of the standard that no automaton can hold are refused, unknown ones annotate."""
-    text(scan, schema, value)
-    if value in IRREGULAR_FORMATS:
-        raise Refused(f"the format {value!r} is not supported yet")
-
-
-def least_members(scan: Scan, schema: dict[str, Any], value: Any) -> None:
-    """A count; refused where only undeclared names could reach it, since those that repeat are not told apart."""
-    count(scan, schema, value)
-    names = {*_names(schema.get("properties")), *_names(schema.get("required"))}
-    most = schema.get("maxProperties", value)
-    impossible = isinstance(most, int) and most < value
-    if schema.get("additionalProperties") is not False and value > len(names) + 1 and not impossible:
-        raise Refused("minProperties beyond the declared names and one more is not supported yet")
-
-
-def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, (dict, list)) else []
 
 
 def flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:
@@ -217,9 +189,7 @@ def subschema_or_flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def items(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     """`items` of 2020-12, with a hint for schemas of older drafts that do not say so."""
     if isinstance(value, list):
-        raise Malformed(
-            value, "a schema: 2020-12 has prefixItems for arrays (or name an older draft in $schema)"
-        )
+        raise Malformed(value, "a schema: 2020-12 has prefixItems for arrays (or name an older draft in $schema)")
     scan.stack.append(value)
 
 
@@ -246,14 +216,20 @@ def named_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     scan.stack.extend(value.values())
 
 
-def one_of(scan: Scan, schema: dict[str, Any], value: Any) -> None:
-    subschemas(scan, schema, value)
-    scan.exclusive.append(schema)
-
-
 def reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     scan.references.append(schema)
+
+
+def dynamic_reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    reference(scan, schema, value)
+    scan.dynamic = scan.identified = True
+
+
+def recursive_reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    dynamic_reference(scan, schema, value)
+    if value != "#":
+        raise Malformed(value, "'#'")
 
 
 def identifier(scan: Scan, schema: dict[str, Any], value: Any) -> None:
@@ -309,16 +285,3 @@ def dependencies_4(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     dependencies(scan, schema, value)
     if any(needed == [] for needed in value.values()):
         raise Malformed(value, "at least one name in each array")
-
-
-def refused(
-    check: Check, harmless: Callable[[dict[str, Any], Any], bool] = lambda schema, value: False
-) -> Check:
-    """The check of a keyword that is not enforced yet: well formed, and either `harmless` or refused."""
-
-    def refuse(scan: Scan, schema: dict[str, Any], value: Any) -> None:
-        check(scan, schema, value)
-        if not harmless(schema, value) and not (scan.lone_references and "$ref" in schema):
-            raise Refused
-
-    return refuse

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from structgen.errors import SchemaError, UnsupportedSchema
 from structgen.schema.checks import Check
-from structgen.schema.keywords import KEYWORDS, Apply, Keyword
+from structgen.schema.keywords import KEYWORDS, VALIDATION, Apply, Keyword
+
+if TYPE_CHECKING:
+    from referencing import Registry
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,11 @@ _NAMES = {
 }
 
 
-def dialect_of(schema: Any, default: Dialect = DEFAULT) -> Dialect:
+def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] | None = None) -> Dialect:
     """The draft that `$schema` names, `default` without one.
+
+    Args:
+        registry: where the meta-schemas of other dialects may be found.
 
     Raises:
         SchemaError: `$schema` is not a string. UnsupportedSchema: it names another dialect, which may give
@@ -72,6 +78,29 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT) -> Dialect:
     if not isinstance(name, str):
         raise SchemaError(f"found {name!r}; expected {expected}", "/$schema")
     number = _NAMES.get(name.removeprefix("http").removeprefix("s").removeprefix("://").rstrip("#"))
-    if number is None:
+    if number is not None:
+        return DIALECTS[number]
+    if registry is None or name not in registry:
         raise UnsupportedSchema(f"the dialect {name!r} is not supported; use {expected}", "/$schema")
-    return DIALECTS[number]
+    return _with_vocabularies(registry.contents(name), name, registry)
+
+
+def _with_vocabularies(metaschema: Any, name: str, registry: Registry[Any]) -> Dialect:
+    """The dialect of a meta-schema of the user's own, which says by `$vocabulary` which keywords it has."""
+    base = dialect_of(metaschema, DEFAULT, registry)
+    used = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
+    if base.number < 2019 or not isinstance(used, dict):
+        return base
+    known = {uri.rpartition("/")[2] for uri in used if uri.startswith("https://json-schema.org/draft/")}
+    unknown = [uri for uri, needed in used.items() if needed and not uri.startswith("https://json-schema.org/draft/")]
+    if unknown:
+        raise UnsupportedSchema(f"the dialect {name!r} needs the vocabulary {unknown[0]!r}", "/$schema")
+    if "validation" in known:
+        return base
+    rows = {keyword: row for keyword, row in base.keywords.items() if keyword not in VALIDATION}
+    return replace(
+        base,
+        keywords=rows,
+        checks={keyword: check for keyword, check in base.checks.items() if keyword in rows},
+        applies={keyword: apply for keyword, apply in base.applies.items() if keyword in rows},
+    )

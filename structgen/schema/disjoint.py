@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from structgen.schema.algebra import Algebra, Shapes, numbers_and, strings_and
+from structgen.schema.algebra import Algebra, Shapes
 from structgen.schema.normal import NEVER, Arrays, Node, Objects, Property, Shape
+from structgen.schema.scalars import numbers_and, strings_and
 
 Peek = Callable[[Node], Shapes | None]
 
@@ -105,6 +106,8 @@ class Disjointness:
         for member in a.properties:
             if member.required:
                 other = theirs.get(member.name)
+                if other is None and b.patterns:
+                    continue  # what a pattern says of the name is not known here
                 value = other.value if other else b.rest
                 if value is None or value is NEVER or self._nodes(member.value, value, depth):
                     return True

@@ -6,30 +6,33 @@ The table in `keywords.py` says which drafts know it. `Facts.shapes` is the conj
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
 
-from structgen.schema.algebra import (
-    FREE_NUMBERS,
-    FREE_STRINGS,
-    Algebra,
-    Shapes,
-    closed_arrays,
-    closed_objects,
-    exact,
-    numbers_and,
-    pack,
-)
+from structgen.schema.algebra import Algebra, Shapes, pack
 from structgen.schema.checks import ALL_TYPES, TYPES
+from structgen.schema.containers import FREE_ARRAYS, FREE_OBJECTS, closed_arrays, closed_objects, other_names
 from structgen.schema.literals import literal_shapes
-from structgen.schema.normal import ANY, NEVER, Arrays, Node, Numbers, Objects, Property, Shape, Strings
+from structgen.schema.normal import (
+    ANY,
+    NEVER,
+    Arrays,
+    Contains,
+    Named,
+    Node,
+    Numbers,
+    Objects,
+    Property,
+    Shape,
+    Strings,
+)
+from structgen.schema.scalars import FREE_NUMBERS, FREE_STRINGS, exact, numbers_and
 
 _NUMBER, _INTEGER = TYPES["number"], TYPES["integer"]
 _INTEGERS = Numbers(integer=True)
 _PLAIN_INTEGERS = Numbers(integer=True, plain=True)
-_ANY_ARRAYS = Arrays(rest=ANY)
-_ANY_OBJECTS = Objects(rest=ANY)
 
 
 # The place of a schema: a pointer, or the node above it with the tokens that lead down, or None for "to be
@@ -41,12 +44,15 @@ class Reader(Protocol):
     """What the facts of one place need of the whole."""
 
     algebra: Algebra
+    formats: bool
 
     def node(self, schema: Any, where: Where) -> Node: ...
 
-    def target(self, schema: dict[str, Any]) -> Node: ...
+    def target(self, place: Any, keyword: str) -> Node: ...
 
-    def exclusive(self, branches: list[Shapes], others: list[Shapes], place: Node) -> Shapes: ...
+    def draft(self, schema: dict[str, Any]) -> int: ...
+
+    def exclusive(self, branches: Sequence[Node], others: list[Shapes]) -> Shapes: ...
 
 
 class Facts:
@@ -71,7 +77,7 @@ class Facts:
         self.arrays: dict[str, Any] = {}
         self.objects: dict[str, Any] = {}
         self.factors: list[Shapes] = []
-        self.exclusive: list[Shapes] | None = None
+        self.exclusive: Sequence[Node] = ()
         self.home = 0
 
     def child(self, keyword: str, schema: Any) -> Node:
@@ -92,8 +98,8 @@ class Facts:
         factors = self.factors
         if own is not ANY.shapes:
             factors.insert(self.home, own)
-        if self.exclusive is not None:
-            return self.reader.exclusive(self.exclusive, factors, self.place)
+        if self.exclusive:
+            return self.reader.exclusive(self.exclusive, factors)
         return self.reader.algebra.product(factors)
 
     def _own(self) -> Shapes:
@@ -108,8 +114,8 @@ class Facts:
             boolean,
             self._number_set() if types & (_NUMBER | _INTEGER) else None,
             (Strings(**self.strings) if self.strings else FREE_STRINGS) if types & 16 else None,
-            (self._array_set() if self.arrays else _ANY_ARRAYS) if types & 32 else None,
-            (self._object_set() if self.objects else _ANY_OBJECTS) if types & 64 else None,
+            (self._array_set() if self.arrays else FREE_ARRAYS) if types & 32 else None,
+            (self._object_set() if self.objects else FREE_OBJECTS) if types & 64 else None,
         )
         return (_consistent(shape),) if self.strings else (shape,)
 
@@ -135,11 +141,12 @@ class Facts:
             Property(name, node(schema, (place, "properties", name)), name in required)
             for name, schema in declared.items()
         ]
-        members += [
-            Property(name, rest or NEVER, required=True, declared=False)
-            for name in required
-            if name not in declared
-        ]
+        absent = [name for name in required if name not in declared]
+        if absent and rest is not ANY and "patterns" in fields:  # a pattern may know what `declared` does not
+            rule = Named(other_names(Objects(tuple(members), **fields)), rest or NEVER)
+            rest = fields["rest"] = ANY
+            fields["patterns"] = (*fields["patterns"], rule)
+        members += [Property(name, rest or NEVER, required=True, declared=False) for name in absent]
         return closed_objects(Objects(tuple(members), **fields))
 
 
@@ -207,6 +214,10 @@ def exclusive_maximum_4(facts: Facts, value: Any) -> None:
         facts.numbers["exclusive_maximum"] = _bound("maximum", facts.schema["maximum"], True)
 
 
+def multiple_of(facts: Facts, value: Any) -> None:
+    facts.numbers["multiple"] = Numbers(multiples=(exact(value),))
+
+
 # Strings.
 
 
@@ -223,7 +234,8 @@ def pattern(facts: Facts, value: Any) -> None:
 
 
 def format_(facts: Facts, value: Any) -> None:
-    facts.strings["formats"] = (value,)
+    if facts.reader.formats:
+        facts.strings["formats"] = (value,)
 
 
 # Arrays.
@@ -255,6 +267,21 @@ def max_items(facts: Facts, value: Any) -> None:
     facts.arrays["max_items"] = int(value)
 
 
+def unique_items(facts: Facts, value: Any) -> None:
+    if value:
+        facts.arrays["unique"] = True
+
+
+def contains(facts: Facts, value: Any) -> None:
+    """`minContains` and `maxContains` stand beside it, from 2019-09 on."""
+    least, most = 1, None
+    if facts.reader.draft(facts.schema) >= 2019:
+        least, most = int(facts.schema.get("minContains", 1)), facts.schema.get("maxContains")
+    if least or most is not None:
+        most = None if most is None else int(most)
+        facts.arrays["contains"] = (Contains(facts.child("contains", value), least, most),)
+
+
 # Objects.
 
 
@@ -271,6 +298,28 @@ def additional_properties(facts: Facts, value: Any) -> None:
     facts.objects["rest"] = None if value is False else facts.child("additionalProperties", value)
 
 
+def pattern_properties(facts: Facts, value: Any) -> None:
+    _add_patterns(
+        facts,
+        [
+            Named(Strings(patterns=(pattern,)), facts.reader.node(schema, (facts.place, "patternProperties", pattern)))
+            for pattern, schema in value.items()
+        ],
+    )
+
+
+def property_names(facts: Facts, value: Any) -> None:
+    """A member whose name is none of the strings of the schema can never be."""
+    strings = [shape.strings for shape in facts.child("propertyNames", value).shapes if shape.strings]
+    if FREE_STRINGS not in strings:
+        _add_patterns(facts, [Named(Strings(without=tuple(strings)), NEVER)])
+
+
+def _add_patterns(facts: Facts, patterns: list[Named]) -> None:
+    if patterns:
+        facts.objects["patterns"] = (*facts.objects.get("patterns", ()), *patterns)
+
+
 def min_properties(facts: Facts, value: Any) -> None:
     facts.objects["min_properties"] = int(value)
 
@@ -283,7 +332,15 @@ def max_properties(facts: Facts, value: Any) -> None:
 
 
 def ref(facts: Facts, value: Any) -> None:
-    facts.factors.append(facts.reader.target(facts.schema).shapes)
+    facts.factors.append(facts.reader.target(facts.place, "$ref").shapes)
+
+
+def dynamic_ref(facts: Facts, value: Any) -> None:
+    facts.factors.append(facts.reader.target(facts.place, "$dynamicRef").shapes)
+
+
+def recursive_ref(facts: Facts, value: Any) -> None:
+    facts.factors.append(facts.reader.target(facts.place, "$recursiveRef").shapes)
 
 
 def all_of(facts: Facts, value: Any) -> None:
@@ -295,4 +352,56 @@ def any_of(facts: Facts, value: Any) -> None:
 
 
 def one_of(facts: Facts, value: Any) -> None:
-    facts.exclusive = [node.shapes for node in facts.children("oneOf", value)]
+    facts.exclusive = facts.children("oneOf", value)
+
+
+def not_(facts: Facts, value: Any) -> None:
+    facts.factors.append(facts.reader.algebra.negation(facts.child("not", value)).shapes)
+
+
+def if_(facts: Facts, value: Any) -> None:
+    """(if and then) or (not if and else)."""
+    schema, algebra = facts.schema, facts.reader.algebra
+    if "then" in schema or "else" in schema:
+        condition = facts.child("if", value)
+        then, otherwise = (facts.child(name, schema.get(name, True)) for name in ("then", "else"))
+        met = algebra.product([condition.shapes, then.shapes])
+        unmet = algebra.product([algebra.negation(condition).shapes, otherwise.shapes])
+        facts.factors.append(pack([*met, *unmet]))
+
+
+# Members that depend on others.
+
+
+def dependent_required(facts: Facts, value: Any) -> None:
+    for name, needed in value.items():
+        also = tuple(Property(other, ANY, True, False) for other in needed if other != name)
+        if also:
+            _depend(facts, name, (Shape(objects=Objects(also, ANY)),))
+
+
+def dependent_schemas(facts: Facts, value: Any) -> None:
+    for name, schema in value.items():
+        if schema is not True:
+            _depend(facts, name, facts.reader.node(schema, (facts.place, "dependentSchemas", name)).shapes)
+
+
+def dependencies(facts: Facts, value: Any) -> None:
+    """Up to draft 7: schemas or arrays of names."""
+    dependent_required(facts, {name: needed for name, needed in value.items() if isinstance(needed, list)})
+    for name, schema in value.items():
+        if not isinstance(schema, list):
+            _depend(facts, name, facts.reader.node(schema, (facts.place, "dependencies", name)).shapes)
+
+
+def depending(name: str) -> tuple[Shapes, Shapes]:
+    """The values that are no object with a member `name`, and the objects that have it."""
+    without = Objects((Property(name, NEVER, required=False, declared=False),), ANY)
+    present = Objects((Property(name, ANY, required=True, declared=False),), ANY)
+    return (replace(ANY.shapes[0], objects=without),), (Shape(objects=present),)
+
+
+def _depend(facts: Facts, name: str, then: Shapes) -> None:
+    """An object without the member, or one that has it and is in `then`."""
+    absent, present = depending(name)
+    facts.factors.append(pack([*absent, *facts.reader.algebra.product([present, then])]))

@@ -17,7 +17,7 @@ Apply = Callable[[facts.Facts, Any], None]
 MASKED = "masked"
 ANNOTATION = "annotation"
 STRUCTURE = "structure"
-REFUSED = "refused"
+CHECKED = "checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Keyword:
     """One keyword, as some span of drafts defines it.
 
     Attributes:
-        how: `masked` (no wrong token can be chosen), `annotation` (restricts nothing), `structure` (names and
-            finds schemas), `refused` (`UnsupportedSchema`, unless the argument restricts nothing).
+        how: `masked` (no wrong token can be chosen), `checked` (told when the value closes), `annotation`
+            (restricts nothing), `structure` (names and finds schemas).
         check: whether the argument is well formed.
         apply: writes what the argument says; None when it says nothing about values.
         children: where the schemas in the argument stand: `one`, `list`, `map`, or several of these.
@@ -54,26 +54,6 @@ def _list(name: str, how: str, apply: Apply | None = None, **drafts: int) -> Key
     return Keyword(name, how, checks.subschemas, apply, ("list",), **drafts)
 
 
-def _is_true(schema: dict[str, Any], value: Any) -> bool:
-    return value is True or value == {}
-
-
-def _is_nothing(schema: dict[str, Any], value: Any) -> bool:
-    return not value
-
-
-def _refused_one(name: str, harmless: Callable[[dict[str, Any], Any], bool], **drafts: int) -> Keyword:
-    return Keyword(name, REFUSED, checks.refused(checks.subschema, harmless), None, ("one",), **drafts)
-
-
-def _refused_map(name: str, check: checks.Check, **drafts: int) -> Keyword:
-    return Keyword(name, REFUSED, checks.refused(check, _is_nothing), None, ("map",), **drafts)
-
-
-def _lacks(*names: str) -> Callable[[dict[str, Any], Any], bool]:
-    return lambda schema, value: not any(name in schema for name in names)
-
-
 _ANY_SCHEMA = (
     Keyword("type", MASKED, checks.type_names, facts.type_4, until=4),
     Keyword("type", MASKED, checks.type_names, facts.type_, since=6),
@@ -89,34 +69,28 @@ _NUMBERS = (
     Keyword("exclusiveMaximum", MASKED, checks.exclusive_flag("maximum"), facts.exclusive_maximum_4, until=4),
     Keyword("exclusiveMinimum", MASKED, checks.number, facts.exclusive_minimum, since=6),
     Keyword("exclusiveMaximum", MASKED, checks.number, facts.exclusive_maximum, since=6),
-    Keyword("multipleOf", REFUSED, checks.refused(checks.positive)),
+    Keyword("multipleOf", MASKED, checks.positive, facts.multiple_of),
 )
 
 _STRINGS = (
     Keyword("minLength", MASKED, checks.count, facts.min_length),
     Keyword("maxLength", MASKED, checks.count, facts.max_length),
     Keyword("pattern", MASKED, checks.pattern, facts.pattern),
-    Keyword("format", MASKED, checks.format_name, facts.format_),
+    Keyword("format", MASKED, checks.text, facts.format_),
 )
 
 _ARRAYS = (
     Keyword("items", MASKED, checks.subschema_or_list, facts.items, ("one", "list"), until=2019),
     Keyword("items", MASKED, checks.items, facts.items, ("one",), since=2020),
     _list("prefixItems", MASKED, facts.prefix_items, since=2020),
-    Keyword(
-        "additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019
-    ),
+    Keyword("additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019),
     Keyword("minItems", MASKED, checks.count, facts.min_items),
     Keyword("maxItems", MASKED, checks.count, facts.max_items),
-    Keyword("uniqueItems", REFUSED, checks.refused(checks.flag, _is_nothing)),
-    _refused_one(
-        "contains",
-        lambda schema, value: schema.get("minContains") == 0 and "maxContains" not in schema,
-        since=6,
-    ),
-    Keyword("minContains", ANNOTATION, checks.count, since=2019),
-    Keyword("maxContains", ANNOTATION, checks.count, since=2019),
-    _refused_one("unevaluatedItems", _is_true, since=2019),
+    Keyword("uniqueItems", CHECKED, checks.flag, facts.unique_items),
+    _one("contains", MASKED, facts.contains, since=6),
+    Keyword("minContains", MASKED, checks.count, since=2019),
+    Keyword("maxContains", MASKED, checks.count, since=2019),
+    _one("unevaluatedItems", MASKED, since=2019),
 )
 
 _OBJECTS = (
@@ -124,28 +98,28 @@ _OBJECTS = (
     Keyword("required", MASKED, checks.some_names, facts.required, until=4),
     Keyword("required", MASKED, checks.names, facts.required, since=6),
     Keyword("additionalProperties", MASKED, checks.subschema_or_flag, facts.additional_properties, ("one",)),
-    Keyword("minProperties", MASKED, checks.least_members, facts.min_properties),
+    Keyword("minProperties", MASKED, checks.count, facts.min_properties),
     Keyword("maxProperties", MASKED, checks.count, facts.max_properties),
-    _refused_map("patternProperties", checks.named_subschemas),
-    _refused_one("propertyNames", _is_true, since=6),
-    _refused_map("dependencies", checks.dependencies_4, until=4),
-    _refused_map("dependencies", checks.dependencies, since=6),
-    Keyword("dependentRequired", REFUSED, checks.refused(checks.dependent_names, _is_nothing), since=2019),
-    _refused_map("dependentSchemas", checks.named_subschemas, since=2019),
-    _refused_one("unevaluatedProperties", _is_true, since=2019),
+    _map("patternProperties", MASKED, facts.pattern_properties),
+    _one("propertyNames", MASKED, facts.property_names, since=6),
+    Keyword("dependencies", MASKED, checks.dependencies_4, facts.dependencies, ("map",), until=4),
+    Keyword("dependencies", MASKED, checks.dependencies, facts.dependencies, ("map",), since=6),
+    Keyword("dependentRequired", MASKED, checks.dependent_names, facts.dependent_required, since=2019),
+    _map("dependentSchemas", MASKED, facts.dependent_schemas, since=2019),
+    _one("unevaluatedProperties", MASKED, since=2019),
 )
 
 _COMBINATORS = (
     Keyword("$ref", MASKED, checks.reference, facts.ref),
     _list("allOf", MASKED, facts.all_of),
     _list("anyOf", MASKED, facts.any_of),
-    Keyword("oneOf", MASKED, checks.one_of, facts.one_of, ("list",)),
-    _refused_one("not", lambda schema, value: value is False),
-    _refused_one("if", _lacks("then", "else"), since=7),
-    _refused_one("then", _lacks("if"), since=7),
-    _refused_one("else", _lacks("if"), since=7),
-    Keyword("$dynamicRef", REFUSED, checks.refused(checks.text), since=2020),
-    Keyword("$recursiveRef", REFUSED, checks.refused(checks.text), since=2019),
+    _list("oneOf", MASKED, facts.one_of),
+    _one("not", MASKED, facts.not_),
+    _one("if", MASKED, facts.if_, since=7),
+    _one("then", MASKED, since=7),
+    _one("else", MASKED, since=7),
+    Keyword("$dynamicRef", MASKED, checks.dynamic_reference, facts.dynamic_ref, since=2020),
+    Keyword("$recursiveRef", MASKED, checks.recursive_reference, facts.recursive_ref, since=2019, until=2019),
 )
 
 _STRUCTURE = (
@@ -164,6 +138,7 @@ _STRUCTURE = (
 )
 
 _ANNOTATIONS = (
+    Keyword("$recursiveRef", ANNOTATION, checks.text, since=2020),
     Keyword("title", ANNOTATION, checks.text),
     Keyword("description", ANNOTATION, checks.text),
     Keyword("examples", ANNOTATION, checks.listing, since=6),
@@ -186,3 +161,10 @@ KEYWORDS: tuple[Keyword, ...] = (
     *_STRUCTURE,
     *_ANNOTATIONS,
 )
+
+VALIDATION = frozenset(
+    row.name
+    for row in (*_ANY_SCHEMA, *_NUMBERS, *_STRINGS, *_ARRAYS, *_OBJECTS)
+    if not row.children and row.name not in ("format", "dependencies")
+)
+"""The keywords that a dialect has only with the vocabulary of validation."""

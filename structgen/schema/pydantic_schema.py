@@ -53,21 +53,15 @@ class ExactSchema(GenerateJsonSchema):
                 ]
             }
         positive, natural = bounds.pop("gt", 1) == 0, bounds.pop("ge", 1) == 0
-        lost = (schema.get("gt") is not None and not positive) or (
-            schema.get("ge") is not None and not natural
-        )
+        lost = (schema.get("gt") is not None and not positive) or (schema.get("ge") is not None and not natural)
         if bounds or lost or multiple:
-            raise UnsupportedSchema(
-                "a Decimal with max_digits or decimal_places, and a multiple or a bound but 0"
-            )
+            raise UnsupportedSchema("a Decimal with max_digits or decimal_places, and a multiple or a bound but 0")
         sign = "" if natural or positive else "-?"
         return {"type": "string", "pattern": _decimal_pattern(digits, places, sign, zero=not positive)}
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
         """Refused: a string that is itself JSON of some type."""
-        raise UnsupportedSchema(
-            "a string that holds JSON (pydantic.Json) is not supported yet; use the type itself"
-        )
+        raise UnsupportedSchema("a string that holds JSON (pydantic.Json) is not supported yet; use the type itself")
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
         """The tag must be there, whatever default it has; with it the branches exclude each other.

@@ -7,24 +7,26 @@ of any depth are followed with a stack of our own, never by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import OptionError, UnsupportedSchema
+from structgen.errors import OptionError, SchemaError
+from structgen.schema import evaluation
 from structgen.schema.algebra import Algebra, Shapes, pack
 from structgen.schema.dialects import dialect_of
-from structgen.schema.disjoint import Disjointness
+from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
-from structgen.schema.normal import ANY, NEVER, Node
-from structgen.schema.references import Target, resolve
+from structgen.schema.normal import ANY, NEVER, Node, Shape
+from structgen.schema.references import IN_PLACE, REFERENCES, Target, in_place, resolve
 from structgen.schema.scan import SchemaScan, escaped
 
 if TYPE_CHECKING:
     from referencing import Registry
 
-_IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
+    from structgen.schema.dynamic import DynamicScopes
+
 _MAX_NESTED = 8
 
 
@@ -33,6 +35,7 @@ def read(
     *,
     registry: Registry[Any] | None = None,
     order: str | Sequence[str] = "schema",
+    formats: bool = True,
 ) -> Node:
     """The root of the normal form of `schema`.
 
@@ -42,21 +45,22 @@ def read(
         registry: other documents that `$ref` may lead to. Nothing is ever fetched.
         order: "schema" keeps the schema's own order of members; a list of names puts those first, in its
             order; "any" is read like "schema" here, and the automaton frees it.
+        formats: whether `format` restricts strings, or annotates only.
 
     Raises:
-        SchemaError: malformed, or a reference leads nowhere.
-        UnsupportedSchema: a keyword is not enforced yet.
+        SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: an unknown dialect.
         LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these.
     """
-    dialect = dialect_of(schema)
+    dialect = dialect_of(schema, registry=registry)
     scan = SchemaScan(schema)
     scan.walk(schema, "", dialect)
     targets = resolve(scan, dialect, registry)
-    reader = SchemaReader(scan, targets, Algebra(_ranks(order)))
-    root = reader.node(schema, "")
-    for exclusive in scan.exclusive:  # whether branches are disjoint must be known before anything runs
-        _ = reader.node(exclusive, None).shapes
-    return root
+    scopes = None
+    if scan.dynamic:
+        from structgen.schema.dynamic import DynamicScopes
+
+        scopes = DynamicScopes(scan, dialect, registry)
+    return SchemaReader(scan, targets, Algebra(_ranks(order)), scopes, formats=formats).node(schema, "")
 
 
 def patterns(root: Node) -> dict[str, Node]:
@@ -88,10 +92,11 @@ class _Unknown(Exception):
 class Place(Node):
     """The node of one schema object. Keeps that object alive, since places are known by its id."""
 
-    def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader) -> None:
+    def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader, scope: Any = None) -> None:
         self.schema = schema
         self.where = where
         self.reader = reader
+        self.scope = scope
 
     @cached_property
     def pointer(self) -> str:
@@ -115,13 +120,23 @@ class Place(Node):
 class SchemaReader:
     """All places of one root schema; each schema object is one node."""
 
-    def __init__(self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra) -> None:
+    def __init__(
+        self,
+        scan: SchemaScan,
+        targets: dict[int, Target],
+        algebra: Algebra,
+        scopes: DynamicScopes | None = None,
+        *,
+        formats: bool = True,
+    ) -> None:
         self.algebra = algebra
+        self.formats = formats
         self._scan = scan
         self._drafts = scan.seen
         self.patterned = scan.patterned
         self._targets = targets
-        self._places: dict[int, Place] = {}
+        self._scopes = scopes
+        self._places: dict[Any, Place] = {}
         self._open: set[int] = set()
         self._disjointness = Disjointness(algebra, self._peek)
 
@@ -131,10 +146,21 @@ class SchemaReader:
             return ANY
         if not schema:
             return NEVER if schema is False else ANY
+        if self._scopes is not None:
+            outer = where[0].scope if isinstance(where, tuple) else self._scopes.root
+            return self._scoped(schema, where, self._scopes.entered(schema, outer))
         place = self._places.get(id(schema))
         if place is None:
             place = self._places[id(schema)] = Place(schema, where, self)
         return place
+
+    def _scoped(self, schema: dict[str, Any], where: Where, scope: Any) -> Node:
+        """The node of `schema` in a dynamic scope."""
+        assert self._scopes is not None
+        key = self._scopes.key(schema, scope)
+        if key not in self._places:
+            self._places[key] = Place(schema, where, self, scope)
+        return self._places[key]
 
     def pointer_of(self, place: Place) -> str:
         """The JSON pointer of `place`, put together from the places above it."""
@@ -151,15 +177,24 @@ class SchemaReader:
         """The schema that the `$ref` of `schema` leads to."""
         return self._targets[id(schema)][0]
 
-    def target(self, schema: dict[str, Any]) -> Node:
-        """The node that the `$ref` of `schema` leads to."""
-        return self.node(*self._targets[id(schema)])
+    def target(self, place: Place, keyword: str = "$ref") -> Node:
+        """The node that the reference of `place` leads to."""
+        if self._scopes is None:
+            return self.node(*self._targets[id(place.schema)])
+        contents, scope = self._scopes.target(place.schema, keyword, place.scope)
+        if not isinstance(contents, dict) or not contents:
+            return self.node(contents, None)
+        return self._scoped(contents, None, scope)
+
+    def draft(self, schema: dict[str, Any]) -> int:
+        """The number of the draft that `schema` is written in."""
+        return self._drafts[id(schema)].number
 
     def shapes_of(self, place: Place) -> Shapes:
-        """Read `place`, after every place that applies to the same value."""
-        if place.schema.keys().isdisjoint(_IN_PLACE):
+        """Read `place`, after every place that must be read before it."""
+        if place.schema.keys().isdisjoint(IN_PLACE):
             return self._build(place)
-        stack = [place]
+        stack, path = [place], set[int]()
         shapes: Shapes = ()
         while stack:
             top = stack[-1]
@@ -167,9 +202,13 @@ class SchemaReader:
                 raise _Unknown
             waiting = self._unread(top)
             if waiting:
+                path.add(id(top))
+                if any(id(node) in path for node in waiting):
+                    raise SchemaError("a reference leads back to itself and describes no value", top.pointer)
                 stack.extend(waiting)
                 continue
             stack.pop()
+            path.discard(id(top))
             if not top.known:
                 shapes = self._build(top)
                 if stack:
@@ -178,32 +217,39 @@ class SchemaReader:
 
     def _unread(self, place: Place) -> list[Place]:
         schema = place.schema
-        if schema.keys().isdisjoint(_IN_PLACE):
+        if schema.keys().isdisjoint(IN_PLACE):
             return []
-        nodes = [self.target(schema)] if "$ref" in schema else []
+        nodes = [self.target(place, keyword) for keyword in REFERENCES if keyword in schema]
         if not nodes or not self._drafts[id(schema)].lone_references:
-            for name in ("allOf", "anyOf", "oneOf"):
-                nodes.extend(
-                    self.node(branch, (place, name, i)) for i, branch in enumerate(schema.get(name, ()))
-                )
-        return [node for node in nodes if isinstance(node, Place) and not node.known]
+            nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema)]
+        unread = [node for node in nodes if isinstance(node, Place) and not node.known]
+        return list(dict.fromkeys(unread))
 
     def _build(self, place: Place) -> Shapes:
         schema = place.schema
-        dialect = self._drafts[id(schema)]
-        facts = Facts(self, schema, place)
-        if dialect.lone_references and "$ref" in schema:
-            return self.target(schema).shapes
-        applies = dialect.applies
+        if self._drafts[id(schema)].lone_references and "$ref" in schema:
+            return self.target(place).shapes
+        if not evaluation.KEYWORDS.isdisjoint(schema):
+            return evaluation.shapes(self, place)
         self._open.add(id(place))
         try:
-            for name, value in schema.items():
-                apply = applies.get(name)
-                if apply is not None:
-                    apply(facts, value)
-            return facts.shapes()
+            return self._gathered(place, schema.items())
         finally:
             self._open.discard(id(place))
+
+    def plain(self, place: Place) -> Shapes:
+        """What the keywords of `place` say that do not apply other schemas to the same value."""
+        kept = [item for item in place.schema.items() if item[0] not in evaluation.APPLICATORS]
+        return self._gathered(place, kept)
+
+    def _gathered(self, place: Place, keywords: Iterable[tuple[str, Any]]) -> Shapes:
+        facts = Facts(self, place.schema, place)
+        applies = self._drafts[id(place.schema)].applies
+        for name, value in keywords:
+            apply = applies.get(name)
+            if apply is not None:
+                apply(facts, value)
+        return facts.shapes()
 
     def _peek(self, node: Node) -> Shapes | None:
         """The shapes of `node`, or None where reading them would need a place that is still being read."""
@@ -214,20 +260,24 @@ class SchemaReader:
         except _Unknown:
             return None
 
-    def exclusive(self, branches: list[Shapes], others: list[Shapes], place: Node) -> Shapes:
-        """What satisfies every one of `others` and exactly one of `branches` at `place`.
-
-        Raises:
-            UnsupportedSchema: two branches are not provably disjoint.
-        """
-        if self._disjointness.overlap(branches) is None:
-            return self.algebra.product([*others, pack([shape for branch in branches for shape in branch])])
+    def exclusive(self, branches: Sequence[Node], others: list[Shapes]) -> Shapes:
+        """What satisfies every one of `others` and exactly one of `branches`."""
+        unions = [branch.shapes for branch in branches]
+        if self._disjointness.overlap(unions) is None:
+            return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
         beside = self.algebra.product(others)
-        together = [self.algebra.product([beside, branch]) for branch in branches]
-        pair = self._disjointness.overlap(together)
-        if pair is not None:
-            message = f"the branches {pair[0]} and {pair[1]} of 'oneOf' may hold at once, and exactly one"
-            raise UnsupportedSchema(
-                f"{message} is not supported yet (use anyOf where either will do)", f"{place.pointer}/oneOf"
-            )
-        return self.algebra.product([pack([shape for branch in together for shape in branch])])
+        together = [self.algebra.product([beside, union]) for union in unions]
+        found: list[Shape] = []
+        for i, union in enumerate(together):
+            rivals = [
+                branch
+                for j, branch in enumerate(branches)
+                if j != i and union and together[j] and not self._apart(union, together[j], len(branches))
+            ]
+            outside = self.algebra.negation(self.algebra.union(rivals)).shapes
+            found += self.algebra.product([union, outside])
+        return pack(found)
+
+    def _apart(self, a: Shapes, b: Shapes, branches: int) -> bool:
+        """Whether no value is in both unions, if that can be told at an acceptable price."""
+        return branches <= MAX_BRANCHES and self._disjointness.unions(a, b)

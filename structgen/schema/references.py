@@ -20,8 +20,24 @@ if TYPE_CHECKING:
 
 Target = tuple[Any, str]
 
-_BRANCHES = ("allOf", "anyOf", "oneOf")
-_IN_PLACE = frozenset(("$ref", *_BRANCHES))
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_LISTS, _ONES, _MAPS = ("allOf", "anyOf", "oneOf"), ("not", "if", "then", "else"), ("dependentSchemas", "dependencies")
+IN_PLACE = frozenset((*REFERENCES, *_LISTS, *_ONES, *_MAPS, "propertyNames"))
+"""Keywords whose schemas must be read before the schema that holds them."""
+
+
+def in_place(schema: dict[str, Any]) -> list[tuple[Any, tuple[object, ...]]]:
+    """The schemas that must be read before `schema`, references aside, with the tokens that lead to them."""
+    found: list[tuple[Any, tuple[object, ...]]] = []
+    for name in IN_PLACE.intersection(schema):
+        value = schema[name]
+        if name in _LISTS:
+            found += [(branch, (name, i)) for i, branch in enumerate(value)]
+        elif name in _MAPS:
+            found += [(branch, (name, key)) for key, branch in value.items() if not isinstance(branch, list)]
+        elif name not in REFERENCES:
+            found.append((value, (name,)))
+    return found
 
 
 def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, Target]:
@@ -35,13 +51,19 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
     targets: dict[int, Target] = {}
     if not scan.references:
         return targets
-    simple = not scan.identified and all(_is_pointer(schema["$ref"]) for schema in scan.references)
+    simple = not scan.identified and all(_is_pointer(_reference(schema)) for schema in scan.references)
     if simple:
         _follow_pointers(scan, dialect, targets)
     if len(targets) < len(scan.references):
         _follow_uris(scan, dialect, registry, targets)
     _refuse_circles(scan, targets)
     return targets
+
+
+def _reference(schema: dict[str, Any]) -> str:
+    """The reference of a schema that has one. Where it has several, some are dynamic, and are followed by their
+    scope."""
+    return str(next(schema[name] for name in REFERENCES if name in schema))
 
 
 def _is_pointer(reference: str) -> bool:
@@ -52,7 +74,7 @@ def _follow_pointers(scan: SchemaScan, dialect: Dialect, targets: dict[int, Targ
     """Resolve local pointers; stops early when a target turns out to need more than that."""
     known: dict[str, Target] = {}
     for source in scan.references:  # grows while new targets are scanned
-        reference = source["$ref"]
+        reference = _reference(source)
         target = known.get(reference)
         if target is None:
             if scan.identified or not _is_pointer(reference):
@@ -74,36 +96,30 @@ def _at(root: Any, pointer: str, reference: str) -> Any:
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
             value = value[int(token)]
         else:
-            raise SchemaError(f"$ref {reference!r} leads nowhere: there is no {token!r}", pointer)
+            raise SchemaError(f"the reference {reference!r} leads nowhere: there is no {token!r}", pointer)
     return value
 
 
 def _follow_uris(
     scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None, targets: dict[int, Target]
 ) -> None:
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
     from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import specification_with
 
-    known = REGISTRY if registry is None else registry.combine(REGISTRY)
-    resource = specification_with(_URIS[dialect.number]).create_resource(scan.root)
     resolvers: dict[int, Resolver[Any]] = {}
-    _note_resolvers(scan.root, dialect, known.resolver_with_root(resource), resolvers)
+    _note_resolvers(scan.root, dialect, root_resolver(scan.root, dialect, registry), resolvers)
     for source in scan.references:  # grows while new targets are scanned
-        reference = source["$ref"]
+        reference = _reference(source)
         try:
             found = resolvers[id(source)].lookup(reference)
             home = found.resolver.lookup("#").contents
         except (Unresolvable, ValueError) as error:
-            raise SchemaError(f"$ref {reference!r} leads nowhere: {error}", reference) from None
+            raise SchemaError(f"the reference {reference!r} leads nowhere: {error}", reference) from None
         pointer = unquote(reference.partition("#")[2]) if home is scan.root else reference
         if isinstance(found.contents, (bool, dict)) and id(found.contents) not in scan.seen:
             draft = dialect_of(home, scan.seen[id(source)])
             scan.walk(found.contents, pointer, draft)
         if id(found.contents) not in resolvers:
-            _note_resolvers(
-                found.contents, scan.seen.get(id(found.contents), dialect), found.resolver, resolvers
-            )
+            _note_resolvers(found.contents, scan.seen.get(id(found.contents), dialect), found.resolver, resolvers)
         targets[id(source)] = (found.contents, pointer)
 
 
@@ -116,20 +132,32 @@ _URIS = {
 }
 
 
-def _note_resolvers(
-    start: Any, dialect: Dialect, resolver: Resolver[Any], resolvers: dict[int, Resolver[Any]]
-) -> None:
-    """The resolver, which is the base URI, in force at `start` and at every schema below it."""
+def root_resolver(root: Any, dialect: Dialect, registry: Registry[Any] | None) -> Resolver[Any]:
+    """The resolver of the references in `root`."""
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
+    known = REGISTRY if registry is None else registry.combine(REGISTRY)
+    resolver: Resolver[Any] = known.resolver_with_root(specification(dialect).create_resource(root))
+    return resolver
+
+
+def specification(dialect: Dialect) -> Any:
+    """What the `referencing` library calls a draft."""
     from referencing.jsonschema import specification_with
 
-    specification = specification_with(_URIS[dialect.number])
+    return specification_with(_URIS[dialect.number])
+
+
+def _note_resolvers(start: Any, dialect: Dialect, resolver: Resolver[Any], resolvers: dict[int, Resolver[Any]]) -> None:
+    """The resolver, which is the base URI, in force at `start` and at every schema below it."""
+    known = specification(dialect)
     stack = [(start, resolver)]
     while stack:
         schema, outer = stack.pop()
         if not isinstance(schema, dict) or id(schema) in resolvers:
             continue
         if dialect.identifier in schema and schema is not start:
-            outer = outer.in_subresource(specification.create_resource(schema))
+            outer = outer.in_subresource(known.create_resource(schema))
         resolvers[id(schema)] = outer
         stack.extend((child, outer) for child, _ in subschemas(schema, "", dialect))
 
@@ -139,10 +167,11 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
     finished: set[int] = set()
     for source in scan.references:
         target, pointer = targets[id(source)]
-        if id(target) in finished or not isinstance(target, dict) or target.keys().isdisjoint(_IN_PLACE):
+        static = "$ref" in source and isinstance(target, dict) and not target.keys().isdisjoint(IN_PLACE)
+        if not static or id(target) in finished:
             continue
         path: set[int] = set()
-        stack = [(target, iter(_in_place(target, targets)))]
+        stack = [(target, iter(_applied(target, targets)))]
         while stack:
             schema, rest = stack[-1]
             path.add(id(schema))
@@ -152,16 +181,14 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
                 path.discard(id(schema))
                 finished.add(id(schema))
             elif id(following) in path:
-                raise SchemaError(
-                    f"$ref {source['$ref']!r} leads back to itself and describes no value", pointer
-                )
+                raise SchemaError(f"$ref {source['$ref']!r} leads back to itself and describes no value", pointer)
             elif id(following) not in finished:
-                stack.append((following, iter(_in_place(following, targets))))
+                stack.append((following, iter(_applied(following, targets))))
 
 
-def _in_place(schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
-    """The schemas that apply to the same value as `schema`."""
-    found = [branch for name in _BRANCHES for branch in schema.get(name, ())]
+def _applied(schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
+    """The schemas that must be read before `schema`."""
+    found = [branch for branch, _ in in_place(schema)]
     if id(schema) in targets:
         found.append(targets[id(schema)][0])
     return [branch for branch in found if isinstance(branch, dict)]

@@ -1,7 +1,7 @@
 """One cheap look at the whole schema before anything runs.
 
-Everything that is wrong with a schema, and everything that this release refuses, is found here, so that
-reading can be lazy and never fails in the middle of a text. It is on the way to the first mask: under a
+Everything that is wrong with a schema is found here, so that reading can be lazy and never fails in the middle of a
+text. It is on the way to the first mask: under a
 microsecond per keyword, and no pointers. Where something is wrong, a second, slow walk finds the place.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from structgen.errors import LimitExceeded, SchemaError, UnsupportedSchema
-from structgen.schema.checks import Malformed, Refused, text
+from structgen.errors import LimitExceeded, SchemaError
+from structgen.schema.checks import Malformed, text
 from structgen.schema.dialects import Dialect
 
 MAX_SCHEMAS = 1_000_000
@@ -22,7 +22,7 @@ class SchemaScan:
 
     Attributes:
         seen: the draft of every schema object met, by its id (the root keeps them alive).
-        references, exclusive, patterned, identified, lone_references: see `checks.Scan`.
+        references, patterned, dynamic, identified, lone_references: see `checks.Scan`.
     """
 
     def __init__(self, root: Any) -> None:
@@ -31,8 +31,8 @@ class SchemaScan:
         self.seen: dict[int, Dialect] = {}
         self.starts: list[tuple[Any, str, Dialect]] = []
         self.references: list[dict[str, Any]] = []
-        self.exclusive: list[dict[str, Any]] = []
         self.patterned: list[dict[str, Any]] = []
+        self.dynamic = False
         self.identified = False
         self.lone_references = False
 
@@ -40,8 +40,7 @@ class SchemaScan:
         """Check `start`, which stands at `pointer`, and all schemas below it.
 
         Raises:
-            SchemaError: a malformed argument. UnsupportedSchema: a refused keyword.
-            LimitExceeded: too many schemas.
+            SchemaError: a malformed argument. LimitExceeded: too many schemas.
         """
         seen, stack, get = self.seen, self.stack, dialect.checks.get
         self.lone_references = dialect.lone_references
@@ -67,11 +66,6 @@ class SchemaScan:
         except Malformed as error:
             place_of = _pointer_of(schema, start, pointer, dialect)
             raise SchemaError(f"{name}: {error}", f"{place_of}/{escaped(name)}") from None
-        except Refused as refused:
-            place_of = _pointer_of(schema, start, pointer, dialect)
-            reason = str(refused) or f"the keyword {name!r} is not supported yet"
-            message = f"{reason}, and nothing is ever ignored"
-            raise UnsupportedSchema(message, f"{place_of}/{escaped(name)}") from None
         if len(seen) > MAX_SCHEMAS:
             raise LimitExceeded(f"found {len(seen)} schemas in one schema; the limit is {MAX_SCHEMAS}")
 

@@ -1,0 +1,217 @@
+"""`unevaluatedProperties` and `unevaluatedItems`: what the other keywords of the same place have not looked at.
+
+Which members those are depends on which branches of `anyOf`, `if` and the like hold, so a place that has one of the two
+keywords is read as a union of *cases*: in each it is settled which branches hold, and so what is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from structgen.errors import LimitExceeded
+from structgen.schema.algebra import Algebra, Shapes, pack
+from structgen.schema.facts import Where, depending
+from structgen.schema.normal import ANY, NEVER, Arrays, Named, Node, Objects, Property, Shape, Strings
+
+MAX_CASES = 256
+
+APPLICATORS = frozenset("$ref $dynamicRef $recursiveRef allOf anyOf oneOf not if dependentSchemas dependencies".split())
+"""Keywords whose schemas apply to the same value, and so may evaluate parts of it."""
+KEYWORDS = frozenset(("unevaluatedProperties", "unevaluatedItems"))
+
+
+class Reader(Protocol):
+    """What is needed of the whole schema."""
+
+    algebra: Algebra
+
+    def node(self, schema: Any, where: Where) -> Node: ...
+
+    def target(self, place: Any, keyword: str) -> Node: ...
+
+    def draft(self, schema: dict[str, Any]) -> int: ...
+
+    def plain(self, place: Any) -> Shapes: ...
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What some keywords have looked at.
+
+    Attributes:
+        names, patterns, every_member: members by name; all of them.
+        items, every_item: the first items of an array; all of them.
+        matching: items that satisfy one of these.
+    """
+
+    names: frozenset[str] = frozenset()
+    patterns: frozenset[str] = frozenset()
+    every_member: bool = False
+    items: int = 0
+    every_item: bool = False
+    matching: frozenset[Node] = frozenset()
+
+    def __or__(self, other: Evaluated) -> Evaluated:
+        return Evaluated(
+            self.names | other.names,
+            self.patterns | other.patterns,
+            self.every_member or other.every_member,
+            max(self.items, other.items),
+            self.every_item or other.every_item,
+            self.matching | other.matching,
+        )
+
+
+Case = tuple[Shapes, Evaluated]
+NOTHING = Evaluated()
+
+
+def shapes(reader: Reader, place: Any) -> Shapes:
+    """The shapes of a place that has `unevaluatedProperties` or `unevaluatedItems`.
+
+    Raises:
+        LimitExceeded: too many combinations of branches.
+    """
+    found = []
+    for case, evaluated in _Cases(reader).of_schema(place):
+        rules = [rule for rule in _rules(reader, place, evaluated) if rule is not None]
+        found.append(reader.algebra.product([case, *((rule,) for rule in rules)]))
+    return pack([shape for union in found for shape in union])
+
+
+def _rules(reader: Reader, place: Any, evaluated: Evaluated) -> Iterable[Shape | None]:
+    """What the two keywords ask of the rest."""
+    every = ANY.shapes[0]
+    for keyword in KEYWORDS & place.schema.keys():
+        node = reader.node(place.schema[keyword], (place, keyword))
+        parts = {field: getattr(every, field) for field in ("null", "true", "false", "numbers", "strings")}
+        if node is ANY:
+            continue
+        if keyword == "unevaluatedItems":
+            if not evaluated.every_item:
+                rest = reader.algebra.union([*evaluated.matching, node])
+                yield Shape(**parts, arrays=Arrays((ANY,) * evaluated.items, rest), objects=every.objects)
+        elif not evaluated.every_member:
+            yield Shape(**parts, arrays=every.arrays, objects=_other_members(evaluated, node))
+
+
+def _other_members(evaluated: Evaluated, node: Node) -> Objects:
+    names = sorted(evaluated.names)
+    if not evaluated.patterns:
+        known = tuple(Property(name, ANY, required=False, declared=False) for name in names)
+        return Objects(known, None if node is NEVER else node)
+    sets = [Strings(literals=tuple(names))] if names else []
+    sets += [Strings(patterns=(pattern,)) for pattern in sorted(evaluated.patterns)]
+    return Objects(rest=ANY, patterns=(Named(Strings(without=tuple(sets)), node),))
+
+
+class _Cases:
+    """The cases of one reading."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._algebra = reader.algebra
+
+    def of(self, node: Node) -> list[Case]:
+        """The ways in which `node` can hold, with what each evaluates."""
+        if getattr(node, "schema", None) is None:
+            return [(node.shapes, NOTHING)]
+        if not KEYWORDS.isdisjoint(node.schema):  # type: ignore[attr-defined]
+            own = [case[1] | self._rest(node) for case in self.of_schema(node)]
+            return [(node.shapes, evaluated) for evaluated in dict.fromkeys(own)]
+        return self.of_schema(node)
+
+    def of_schema(self, place: Any) -> list[Case]:
+        """The same for a schema object, without what `unevaluated...` in it asks."""
+        cases: list[Case] = [(self._reader.plain(place), self._own(place))]
+        if self._reader.draft(place.schema) <= 7 and "$ref" in place.schema:
+            return self.of(self._reader.target(place, "$ref"))
+        for keyword in place.schema:
+            if keyword in APPLICATORS:
+                for factor in self._applied(place, keyword):
+                    cases = self._product(cases, factor)
+        return cases
+
+    def _own(self, place: Any) -> Evaluated:
+        """What the keywords of one schema object evaluate themselves, whatever the value."""
+        schema, draft = place.schema, self._reader.draft(place.schema)
+        items = schema.get("items")
+        listed = items if isinstance(items, list) else schema.get("prefixItems", ()) if draft >= 2020 else ()
+        contains = "contains" in schema and draft >= 2020
+        matching = [self._reader.node(schema["contains"], (place, "contains"))] if contains else []
+        return Evaluated(
+            frozenset(schema.get("properties", ())),
+            frozenset(schema.get("patternProperties", ())),
+            "additionalProperties" in schema,
+            len(listed),
+            isinstance(items, (dict, bool)) or (isinstance(items, list) and "additionalItems" in schema),
+            frozenset(matching),
+        )
+
+    def _rest(self, place: Any) -> Evaluated:
+        """What `unevaluated...` itself looks at: all that is left."""
+        members, items = ("unevaluatedProperties" in place.schema, "unevaluatedItems" in place.schema)
+        return Evaluated(every_member=members, every_item=items)
+
+    def _applied(self, place: Any, keyword: str) -> Iterable[list[Case]]:
+        """The factors of one applicator: each is a list of cases."""
+        argument = place.schema[keyword]
+        if keyword.endswith("Ref") or keyword == "$ref":
+            yield self.of(self._reader.target(place, keyword))
+        elif keyword == "not":
+            yield [self._fails(self._child(place, keyword))]
+        elif keyword == "if":
+            yield self._if(place)
+        elif keyword in ("dependentSchemas", "dependencies"):
+            yield from self._dependent(place, keyword)
+        else:
+            branches = [self._reader.node(branch, (place, keyword, i)) for i, branch in enumerate(argument)]
+            if keyword == "allOf":
+                yield from map(self.of, branches)
+            else:
+                yield self._some(branches, exactly_one=keyword == "oneOf")
+
+    def _child(self, place: Any, keyword: str) -> Node:
+        return self._reader.node(place.schema.get(keyword, True), (place, keyword))
+
+    def _fails(self, node: Node) -> Case:
+        return self._algebra.negation(node).shapes, NOTHING
+
+    def _if(self, place: Any) -> list[Case]:
+        condition, then, otherwise = (self._child(place, keyword) for keyword in ("if", "then", "else"))
+        met = self._product(self.of(condition), self.of(then))
+        return met + self._product([self._fails(condition)], self.of(otherwise))
+
+    def _dependent(self, place: Any, keyword: str) -> Iterable[list[Case]]:
+        for name, schema in place.schema[keyword].items():
+            if isinstance(schema, list):
+                needed = Objects(tuple(Property(other, ANY, True, False) for other in schema), ANY)
+                absent, present = depending(name)
+                yield [(absent, NOTHING), (self._algebra.product([present, (Shape(objects=needed),)]), NOTHING)]
+            else:
+                absent, present = depending(name)
+                node = self._reader.node(schema, (place, keyword, name))
+                yield [(absent, NOTHING), *self._product([(present, NOTHING)], self.of(node))]
+
+    def _some(self, branches: Sequence[Node], *, exactly_one: bool) -> list[Case]:
+        """At least one of the branches holds, or exactly one."""
+        none: list[Case] = [(ANY.shapes, NOTHING)]
+        some: list[Case] = []
+        for branch in branches:
+            holds, fails = self.of(branch), [self._fails(branch)]
+            kept = self._product(some, fails)
+            some = kept + self._product(none if exactly_one else none + some, holds)
+            none = self._product(none, fails)
+        return some
+
+    def _product(self, a: list[Case], b: list[Case]) -> list[Case]:
+        if len(a) * len(b) > MAX_CASES:
+            raise LimitExceeded(f"more than {MAX_CASES} combinations of branches under one unevaluated keyword")
+        pairs = [(self._algebra.product([x[0], y[0]]), x[1] | y[1]) for x in a for y in b]
+        merged: dict[Evaluated, list[Shape]] = {}
+        for union, evaluated in pairs:
+            if union:
+                merged.setdefault(evaluated, []).extend(union)
+        return [(pack(union), evaluated) for evaluated, union in merged.items()]

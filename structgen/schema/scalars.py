@@ -1,0 +1,196 @@
+"""The algebra of scalar sets: conjunction, complement and union of `Numbers` and of `Strings`.
+
+The laws: a value is in `f_and(a, b)` exactly when it is in `a` and in `b`; it is in one of `f_not(a)` exactly when it
+is not in `a`; None is the empty set. No regular expression is read here: what patterns and formats mean, and whether
+such a set is empty, is for the automaton to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+from structgen.schema.normal import Numbers, Strings
+
+FREE_NUMBERS = Numbers()
+FREE_STRINGS = Strings()
+
+
+def exact(value: int | float) -> Fraction:
+    """The number that the decimal text of `value` means: 0.1 is one tenth."""
+    return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
+
+
+def _tighter(a: Numbers, b: Numbers, sign: int) -> tuple[Fraction | None, bool]:
+    """The tighter of two lower (`sign` 1) or upper (-1) bounds, and whether it is exclusive."""
+    if sign > 0:
+        sides = [(a.minimum, a.exclusive_minimum), (b.minimum, b.exclusive_minimum)]
+    else:
+        sides = [(a.maximum, a.exclusive_maximum), (b.maximum, b.exclusive_maximum)]
+    bounds = [(bound * sign, exclusive) for bound, exclusive in sides if bound is not None]
+    if not bounds:
+        return None, False
+    bound, exclusive = max(bounds)
+    return bound * sign, exclusive
+
+
+def holds(numbers: Numbers, value: int | float) -> bool:
+    """Whether `value` is in the set."""
+    if numbers.plain and not isinstance(value, int):
+        return False
+    point = exact(value)
+    if any(point % multiple for multiple in numbers.multiples):
+        return False
+    if any(holds(other, value) for other in numbers.without):
+        return False
+    if numbers.literals is not None:
+        return value in numbers.literals
+    if numbers.integer and point.denominator != 1:
+        return False
+    low, high = numbers.minimum, numbers.maximum
+    if low is not None and (point < low or (numbers.exclusive_minimum and point == low)):
+        return False
+    return high is None or not (point > high or (numbers.exclusive_maximum and point == high))
+
+
+def _same(value: int | float) -> int | float:
+    return value
+
+
+def _whole(value: int | float) -> int | float:
+    """An integral value as an int, which is spelled without a fraction."""
+    return int(value) if value == int(value) else value
+
+
+def _void(numbers: Numbers) -> bool:
+    """Whether plainly no number lies within the bounds."""
+    low, high = numbers.minimum, numbers.maximum
+    if low is None or high is None:
+        return False
+    if not numbers.integer:
+        return low > high or (low == high and (numbers.exclusive_minimum or numbers.exclusive_maximum))
+    first = math.floor(low) + 1 if numbers.exclusive_minimum else math.ceil(low)
+    last = math.ceil(high) - 1 if numbers.exclusive_maximum else math.floor(high)
+    return first > last
+
+
+def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
+    """The numbers that are in both sets."""
+    if a is None or b is None or a is FREE_NUMBERS:
+        return None if a is None else b
+    if b is FREE_NUMBERS:
+        return a
+    if a.literals is not None or b.literals is not None:
+        listed, other = (a, b) if a.literals is not None else (b, a)
+        plain = a.plain or b.plain
+        values = map(_whole if plain else _same, listed.literals or ())
+        kept = tuple(value for value in values if holds(other, value) and _unlisted_hold(listed, value))
+        return Numbers(plain, literals=kept, plain=plain) if kept else None
+    minimum, exclusive_minimum = _tighter(a, b, 1)
+    maximum, exclusive_maximum = _tighter(a, b, -1)
+    bounds = minimum, maximum, exclusive_minimum, exclusive_maximum
+    multiples = tuple(dict.fromkeys(a.multiples + b.multiples))
+    without = tuple(dict.fromkeys(a.without + b.without))
+    if a in without or b in without:
+        return None
+    integer, plain = a.integer or b.integer, a.plain or b.plain
+    both = Numbers(integer, *bounds, plain=plain, multiples=multiples, without=without)
+    return None if _void(both) else both
+
+
+def _unlisted_hold(numbers: Numbers, value: int | float) -> bool:
+    """Whether the fields beside the literals admit `value`."""
+    return not (numbers.multiples or numbers.without) or holds(numbers, value)
+
+
+def numbers_not(numbers: Numbers) -> list[Numbers]:
+    """The numbers that are not in the set."""
+    if numbers.literals is not None or numbers.plain:
+        return [Numbers(without=(numbers,))]
+    found = []
+    if numbers.minimum is not None:
+        found.append(Numbers(maximum=numbers.minimum, exclusive_maximum=not numbers.exclusive_minimum))
+    if numbers.maximum is not None:
+        found.append(Numbers(minimum=numbers.maximum, exclusive_minimum=not numbers.exclusive_maximum))
+    if numbers.integer:
+        found.append(Numbers(without=(Numbers(integer=True),)))
+    found += [Numbers(without=(Numbers(multiples=(multiple,)),)) for multiple in numbers.multiples]
+    return found + list(numbers.without)
+
+
+def least(a: int | None, b: int | None) -> int | None:
+    """The smaller of two upper bounds, where None is no bound."""
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
+    """The strings that are in both sets."""
+    if a is None or b is None or a is FREE_STRINGS:
+        return None if a is None else b
+    if b is FREE_STRINGS:
+        return a
+    shortest, longest = max(a.min_length, b.min_length), least(a.max_length, b.max_length)
+    without = tuple(dict.fromkeys(a.without + b.without))
+    literals = a.literals if b.literals is None else b.literals
+    if literals is not None:
+        among = set(literals) if a.literals is None or b.literals is None else set(a.literals)
+        literals = tuple(
+            text for text in literals if text in among and _fits(text, shortest, longest) and not _listed(text, without)
+        )
+        shortest, longest = 0, None
+        without = tuple(other for other in without if not _only_literals(other))
+    if literals == () or (longest is not None and shortest > longest) or a in without or b in without:
+        return None
+    patterns = tuple(dict.fromkeys(a.patterns + b.patterns))
+    formats = tuple(dict.fromkeys(a.formats + b.formats))
+    return Strings(shortest, longest, patterns, formats, literals, without)
+
+
+def _only_literals(strings: Strings) -> bool:
+    return strings.literals is not None and strings == Strings(literals=strings.literals)
+
+
+def _listed(text: str, sets: Iterable[Strings]) -> bool:
+    """Whether a plain list among the sets holds `text`."""
+    return any(_only_literals(other) and text in (other.literals or ()) for other in sets)
+
+
+def _fits(text: str, shortest: int, longest: int | None) -> bool:
+    return shortest <= len(text) and (longest is None or len(text) <= longest)
+
+
+def strings_not(strings: Strings) -> list[Strings]:
+    """The strings that are not in the set. Lengths are told apart, so that no long one is counted in an automaton."""
+    found = []
+    if strings.min_length:
+        found.append(Strings(max_length=strings.min_length - 1))
+    if strings.max_length is not None:
+        found.append(Strings(min_length=strings.max_length + 1))
+    if strings.patterns or strings.formats or strings.literals is not None:
+        found.append(Strings(without=(Strings(0, None, strings.patterns, strings.formats, strings.literals),)))
+    return found + list(strings.without)
+
+
+def united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
+    """The same union, with the literals in one set."""
+    different = list(dict.fromkeys(sets))
+    if FREE_NUMBERS in different:
+        return [FREE_NUMBERS]
+    ranges = [numbers for numbers in different if numbers.literals is None or numbers.plain]
+    listed = [value for numbers in different if not numbers.plain for value in numbers.literals or ()]
+    listed = [value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in ranges)]
+    return ranges + ([Numbers(literals=tuple(listed))] if listed else [])
+
+
+def united_strings(sets: Iterable[Strings]) -> list[Strings]:
+    """The same union, with the plain literals in one set."""
+    different = list(dict.fromkeys(sets))
+    if FREE_STRINGS in different:
+        return [FREE_STRINGS]
+    plain = [strings for strings in different if _only_literals(strings)]
+    texts = dict.fromkeys(text for strings in plain for text in strings.literals or ())
+    others = [strings for strings in different if strings not in plain]
+    return others + ([Strings(literals=tuple(texts))] if texts else [])
