@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 
+from structgen.automaton.late import Check
 from structgen.automaton.tables import (
     KIND,
     R_ARGUMENT,
@@ -25,16 +26,19 @@ class Automaton:
     Attributes:
         tables: the arrays.
         start: the first state of the text; position `(start, frame 0, counter 0)`.
+        checks: of each test state, what it asks.
     """
 
     def __init__(self) -> None:
         self.tables = Tables()
         self.start = 0
+        self.checks: dict[int, Check] = {}
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._block_starts: list[int] = []
         self._blocks: list[Callable[[int], None]] = []
         self._returns: dict[int, Callable[[int], int]] = {}
         self._pops: dict[int, int] = {}
+        self._tests: dict[tuple[Check, int, int], int] = {}
 
     def later(self, expand: Callable[[int], None]) -> int:
         """A new state; `expand(state)` writes it when a walk first meets it."""
@@ -54,6 +58,17 @@ class Automaton:
         state = self._pops.get(outcome)
         if state is None:
             state = self._pops[outcome] = self.tables.pop(outcome)
+        return state
+
+    def test(self, check: Check, yes: int, no: int = 0) -> int:
+        """The state that asks on arrival whether `check` holds, and goes on at `yes` or at `no` (0: nowhere)."""
+        if yes == no:
+            return yes
+        key = (check, yes, no)
+        state = self._tests.get(key)
+        if state is None:
+            state = self._tests[key] = self.tables.test(yes, no)
+            self.checks[state] = check
         return state
 
     def returns(self, resolve: Callable[[int], int]) -> int:

@@ -15,9 +15,10 @@ import numpy as np
 from numba import njit, types
 
 from structgen.automaton.tables import (
-    CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, R_ARGUMENT, R_BUCKETS,
-    R_CAP_BUCKETS, R_CAP_FRAMES, R_EDGES, R_FRAMES, R_N_FRAMES, R_OUTCOME, R_RETURN_STRIDE, R_RETURNS, R_STATES,
-    R_WANT, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
+    ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
+    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN, R_OUTCOME,
+    R_RETURN_STRIDE, R_RETURNS, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
+    WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int64
 
@@ -79,12 +80,30 @@ def leave(base: int, frame: int, outcome: int) -> Position:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _answer(base: int, s: int, f: int) -> int:
+    """Where the test `s` leads, as the registers say that tests are answered; -1 when that must be asked."""
+    r, states = registers_at(base), states_at(base)
+    if r[R_ANSWER] == ASK:
+        r[R_WANT], r[R_ARGUMENT], r[R_FRAME], r[R_TAKEN] = WANT_ANSWER, s, f, 0
+        return -1
+    if states[s, LO] == 0:
+        states[s, LO], states[s, HI] = 1, r[R_MET]
+        r[R_MET] = s
+    if r[R_ANSWER] == REFUSE:
+        return 0
+    if r[R_ANSWER] == OPEN and states[s, B] != 0:
+        return r[R_OPEN]
+    return int64(states[s, A])
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def settle(base: int, s: int, f: int, c: int) -> Position:
-    """Do what is done on arrival at a state: eager calls and pops."""
+    """Do what is done on arrival at a state: eager calls, pops and tests."""
     states = states_at(base)
     while states[s, MISS] & EAGER:
         s, f, c = miss(base, s, f, c)
         if s < 0:
+            registers_at(base)[R_TAKEN] = 1
             break
     return s, f, c
 
@@ -97,7 +116,7 @@ def miss(base: int, s: int, f: int, c: int) -> Position:
     if action == NOTHING:
         return 0, f, c
     if action == GOTO:
-        return int64(states[s, A]), f, 0
+        return (_answer(base, s, f) if states[s, MISS] & EAGER else int64(states[s, A])), f, 0
     if action == CALL:
         inner = push(base, int64(states[s, B]), f, c)
         return (int64(states[s, A]) if inner >= 0 else -1), inner, 0

@@ -7,15 +7,19 @@ A *state* is a row of eight int32:
     START  first edge
     COUNT  number of edges
     MISS   what to do with a byte that no edge takes: nothing (dead), GOTO, CALL or POP; `| EAGER` when it is
-           done on arrival, before any byte is seen
-    A, B   GOTO: (target, -); CALL: (callee, return state); POP: (outcome, -)
-    LO, HI bounds of the counter, for edges that carry flags
+           done on arrival, before any byte is seen; TEST (an eager GOTO) goes one of two ways, see below
+    A, B   GOTO: (target, -); CALL: (callee, return state); POP: (outcome, -); TEST: (target of yes, of no)
+    LO, HI bounds of the counter, for edges that carry flags; TEST: (1 once it was met, the one met before)
 
 An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even where MISS would take it. The flags:
 INC counts one more, which the target's HI must allow; ROOM asks for that too, but counts nothing (the first byte of
 what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO.
 A *frame* is `(return, parent, counter)`, interned: equal frames have equal numbers. A negative return `-k` is row
 `k` of `returns`, indexed by the callee's outcome: that is how a union's callee tells which alternatives accepted.
+
+A *test* is a state that asks what no byte automaton can know (see `late`): is this name new in its object? How it is
+answered is the register R_ANSWER's business: ASK stops, and the caller goes on where the answer leads; YES takes
+every answer for yes; REFUSE takes none; OPEN takes yes, and where "no" leads on as well, lets everything follow.
 
 All kernels find all of this through `registers`, int64, which hold the arrays' addresses, sizes and counters.
 """
@@ -39,6 +43,7 @@ Edge = tuple[int, int, int]
 STUB, RANGES = 0, 1
 KIND, START, COUNT, MISS, A, B, LO, HI = range(8)
 NOTHING, GOTO, CALL, POP, EAGER = 0, 1, 2, 3, 4
+TEST = GOTO | EAGER
 DEAD = -1
 TARGET = (1 << 24) - 1
 INC, ROOM, NEED = 1 << 24, 1 << 25, 1 << 26
@@ -60,11 +65,14 @@ R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
 R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_RETURN_STRIDE = range(7, 11)
 R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
 R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
+# Tests: how they are answered, the last one met, and of one that stops a walk: its frame, and whether the byte was taken.
+R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
 N_REGISTERS = 64
 
-WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES = 0, 1, 2, 3
+WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
+ASK, YES, REFUSE, OPEN = range(4)
 
 
 _REGISTER = {
@@ -175,6 +183,28 @@ class Tables:
     def pop(self, outcome: int) -> int:
         """A state that leaves its frame on arrival, with that outcome."""
         return self.ranges(self.stub(), (), miss=(POP | EAGER, outcome, 0))
+
+    def test(self, yes: int, no: int) -> int:
+        """A state that goes on at `yes` or at `no` (0: nowhere) on arrival, as its test is answered."""
+        return self.ranges(self.stub(), (), miss=(TEST, yes, no))
+
+    def met_tests(self) -> list[int]:
+        """The tests that were met since this was asked last, where walks do not stop at them."""
+        met, state = [], int(self.registers[R_MET])
+        self.registers[R_MET] = 0
+        while state:
+            met.append(state)
+            before = int(self.states[state, HI])
+            self.states[state, [LO, HI]] = 0, UNBOUNDED
+            state = before
+        return met
+
+    def open_end(self) -> int:
+        """The state that any bytes may follow, for `OPEN`."""
+        if not self.registers[R_OPEN]:
+            state = self.stub()
+            self.registers[R_OPEN] = self.ranges(state, [(0, 255, state)])
+        return int(self.registers[R_OPEN])
 
     def new_return(self) -> int:
         """A new, empty row of returns; use its negative as a return."""

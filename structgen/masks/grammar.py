@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import R_PHASE, R_VOCABULARY
+from structgen.automaton.reading import JsonReading
+from structgen.automaton.tables import (
+    R_ARGUMENT, R_FRAME, R_NODE, OPEN, R_PHASE, R_VOCABULARY, R_WANT, WANT_ANSWER, YES, A, B, position as packed,
+)  # fmt: skip
 from structgen.errors import DeadEnd, TokenRejected
+from structgen.masks.late import Late, Snapshot
 from structgen.masks.slices import V_STACK, Slices, Uint32
-from structgen.masks.walk import WANTS, advance, ends_at, fill
+from structgen.masks.walk import ASKS, REJECTED, TESTED, WANTS, advance, ends_at, fill, resume
 from structgen.vocabulary import Vocabulary
 
+Filled = tuple[Uint32, bool, "Late | None"]
+"""A mask, whether the text may end there, and what corrects it where tests stand behind it."""
 NOTHING_ALLOWED = 2
 """What `fill` returns for a mask without a bit."""
 CACHE_BYTES = 64 << 20
@@ -45,7 +51,7 @@ class Grammar:
         self._base = automaton.tables.base
         registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
         registers[V_STACK] = self._stack.ctypes.data
-        self._rows: dict[int, tuple[Uint32, bool]] = {}
+        self._rows: dict[int, Filled] = {}
         self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * vocabulary.words))
         self._chunk: Uint32 = np.empty((0, vocabulary.words), np.uint32)
         self._free, self._address = 0, 0
@@ -54,8 +60,11 @@ class Grammar:
         """A new walk from the start."""
         return Matcher(self)
 
-    def mask(self, position: int) -> tuple[Uint32, bool]:
+    def mask(self, position: int) -> Filled:
         """The packed mask at a position, read-only, and whether the text may end there.
+
+        Where tests stand behind the position, that is so if all of them are answered "yes", and the third part
+        corrects the mask for a text.
 
         Raises:
             DeadEnd: nothing is allowed there.
@@ -63,20 +72,34 @@ class Grammar:
         found = self._rows.get(position)
         return found if found is not None else self._compute(position)
 
-    def _compute(self, position: int) -> tuple[Uint32, bool]:
+    def _compute(self, position: int) -> Filled:
         with self.lock:
             if not self._free:
                 self._new_chunk()
             index = len(self._chunk) - self._free
-            address = self._address + index * 4 * self.vocabulary.words
-            self._registers[R_PHASE] = 0
-            while (ends := fill(self._base, position, address)) < 0:
-                self.automaton.provide()
-            if ends == NOTHING_ALLOWED:
+            ends = self._fill(position, self._address + index * 4 * self.vocabulary.words, YES)
+            late = None
+            if ends & TESTED:
+                late, ends = Late(self, position), ends - TESTED
+            elif ends == NOTHING_ALLOWED:
                 raise DeadEnd("no token of the vocabulary spells what must come next")
             self._free -= 1
-            found = self._rows[position] = (self._chunk[index], ends == 1)
+            found = self._rows[position] = (self._chunk[index], ends == 1, late)
         return found
+
+    def _fill(self, position: int, address: int, answer: int) -> int:
+        self._registers[R_PHASE] = 0
+        while (ends := fill(self._base, position, address, answer)) < 0:
+            self.automaton.provide()
+        return int(ends)
+
+    def fill(self, position: int, out: Uint32, answer: int) -> list[int]:
+        """Write the mask at a position with tests answered as `answer` says: the tests that were met."""
+        with self.lock:
+            if answer == OPEN:
+                self.automaton.tables.open_end()
+            self._fill(position, out.ctypes.data, answer)
+            return self.automaton.tables.met_tests()
 
     def _new_chunk(self) -> None:
         """Room for the next masks, more each time. Forgets the oldest half of them where there are too many."""
@@ -90,18 +113,44 @@ class Grammar:
         self._chunk = chunk
 
     def advance(self, position: int, token_id: int) -> int:
-        """The position after a text token; negative when the token is not allowed there."""
+        """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
+        text so far must be asked, by `follow`."""
         with self.lock:
             while (after := advance(self._base, position, token_id)) == WANTS:
                 self.automaton.provide()
         return int(after)
 
-    def may_end(self, position: int) -> bool:
-        """May the text end at this position?"""
-        with self.lock:
-            while (ends := ends_at(self._base, position)) < 0:
-                self.automaton.provide()
-        return bool(ends)
+    def follow(self, position: int, token_id: int, reading: JsonReading) -> int:
+        """The position after a text token behind the text that was read; REJECTED when it is not allowed there."""
+        text, taken = self.vocabulary.token(token_id), 0
+        while position >= 0:
+            with self.lock:
+                while (after := resume(self._base, position, token_id, taken)) == WANTS:
+                    self.automaton.provide()
+                if after != ASKS:
+                    return int(after)
+                test, frame, now = self._registers[[R_ARGUMENT, R_FRAME, R_NODE]].tolist()
+            reading = reading.feed(text[taken:now])
+            position, taken = self._answered(test, frame, reading), now
+        return REJECTED
+
+    def _answered(self, test: int, frame: int, reading: JsonReading) -> int:
+        """Where a test leads behind the text that was read."""
+        holds = self.automaton.checks[test].holds(reading)
+        state = int(self.automaton.tables.states[test, A if holds else B])
+        return packed(state, frame) if state else REJECTED
+
+    def may_end(self, position: int, reading: Callable[[], JsonReading] = JsonReading.start) -> bool:
+        """May the text end at this position? `reading()` is what was read, if a test has to know."""
+        while position >= 0:
+            with self.lock:
+                while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
+                    self.automaton.provide()
+                if ends >= 0:
+                    return bool(ends)
+                test, frame = self._registers[[R_ARGUMENT, R_FRAME]].tolist()
+            position = self._answered(test, frame, reading())
+        return False
 
     @property
     def nbytes(self) -> int:
@@ -117,13 +166,14 @@ class Matcher:
         finished: True once an end token was taken.
     """
 
-    __slots__ = ("_positions", "_tokens", "finished", "grammar")
+    __slots__ = ("_positions", "_snapshot", "_tokens", "finished", "grammar")
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.finished = False
         self._positions = [grammar.start]
         self._tokens: list[int] = []
+        self._snapshot: Snapshot | None = None
 
     @property
     def position(self) -> int:
@@ -143,7 +193,20 @@ class Matcher:
     @property
     def can_finish(self) -> bool:
         """May the text end here?"""
-        return self.finished or self.grammar.may_end(self._positions[-1])
+        return self.finished or self.grammar.may_end(self._positions[-1], self.reading)
+
+    def reading(self) -> JsonReading:
+        """What was read so far, for checks (only where the text is JSON)."""
+        return self._read().reading
+
+    def _read(self) -> Snapshot:
+        """The snapshot of all tokens, from the last one that was made."""
+        last, count = self._snapshot or Snapshot(0, JsonReading.start(), None), len(self._tokens)
+        if last.count < count:
+            text = self.grammar.vocabulary.decode(self._tokens[last.count :])
+            last = Snapshot(count, last.reading.feed(text), last)
+        self._snapshot = last
+        return last
 
     def mask(self, out: Uint32 | None = None) -> Uint32:
         """The tokens allowed next: uint32[ceil(width / 32)], bit `i % 32` of word `i // 32` for token `i`.
@@ -158,7 +221,9 @@ class Matcher:
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
         try:
-            row = self.grammar.mask(self._positions[-1])[0]
+            row, _, late = self.grammar.mask(self._positions[-1])
+            if late is not None:
+                row = late.corrected(row, self._read())
         except DeadEnd as error:
             raise DeadEnd(f"at byte {len(self.text)}, after {self.text[-20:]!r}: {error}") from None
         if out is None:
@@ -179,10 +244,20 @@ class Matcher:
                 self._positions.append(position)
                 self._tokens.append(token_id)
                 return
+            if position == ASKS and self._follow(token_id):
+                return
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True
                 return
         raise TokenRejected(self._why_not(token_id))
+
+    def _follow(self, token_id: int) -> bool:
+        """Take a token that passes a test, if it may."""
+        position = self.grammar.follow(self._positions[-1], token_id, self.reading())
+        if position >= 0:
+            self._positions.append(position)
+            self._tokens.append(token_id)
+        return position >= 0
 
     def _why_not(self, token_id: int) -> str:
         vocabulary, at = self.grammar.vocabulary, len(self.text)
@@ -211,6 +286,7 @@ class Matcher:
         """A second walk that starts where this one stands."""
         twin = Matcher(self.grammar)
         twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
+        twin._snapshot = self._snapshot
         return twin
 
     def rollback(self, count: int) -> None:
@@ -227,6 +303,8 @@ class Matcher:
             count -= 1
         if count:
             del self._positions[-count:], self._tokens[-count:]
+            while self._snapshot is not None and self._snapshot.count > len(self._tokens):
+                self._snapshot = self._snapshot.before
 
 
 def only_token(mask: Uint32) -> int | None:

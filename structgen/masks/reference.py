@@ -1,23 +1,28 @@
 """The plain twin of the mask kernels: what they compute, written so that it is obviously right.
 
 For each token, step through its bytes one by one; the token is allowed when no byte is refused. Nothing is skipped,
-nothing is cached between positions, no shortcut of a state is looked at, and frames are linked tuples rather than
-interned numbers. Thousands of times slower than `walk`; the tests hold `walk` to it.
+nothing is cached between positions, no shortcut of a state is looked at, frames are linked tuples rather than
+interned numbers, and a test reads the whole text again from its start. Thousands of times slower than `walk`; the
+tests hold `walk` to it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from structgen.automaton.machine import Automaton
+from structgen.automaton.reading import number_value
 from structgen.automaton.tables import (
     CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, R_ARGUMENT, R_OUTCOME, R_WANT, ROOM, START,
-    TARGET, UNBOUNDED, WANT_RETURN, A, B,
+    TARGET, TEST, UNBOUNDED, WANT_RETURN, A, B,
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
 from structgen.masks.slices import Uint32, pack
+from structgen.schema.checks import canonical
 from structgen.vocabulary import Vocabulary
 
 
@@ -30,11 +35,60 @@ class Frame(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A position in full: state, frame (None: the text itself), counter."""
+    """A position in full: state, frame (None: the text itself), counter; and the text up to it."""
 
     state: int
     frame: Frame | None
     counter: int
+    text: bytes
+
+
+class PlainReading:
+    """What a check asks about a text, found by reading it from its first byte."""
+
+    def __init__(self, text: bytes) -> None:
+        self._open: list[list[Any]] = [[]]
+        self._ended: str = ""
+        self._pending = ""
+        text_left = text.decode()
+        while text_left := text_left.lstrip(" \n\t\r,:"):
+            text_left = self._token(text_left)
+
+    def _token(self, text: str) -> str:
+        """Read one token; what is left."""
+        if text[0] in "[{":
+            self._open.append([text[0]])
+            return text[1:]
+        if text[0] in "]}":
+            kind, *parts = self._open.pop()
+            self._open[-1].append(parts if kind == "[" else dict(zip(parts[::2], parts[1::2], strict=True)))
+            return text[1:]
+        if text[0] in "-0123456789":
+            after = text.lstrip("+-.0123456789eE")
+            self._pending = "" if after else text
+            if after:
+                self._open[-1].append(number_value(text[: len(text) - len(after)]))
+            return after
+        value, end = json.JSONDecoder().raw_decode(text)
+        self._open[-1].append(value)
+        self._ended = value if isinstance(value, str) else ""
+        return text[end:]
+
+    def string(self) -> str:
+        return self._ended
+
+    def number(self) -> str:
+        return self._pending
+
+    def names(self) -> list[Hashable]:
+        return [name for name in self._open[-1][1:-1:2]]
+
+    def items(self) -> list[Hashable]:
+        finished = self._open[-1][1:] if self._pending else self._open[-1][1:-1]
+        return [canonical(value) for value in finished]
+
+    def item(self) -> Hashable:
+        return canonical(number_value(self._pending) if self._pending else self._open[-1][-1])
 
 
 class Reference:
@@ -56,7 +110,7 @@ class Reference:
     @property
     def start(self) -> Place:
         """Where every text starts."""
-        return Place(self._automaton.start, None, 0)
+        return Place(self._automaton.start, None, 0, b"")
 
     def mask(self, place: Place) -> Uint32:
         """The tokens allowed next, the end tokens among them where the text may end: uint32[words]."""
@@ -88,7 +142,7 @@ class Reference:
             row = self._row(here.state)
             for span, target in self._automaton.tables.edges[row[START] : row[START] + row[COUNT]].tolist():
                 if span & 255 <= byte <= span >> 8:
-                    return None if target == DEAD else self._follow(here, row, target)
+                    return None if target == DEAD else self._follow(here, row, target, byte)
             here = self._miss(here)
         return None
 
@@ -107,7 +161,7 @@ class Reference:
         row: list[int] = self._automaton.tables.states[state].tolist()
         return row
 
-    def _follow(self, place: Place, row: list[int], target: int) -> Place | None:
+    def _follow(self, place: Place, row: list[int], target: int, byte: int) -> Place | None:
         """Take an edge of `place`: ask and count as its flags say, then do what is done on arrival."""
         state, count = target & TARGET, place.counter
         least, most = (int(x) for x in self._automaton.tables.states[state, [LO, HI]])
@@ -117,7 +171,7 @@ class Reference:
             return None
         if target & INC:
             count = count + 1 if most != UNBOUNDED else min(count + 1, least)
-        after: Place | None = Place(state, place.frame, count)
+        after: Place | None = Place(state, place.frame, count, place.text + bytes([byte]))
         while after is not None and self._automaton.tables.states[after.state, MISS] & EAGER:
             after = self._miss(after)
         return after
@@ -128,14 +182,19 @@ class Reference:
         action = row[MISS] & 3
         if action == NOTHING:
             return None
+        text = place.text
+        if row[MISS] == TEST:
+            holds = self._automaton.checks[place.state].holds(PlainReading(text))
+            state = row[A if holds else B]
+            return Place(state, place.frame, 0, text) if state else None
         if action == GOTO:
-            return Place(row[A], place.frame, 0)
+            return Place(row[A], place.frame, 0, text)
         if action == CALL:
-            return Place(row[A], Frame(row[B], place.frame, place.counter), 0)
+            return Place(row[A], Frame(row[B], place.frame, place.counter), 0, text)
         frame = place.frame
         if frame is None:
-            return Place(DONE, None, 0)
-        return Place(self._return(frame.ret, row[A]), frame.parent, frame.counter)
+            return Place(DONE, None, 0, text)
+        return Place(self._return(frame.ret, row[A]), frame.parent, frame.counter, text)
 
     def _return(self, ret: int, outcome: int) -> int:
         """The state behind a return; a row of returns has one per outcome of the callee."""

@@ -13,8 +13,8 @@ from structgen.automaton.step import (
     edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.tables import (
-    CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_BLOCKS, R_DEPTHS, R_NODE, R_PHASE,
-    R_SEGMENT, START, TARGET, UNBOUNDED, A,
+    ASK, CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS,
+    R_MET, R_NODE, R_PHASE, R_SEGMENT, R_TAKEN, R_WANT, START, TARGET, UNBOUNDED, WANT_ANSWER, A,
 )  # fmt: skip
 from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
 from structgen.masks.slices import (
@@ -24,7 +24,8 @@ from structgen.masks.slices import (
 )  # fmt: skip
 
 FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
-REJECTED, WANTS = -1, -2
+REJECTED, WANTS, ASKS = -1, -2, -3
+TESTED = 4
 NARROW = 4
 
 
@@ -222,8 +223,8 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     least = states[inner, LO] - c
     most = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
     s, g, k = step(base, inner, f, max(c, int64(states[inner, LO])), int64(0x22))
-    if s < 0:
-        return -1
+    if s <= 0:
+        return s
     _put(base, 0, s, g, k, 0)
     _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, most)
     i, n = r[R_NODE], r[free + F_N_NODES]
@@ -337,10 +338,19 @@ def _empty(base: int, out: int) -> bool:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def fill(base: int, position: int, out: int) -> int:
+def fill(base: int, position: int, out: int, answer: int) -> int:
     """Write the mask of `position` to address `out`, uint32[words]: 1 when the text may end there, 0 when not, 2 when
     nothing at all is allowed, -1 when the registers say what is wanted (provide it and call again; R_PHASE must be 0
-    at the first call)."""
+    at the first call). Tests are answered as `answer` says; where one was met, the result has TESTED added."""
+    r = registers_at(base)
+    r[R_ANSWER] = answer
+    ends = _fill(base, position, out)
+    r[R_ANSWER] = ASK
+    return ends + TESTED if r[R_MET] != 0 and ends >= 0 else ends
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fill(base: int, position: int, out: int) -> int:
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0 or unexpanded(base, s):
         return -1
@@ -364,7 +374,7 @@ def fill(base: int, position: int, out: int) -> int:
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def advance(base: int, position: int, token: int) -> int:
-    """The position after a token's bytes; REJECTED, or WANTS when the registers say what."""
+    """The position after a token's bytes; REJECTED; WANTS or ASKS, see `resume`, when the registers say what."""
     data = _data(base)
     offsets = _offsets(base)
     s, f, c = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
@@ -373,7 +383,36 @@ def advance(base: int, position: int, token: int) -> int:
     for i in range(offsets[token], offsets[token + 1]):
         s, f, c = step(base, s, f, c, int64(data[i]))
         if s <= 0:
-            return REJECTED if s == 0 else WANTS
+            return REJECTED if s == 0 else _stopped(base, i - offsets[token])
+    return s | f << FRAME_SHIFT | c << COUNT_SHIFT
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _stopped(base: int, taken: int) -> int:
+    """Why a token's walk has stopped behind `taken` bytes, or behind one more when that one led to a test."""
+    r = registers_at(base)
+    if r[R_WANT] != WANT_ANSWER:
+        return WANTS
+    r[R_NODE] = taken + r[R_TAKEN]
+    return ASKS
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def resume(base: int, position: int, token: int, taken: int) -> int:
+    """The position after the rest of a token, its first `taken` bytes having led to `position`.
+
+    REJECTED; WANTS; or ASKS: a test must be answered, it is the state in R_ARGUMENT, met in the frame R_FRAME with
+    R_NODE bytes of the token taken. Then the walk resumes from there, where the answer leads."""
+    data = _data(base)
+    offsets = _offsets(base)
+    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
+    if s < 0:
+        registers_at(base)[R_TAKEN] = 0
+        return _stopped(base, taken)
+    for i in range(offsets[token] + taken, offsets[token + 1]):
+        s, f, c = step(base, s, f, c, int64(data[i]))
+        if s <= 0:
+            return REJECTED if s == 0 else _stopped(base, i - offsets[token])
     return s | f << FRAME_SHIFT | c << COUNT_SHIFT
 
 

@@ -1,0 +1,190 @@
+"""What has been read of a JSON text, for checks: open containers with their members, and the token that is not over.
+
+A `JsonReading` is a value: `feed` gives a new one and leaves the old one as it was, so that matchers keep those that
+they may roll back to, and forks share them. Finished members stand in logs that grow in place; a reading looks at the
+first of them only, and a log is copied where two readings go different ways.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Hashable, Iterator
+from decimal import Decimal
+from functools import lru_cache
+from threading import Lock
+from typing import Any, NamedTuple
+
+from structgen.schema.checks import canonical
+
+_TOKEN = re.compile(
+    rb'[ \n\t\r:,]*(?:("[^"\\]*(?:\\.[^"\\]*)*")|([\[{])|([\]}])|(true|false|null)|(-?[0-9][-+.0-9eE]*)(?=[^-+.0-9eE]))'
+)
+_BLANK = re.compile(rb"[ \n\t\r:,]*")
+_WORDS = {b"true": True, b"false": False, b"null": None}
+_MOST_DIGITS = 400
+_lock = Lock()
+
+
+def number_value(text: str) -> Any:
+    """The number that a JSON text spells: an int where it is whole, else the nearest float.
+
+    Whole numbers are exact however they are spelled (`1e2`, `12345678901234567890.0`), unless they are too large to
+    be written out."""
+    if not {".", "e", "E"}.intersection(text):
+        return int(text) if len(text) < _MOST_DIGITS else Decimal(text)
+    number = Decimal(text)
+    if abs(number.adjusted()) > _MOST_DIGITS:
+        return number if number else 0
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+@lru_cache(65536)
+def spelled(text: str) -> bytes:
+    """What stands between the quotes where a string has one spelling only: that of `json.dumps`, in UTF-8."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+
+
+class _Log:
+    """The members of one container in the order in which they came; `names` are None in an array."""
+
+    __slots__ = ("_indexed", "_places", "names", "values")
+
+    def __init__(self, names: list[str | None], values: list[Any]) -> None:
+        self.names, self.values = names, values
+        self._places: dict[Hashable, int] = {}
+        self._indexed = 0
+
+    def grown(self, count: int, name: str | None, value: Any) -> _Log:
+        """A log with this member behind the first `count`: this one where it has no others."""
+        with _lock:
+            log = self if count == len(self.values) else _Log(self.names[:count], self.values[:count])
+            log.names.append(name)
+            log.values.append(value)
+        return log
+
+    def place(self, key: Hashable) -> int:
+        """Where a name or a canonical item came first; beyond all members when it did not."""
+        with _lock:
+            for i in range(self._indexed, len(self.values)):
+                name = self.names[i]
+                self._places.setdefault(canonical(self.values[i]) if name is None else name, i)
+            self._indexed = len(self.values)
+        return self._places.get(key, len(self.values))
+
+
+class Seen(Collection[Hashable]):
+    """The first members of a log: names, or items in canonical form."""
+
+    def __init__(self, log: _Log, count: int) -> None:
+        self._log, self._count = log, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, key: object) -> bool:
+        return self._count > 0 and self._log.place(key) < self._count
+
+    def __iter__(self) -> Iterator[Hashable]:
+        for name, value in zip(self._log.names[: self._count], self._log.values[: self._count], strict=True):
+            yield canonical(value) if name is None else name
+
+
+class Open(NamedTuple):
+    """An open container, or the text itself: its first `count` members are finished.
+
+    Attributes:
+        is_object: an object, not an array.
+        name: of the member whose value is being read; None before it is known.
+    """
+
+    is_object: bool
+    parent: Open | None
+    log: _Log
+    count: int
+    name: str | None
+
+    def put(self, value: Any) -> Open:
+        """With one more member."""
+        log = self.log.grown(self.count, self.name, value)
+        return Open(self.is_object, self.parent, log, self.count + 1, None)
+
+    @property
+    def values(self) -> list[Any]:
+        """The finished values."""
+        return self.log.values[: self.count]
+
+    def value(self) -> Any:
+        """The finished container as a Python value."""
+        if self.is_object:
+            return dict(zip(self.log.names[: self.count], self.values, strict=True))
+        return self.values
+
+
+class JsonReading:
+    """What is known behind some bytes of a JSON text.
+
+    Attributes:
+        inner: the innermost open container.
+        rest: the bytes of a string, number or word that is not over; empty when there is none. A number is over only
+            when another byte has ended it.
+    """
+
+    __slots__ = ("_string", "inner", "rest")
+
+    def __init__(self, inner: Open, rest: bytes, string: str) -> None:
+        self.inner, self.rest, self._string = inner, rest, string
+
+    @staticmethod
+    def start() -> JsonReading:
+        """Before the first byte."""
+        return JsonReading(Open(False, None, _Log([], []), 0, None), b"", "")
+
+    def feed(self, more: bytes) -> JsonReading:
+        """Behind `more`."""
+        if self.rest[:1] == b'"' and b'"' not in more:
+            return JsonReading(self.inner, self.rest + more, "")
+        text, at, inner, string = self.rest + more, 0, self.inner, self._string
+        while found := _TOKEN.match(text, at):
+            at = found.end()
+            kind, token = found.lastindex, found[found.lastindex or 0]
+            if kind == 1:
+                string = _string_value(token)
+                if inner.is_object and inner.name is None:
+                    inner = Open(True, inner.parent, inner.log, inner.count, string)
+                else:
+                    inner = inner.put(string)
+            elif kind == 2:
+                inner = Open(token == b"{", inner, _Log([], []), 0, None)
+            elif kind == 3:
+                assert inner.parent is not None
+                inner = inner.parent.put(inner.value())
+            else:
+                inner = inner.put(_WORDS[token] if kind == 4 else number_value(token.decode()))
+        blank = _BLANK.match(text, at)
+        return JsonReading(inner, text[blank.end() if blank else at :], string)
+
+    def string(self) -> str:
+        """The string or name that has just ended."""
+        return self._string
+
+    def number(self) -> str:
+        """The text of the number that ends here."""
+        return self.rest.decode()
+
+    def names(self) -> Seen:
+        """The names taken in the innermost open object, without the one that has just ended."""
+        return Seen(self.inner.log, self.inner.count)
+
+    def items(self) -> Seen:
+        """The items of the innermost open array in canonical form, without the one that ends here."""
+        return Seen(self.inner.log, self.inner.count if self.rest else self.inner.count - 1)
+
+    def item(self) -> Hashable:
+        """The canonical form of the item that ends here."""
+        return canonical(number_value(self.number()) if self.rest else self.inner.log.values[self.inner.count - 1])
+
+
+def _string_value(token: bytes) -> str:
+    """What a string token stands for."""
+    return str(json.loads(token)) if b"\\" in token else token[1:-1].decode()
