@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 
-from structgen.automaton.leaves import number_language, string_is_empty
+from structgen.automaton.items import Items, ItemSteps, Question
+from structgen.automaton.leaves import number_is_empty, string_is_empty
+from structgen.automaton.members import Asking, Inhabited, Members, MemberSteps, Options, T
+from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Node, Objects, Shape
-
-Question = Generator[Node, bool, bool]
-"""Asks for the emptiness of nodes, is sent the answers, and returns its own."""
 
 _NONE = 1 << 60
 
@@ -18,24 +18,71 @@ class Emptiness:
 
     A node has a value when some shape of it has one that needs no larger value of the same node (a least fixed
     point): a node met again on the way to its own value counts as empty there. Questions wait on a stack of our own,
-    so that nesting of any depth is followed.
+    so that nesting of any depth is followed. What a set excludes (`without`) is told when a value is closed, so it is
+    not looked at here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, algebra: Algebra) -> None:
+        self.items = ItemSteps(algebra)
+        self.members = MemberSteps(algebra)
         self._known: dict[Node, bool] = {}
+        self._closing: dict[Items, bool] = {}
+        self._inhabited: dict[Objects, Inhabited] = {}
 
     def __call__(self, node: Node) -> bool:
         """True when no JSON value satisfies `node`."""
         known = self._glance(node)
-        return self._answer(_node(node), node) if known is None else known
+        return self._answer(self._node(node), node) if known is None else known
 
     def arrays(self, arrays: Arrays) -> bool:
         """True when no array satisfies `arrays`."""
-        return self._answer(_arrays(arrays))
+        return self._answer(self._arrays(arrays))
 
     def objects(self, objects: Objects) -> bool:
         """True when no object satisfies `objects`."""
-        return self._answer(_objects(objects))
+        return self._answer(self._objects(objects))
+
+    def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
+        """What may come next in an array that can then still be closed; nothing when it must close now."""
+        simple = self.items.plan(progress.arrays).simple
+        for node, after in self.items.options(progress):
+            if not self(node) and (simple or self.closes(after)):
+                yield node, after
+
+    def closes(self, progress: Items) -> bool:
+        """Can the array be closed, now or later?"""
+        known = self._closing.get(progress)
+        if known is None:
+            known = self._closing[progress] = self._told(self.items.closes(progress, self._closing))
+        return known
+
+    def inhabited(self, objects: Objects) -> Inhabited:
+        """What of `objects` can be."""
+        found = self._inhabited.get(objects)
+        if found is None:
+            found = self._inhabited[objects] = self._told(self.members.inhabited(objects))
+        return found
+
+    def next_members(self, node: Node, after: Members, marks: int) -> Options:
+        """The options of a member whose name has these marks, behind which the object can still be closed."""
+        if self(node):
+            return []
+        can = self.inhabited(after.objects)
+        if not after.objects.some:
+            return [(node, after)] if self.members.closes(after, can) else []
+        options = self.members.options(node, after, marks)
+        return [(n, a) for n, a in options if not self(n) and self.members.closes(a, can)]
+
+    def _told(self, asking: Asking[T]) -> T:
+        """The result of something that asks for the emptiness of nodes."""
+        answer: bool | None = None
+        while True:
+            try:
+                wanted = next(asking) if answer is None else asking.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            answer = self(wanted)
 
     def _glance(self, node: Node) -> bool | None:
         known = self._known.get(node)
@@ -68,7 +115,7 @@ class Emptiness:
                 answer = True
             elif answer is None:
                 places[wanted] = len(stack)
-                stack.append((_node(wanted), wanted))
+                stack.append((self._node(wanted), wanted))
                 lowest.append(_NONE)
 
     def _settle(self, subject: Node | None, empty: bool, place: int, lowest: list[int]) -> None:
@@ -80,50 +127,45 @@ class Emptiness:
         elif lowest:
             lowest[-1] = min(lowest[-1], leans_on)
 
+    def _node(self, node: Node) -> Question:
+        for shape in node.shapes:
+            if not (yield from self._shape(shape)):
+                return False
+        return True
 
-def _node(node: Node) -> Question:
-    for shape in node.shapes:
-        if not (yield from _shape(shape)):
+    def _shape(self, shape: Shape) -> Question:
+        if shape.null or shape.true or shape.false:
             return False
-    return True
+        if shape.numbers is not None and not number_is_empty(shape.numbers):
+            return False
+        if shape.strings is not None and not string_is_empty(shape.strings):
+            return False
+        if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
+            return False
+        return shape.objects is None or (yield from self._objects(shape.objects))
 
-
-def _shape(shape: Shape) -> Question:
-    if shape.null or shape.true or shape.false:
-        return False
-    if shape.numbers is not None and not number_language(shape.numbers).empty:
-        return False
-    if shape.strings is not None and not string_is_empty(shape.strings):
-        return False
-    if shape.arrays is not None and not (yield from _arrays(shape.arrays)):
-        return False
-    return shape.objects is None or (yield from _objects(shape.objects))
-
-
-def _arrays(arrays: Arrays) -> Question:
-    if arrays.max_items is not None and arrays.max_items < arrays.min_items:
-        return True
-    for node in arrays.prefix[: arrays.min_items]:
-        if (yield node):
+    def _arrays(self, arrays: Arrays) -> Question:
+        if arrays.contains or arrays.unique or arrays.repeated:
+            return not (yield from self.items.closes(self.items.start(0, arrays), {}))
+        if arrays.max_items is not None and arrays.max_items < arrays.min_items:
             return True
-    if arrays.min_items <= len(arrays.prefix):
-        return False
-    return arrays.rest is None or (yield arrays.rest)
+        for node in arrays.prefix[: arrays.min_items]:
+            if (yield node):
+                return True
+        if arrays.min_items <= len(arrays.prefix):
+            return False
+        return arrays.rest is None or (yield arrays.rest)
 
-
-def _objects(objects: Objects) -> Question:
-    required = 0
-    for member in objects.properties:
-        required += member.required
-        if member.required and (yield member.value):
+    def _objects(self, objects: Objects) -> Question:
+        required = 0
+        outline = self.members.outline(objects)
+        for i, member in enumerate(objects.properties):
+            required += member.required
+            if member.required and (yield outline.member(i)):
+                return True
+        if objects.max_properties is not None and objects.max_properties < max(required, objects.min_properties):
             return True
-    if objects.max_properties is not None and objects.max_properties < max(required, objects.min_properties):
-        return True
-    if objects.min_properties <= required:
-        return False
-    # Of undeclared members only the first surely adds a name (see `members`).
-    possible = required + (objects.rest is not None and not (yield objects.rest))
-    for member in objects.properties:
-        if not member.required and not (yield member.value):
-            possible += 1
-    return possible < objects.min_properties
+        if not objects.some and objects.min_properties <= required:
+            return False
+        can = yield from self.members.inhabited(objects)
+        return not self.members.closes(Members(0, objects), can)

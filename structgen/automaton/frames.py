@@ -1,69 +1,46 @@
-"""Choices, and what every JSON frame shares.
+"""What every JSON frame shares: interning, the way out, white space, calls of values in lockstep.
 
-A *choice* is a tuple of nodes that are read in lockstep: the value must satisfy at least one of them, and the frame's
-outcome tells which ones it did. A plain value is a choice of one. Inside a frame the automaton keeps one progress
-per alternative still alive (see `members`), so a union costs what its alternatives differ in, and one alternative
-left is the plain automaton again.
+A frame reads one value against a *choice* of nodes (see `choices`); its outcome tells which of them the value
+satisfies. Inside a frame the automaton keeps one progress per alternative still alive (see `items`, `members`), so a
+union costs what its alternatives differ in, and one alternative left is the plain automaton again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
+from structgen.automaton.choices import Choice
 from structgen.automaton.emptiness import Emptiness
+from structgen.automaton.late import Check
 from structgen.automaton.layout import Layout
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import GOTO, INC, ROOM, Edge
 from structgen.options import Whitespace
-from structgen.schema.normal import Node, Shape
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Node
 
-
-class Choice:
-    """The nodes that a value is read against, and the numbers of its outcomes.
-
-    Attributes:
-        nodes: the alternatives; bit `i` of an accepted set stands for `nodes[i]`.
-        accepted: the accepted set of each outcome.
-    """
-
-    __slots__ = ("_numbers", "accepted", "nodes")
-
-    def __init__(self, nodes: tuple[Node, ...]) -> None:
-        self.nodes = nodes
-        self.accepted: list[int] = []
-        self._numbers: dict[int, int] = {}
-
-    def outcome(self, accepted: int) -> int:
-        """The number of the outcome in which exactly these nodes accept."""
-        if accepted not in self._numbers:
-            self._numbers[accepted] = len(self.accepted)
-            self.accepted.append(accepted)
-        return self._numbers[accepted]
-
-    def members(self) -> Iterator[tuple[int, Shape]]:
-        """Every alternative shape with the index of its node."""
-        return ((i, shape) for i, node in enumerate(self.nodes) for shape in node.shapes)
+Predicate = Callable[[str], bool]
 
 
 class Frames(Automaton):
-    """What the frames of all JSON types share: interning, the way out, white space."""
+    """The ground of the frames of all JSON types."""
 
-    def __init__(self, whitespace: Whitespace, *, any_order: bool) -> None:
+    def __init__(self, whitespace: Whitespace, *, any_order: bool, algebra: Algebra) -> None:
         super().__init__()
         self.layout = Layout.of(whitespace)
         self.any_order = any_order
-        self.is_empty = Emptiness()
-        self._choices: dict[tuple[Node, ...], Choice] = {}
+        self.is_empty = Emptiness(algebra)
+        self._choices: dict[tuple[tuple[Node, ...], tuple[Node, ...]], Choice] = {}
         self._values: dict[tuple[Choice, int], int] = {}
         self._shared: dict[Hashable, int] = {}
         self._other_names: dict[int, int] = {}
 
-    def choice(self, nodes: tuple[Node, ...]) -> Choice:
+    def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Choice:
         """The interned choice of these nodes."""
-        choice = self._choices.get(nodes)
+        choice = self._choices.get((drivers, watched))
         if choice is None:
-            choice = self._choices[nodes] = Choice(nodes)
+            choice = self._choices[drivers, watched] = Choice(drivers, watched)
         return choice
 
     def value(self, choice: Choice, depth: int) -> int:
@@ -86,8 +63,29 @@ class Frames(Automaton):
         return state
 
     def accept(self, choice: Choice, accepted: int) -> int:
-        """The state that leaves the frame of `choice` with these nodes accepting."""
-        return self.pop(choice.outcome(accepted))
+        """The state that leaves the frame of `choice` with these nodes accepting; 0 when none of them drives."""
+        return self.pop(choice.outcome(accepted)) if accepted & choice.driving else 0
+
+    def confirmed(
+        self,
+        predicates: Sequence[Predicate | None],
+        marks: int,
+        check: Callable[[Predicate], Check],
+        tell: Callable[[int], int],
+    ) -> int:
+        """The state behind a text that is in the sets `marks` (bits), as far as an automaton can tell.
+
+        The sets that have a predicate are asked about first, each in a test. `tell`: the state for marks that are
+        sure; 0: the text is refused.
+        """
+        doubtful = next((k for k, holds in enumerate(predicates) if holds is not None and marks >> k & 1), None)
+        if doubtful is None:
+            return tell(marks)
+        holds = predicates[doubtful]
+        assert holds is not None
+        left = [None if k == doubtful else each for k, each in enumerate(predicates)]
+        yes = self.confirmed(left, marks, check, tell)
+        return self.test(check(holds), yes, self.confirmed(left, marks & ~(1 << doubtful), check, tell))
 
     def gap(self, target: int, state: int = 0) -> int:
         """A state (`state`, or a new one) that takes free white space and then goes on at `target`."""
@@ -97,28 +95,31 @@ class Frames(Automaton):
         edges: list[Edge] = [(byte, byte, state | INC | ROOM) for byte in b" \n\t\r"]
         return self.tables.ranges(state, edges, miss=(GOTO, target, 0), hi=self.layout.bound)
 
-    def call(self, wanted: Sequence[Node], depth: int, after: Callable[[Sequence[int]], int]) -> tuple[int, int]:
-        """The next value of alternatives that want these nodes: `(callee, ret)`.
+    def call(
+        self, wanted: Sequence[tuple[Node, bool]], depth: int, after: Callable[[Sequence[int]], int]
+    ) -> tuple[int, int]:
+        """The next value of alternatives that want these nodes, each to drive or to be watched: `(callee, ret)`.
 
-        `after(living)` is the state in which those alternatives (by index) go on whose node the value satisfied.
+        At least one drives. `after(living)` is the state in which those alternatives (by index) go on whose node the
+        value satisfied; a driving one is always among them.
         """
-        nodes: dict[Node, int] = {}
-        indices = [nodes.setdefault(node, len(nodes)) for node in wanted]
-        choice = self.choice(tuple(nodes))
+        drivers: dict[Node, int] = {}
+        watched: dict[Node, int] = {}
+        for node, drives in wanted:
+            kind = drivers if drives else watched
+            if drives or not node.is_any:
+                kind.setdefault(node, len(kind))
+        choice = self.choice(tuple(drivers), tuple(watched))
         callee = self.value(choice, depth)
-        if len(nodes) == 1:
+        if len(choice.nodes) == 1:
             return callee, after(range(len(wanted)))
+        bits = [
+            1 << drivers[node] if drives else 0 if node.is_any else 1 << len(drivers) + watched[node]
+            for node, drives in wanted
+        ]
 
         def resolve(outcome: int) -> int:
             accepted = choice.accepted[outcome]
-            return after([k for k, node in enumerate(indices) if accepted >> node & 1])
+            return after([k for k, bit in enumerate(bits) if not bit or accepted & bit])
 
         return callee, self.returns(resolve)
-
-
-def union(nodes: Iterable[int]) -> int:
-    """The set of these indices, as bits."""
-    bits = 0
-    for node in nodes:
-        bits |= 1 << node
-    return bits

@@ -1,126 +1,215 @@
-"""What an array or an object may still hold: one alternative's progress through its container.
+"""What an object may still hold: one lane's progress through its members.
 
-A progress is a frozen value that says which members may come next and whether the container may close. The
-automaton walks several in lockstep, one per alternative that is still alive.
+A progress is a frozen value that says which members may come next and whether the object may close; equal progress,
+equal future. A member that may meet an existential rule (`some`) has several options, as items have (see `items`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple, TypeVar
 
-from structgen.schema.normal import Arrays, Node, Objects, Property
+from structgen.automaton.names import Outline
+from structgen.errors import LimitExceeded
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Node, Objects, Property
 
-IsEmpty = Callable[[Node], bool]
+MOST_WISHES = 8
+"""So many existential rules may wait for the same member."""
 
-
-class Items(NamedTuple):
-    """Progress through an array of union group `group`: the index `at` of the next item, as far as it matters."""
-
-    group: int
-    arrays: Arrays
-    at: int
-
-    def next_item(self, is_empty: IsEmpty) -> Node | None:
-        """The schema of the next item; None when the array must close."""
-        arrays = self.arrays
-        if arrays.max_items is not None and self.at >= arrays.max_items:
-            return None
-        node = arrays.prefix[self.at] if self.at < len(arrays.prefix) else arrays.rest
-        return None if node is None or is_empty(node) else node
-
-    @property
-    def may_close(self) -> bool:
-        return self.at >= self.arrays.min_items
-
-    def advanced(self) -> Items:
-        """After one more item. The index stops where nothing depends on it any more."""
-        arrays = self.arrays
-        enough = max(len(arrays.prefix), arrays.min_items, arrays.max_items or 0)
-        return self if self.at >= enough else Items(self.group, arrays, self.at + 1)
+Options = list[tuple[Node, "Members"]]
+T = TypeVar("T")
+Asking = Generator[Node, bool, T]
 
 
 class Members(NamedTuple):
-    """Progress through an object in the schema's order.
+    """Progress through an object of lane `lane` in the schema's order.
 
     Attributes:
         phase: declared properties before this one can come no more.
         members: members so far, as far as a bound on their number needs it.
-        distinct: how many of them surely have different names: of the undeclared ones, only the first.
-        others: has an undeclared member come?
+        met: the `some` that were met, as bits.
+        others: has a member come that is told by no name of its own?
+        taken: where the undeclared names are few: which have come, as bits.
     """
 
-    group: int
+    lane: int
     objects: Objects
     phase: int = 0
     members: int = 0
-    distinct: int = 0
+    met: int = 0
     others: bool = False
+    taken: int = 0
 
-    def _left(self, phase: int) -> Sequence[Property]:
+    def left(self) -> Sequence[Property]:
         """The declared properties that may still come."""
-        return self.objects.properties[phase:]
+        return self.objects.properties[self.phase :]
 
     @property
-    def _required_left(self) -> int:
-        return sum(p.required for p in self._left(self.phase))
+    def required_left(self) -> int:
+        return sum(p.required for p in self.left())
 
-    def _fits(self, after: Members, is_empty: IsEmpty) -> bool:
-        """Can the bounds on the number of members still be met in `after`, which has one more?"""
-        objects = self.objects
-        if objects.max_properties is None and not objects.min_properties:
-            return True
-        left = self._left(after.phase)
-        most = objects.max_properties
-        if most is not None and self.members + 1 + sum(p.required for p in left) > most:
-            return False
-        possible = after.distinct + sum(not is_empty(p.value) for p in left)
-        return possible + (not after.others and self._rest(is_empty) is not None) >= objects.min_properties
-
-    def _rest(self, is_empty: IsEmpty) -> Node | None:
-        rest = self.objects.rest
-        return None if rest is None or is_empty(rest) else rest
-
-    def declared(self, is_empty: IsEmpty) -> Iterator[tuple[str, Node, Members]]:
-        """The declared members that may come next: name, schema, progress after it."""
+    def declared(self) -> Iterator[tuple[int, Members]]:
+        """The declared members that may come next: index, progress after it."""
         for i in range(self.phase, len(self.objects.properties)):
-            member, after = self.objects.properties[i], self._after(i + 1)
-            if not is_empty(member.value) and self._fits(after, is_empty):
-                yield member.name, member.value, after
-            if member.required:
+            yield i, self._after(i + 1)
+            if self.objects.properties[i].required:
                 return
 
-    def other(self, is_empty: IsEmpty) -> tuple[Node, Members] | None:
-        """The schema of an undeclared member that comes next, and the progress after it."""
-        rest = self._rest(is_empty)
-        if rest is None or self._required_left:
+    def other(self, name: int = 0) -> Members | None:
+        """The progress after an undeclared member (with this bit among few); None when it may not come yet."""
+        if self.required_left:
             return None
-        after = self._after(len(self.objects.properties), other=True)
-        return (rest, after) if self._fits(after, is_empty) else None
+        return self._after(len(self.objects.properties), others=self.others or not name, taken=self.taken | name)
 
     @property
     def may_close(self) -> bool:
-        return not self._required_left and self.distinct >= self.objects.min_properties
-
-    def _after(self, phase: int, *, other: bool = False) -> Members:
         objects = self.objects
-        members = min(self.members + 1, objects.max_properties or 0)
-        distinct = min(self.distinct + (not (other and self.others)), objects.min_properties)
-        return type(self)(self.group, objects, phase, members, distinct, self.others or (other and distinct > 0))
+        if self.required_left or self.members < objects.min_properties:
+            return False
+        return not objects.some or self.met == (1 << len(objects.some)) - 1
+
+    def _after(self, phase: int, *, others: bool | None = None, taken: int | None = None) -> Members:
+        objects = self.objects
+        most = objects.max_properties
+        return type(self)(
+            self.lane,
+            objects,
+            phase,
+            min(self.members + 1, max(0 if most is None else most + 1, objects.min_properties)),
+            self.met,
+            self.others if others is None else others,
+            self.taken if taken is None else taken,
+        )
+
+    def covers(self, other: Members) -> bool:
+        """Can every object that goes on from `other` go on from here too?"""
+        return self == other or (self.met & other.met == other.met and self._replace(met=other.met) == other)
 
 
 class UnorderedMembers(Members):
     """Progress through an object in any order: `phase` is the set of declared members seen, as bits."""
 
-    def _left(self, phase: int) -> Sequence[Property]:
-        return [p for i, p in enumerate(self.objects.properties) if not phase >> i & 1]
+    def left(self) -> Sequence[Property]:
+        return [p for i, p in enumerate(self.objects.properties) if not self.phase >> i & 1]
 
-    def declared(self, is_empty: IsEmpty) -> Iterator[tuple[str, Node, Members]]:
-        for i, member in enumerate(self.objects.properties):
-            after = self._after(self.phase | 1 << i)
-            if not self.phase >> i & 1 and not is_empty(member.value) and self._fits(after, is_empty):
-                yield member.name, member.value, after
+    def declared(self) -> Iterator[tuple[int, Members]]:
+        for i in range(len(self.objects.properties)):
+            if not self.phase >> i & 1:
+                yield i, self._after(self.phase | 1 << i)
 
-    def other(self, is_empty: IsEmpty) -> tuple[Node, Members] | None:
-        rest, after = self._rest(is_empty), self._after(self.phase, other=True)
-        return None if rest is None or not self._fits(after, is_empty) else (rest, after)
+    def other(self, name: int = 0) -> Members | None:
+        return self._after(self.phase, others=self.others or not name, taken=self.taken | name)
+
+
+def uncovered_members(progress: Sequence[Members]) -> tuple[Members, ...]:
+    """The same without what another one covers."""
+    if len(progress) < 2 or not any(each.objects.some for each in progress):
+        return tuple(dict.fromkeys(progress))
+    kept: list[Members] = []
+    for each in dict.fromkeys(progress):
+        if not any(other.covers(each) for other in kept):
+            kept = [other for other in kept if not each.covers(other)] + [each]
+    return tuple(kept)
+
+
+class Inhabited(NamedTuple):
+    """What of an object set can be, once the emptiness of its nodes is known.
+
+    Attributes:
+        members: the declared members with a value; none where their number does not matter.
+        others: the marks of undeclared names with a value.
+        few: those names and their marks, where they are few.
+        servers: for each `some`, the names of declared members that can meet it, and whether others can.
+    """
+
+    members: frozenset[str]
+    others: frozenset[int]
+    few: tuple[tuple[str, int], ...] | None
+    servers: tuple[tuple[frozenset[str], frozenset[int]], ...]
+
+
+class MemberSteps:
+    """The options of objects, for one schema."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self._algebra = algebra
+        self._outlines: dict[Objects, Outline] = {}
+
+    def outline(self, objects: Objects) -> Outline:
+        """The rules of `objects`, by name."""
+        outline = self._outlines.get(objects)
+        if outline is None:
+            outline = self._outlines[objects] = Outline(objects, self._algebra)
+        return outline
+
+    def inhabited(self, objects: Objects) -> Asking[Inhabited]:
+        """What of `objects` can be."""
+        outline = self.outline(objects)
+        members = set()
+        counted = objects.some or objects.min_properties or objects.max_properties is not None
+        for i, member in enumerate(objects.properties if counted else ()):
+            if not (yield outline.member(i)):
+                members.add(member.name)
+        others = set()
+        for marks in outline.marks_of_others():
+            node = outline.other(marks)
+            if node is not None and not (yield node):
+                others.add(marks)
+        servers: list[tuple[frozenset[str], frozenset[int]]] = []
+        for j in range(len(objects.some)):
+            servers += [(yield from self._servers(outline, j, members, others))]
+        return Inhabited(frozenset(members), frozenset(others), outline.few_others(others), tuple(servers))
+
+    def _servers(
+        self, outline: Outline, j: int, members: set[str], others: set[int]
+    ) -> Asking[tuple[frozenset[str], frozenset[int]]]:
+        named, marked = set(), set()
+        for name in members:
+            for bit, value in outline.wished(outline.marks(name), 0):
+                if bit == 1 << j and not (yield self._algebra.node(outline.member(outline.declared[name]), value)):
+                    named.add(name)
+        for marks in others:
+            node = outline.other(marks)
+            for bit, value in outline.wished(marks, 0):
+                if bit == 1 << j and node is not None and not (yield self._algebra.node(node, value)):
+                    marked.add(marks)
+        return frozenset(named), frozenset(marked)
+
+    def closes(self, progress: Members, can: Inhabited) -> bool:
+        """Can the object be closed, now or later, as far as counts and names tell?"""
+        objects = progress.objects
+        most = objects.max_properties
+        if most is None and progress.members >= objects.min_properties and not objects.some:
+            return True
+        left = progress.left()
+        required = {p.name for p in left if p.required}
+        possible = {p.name for p in left if p.name in can.members}
+        # In the schema's order an undeclared member ends the declared ones, but these may come before it.
+        few = [] if can.few is None else [m for k, (_, m) in enumerate(can.few) if not progress.taken >> k & 1]
+        endless = can.few is None
+        waiting = 0
+        for j, (named, marked) in enumerate(can.servers):
+            if progress.met >> j & 1:
+                continue
+            if named.isdisjoint(possible) and not (marked if endless else marked.intersection(few)):
+                return False
+            waiting = max(waiting, int(named.isdisjoint(required)))
+        if most is not None and progress.members + len(required) + waiting > most:
+            return False
+        return endless or progress.members + len(possible) + len(few) >= objects.min_properties
+
+    def options(self, node: Node, after: Members, marks: int) -> Options:
+        """A member with this schema whose name has these marks: it may meet any of the `some` still open."""
+        wishes = self.outline(after.objects).wished(marks, after.met) if after.objects.some else []
+        if len(wishes) > MOST_WISHES:
+            raise LimitExceeded(f"{len(wishes)} existential rules on the same name; the limit is {MOST_WISHES}")
+        found = []
+        for size in range(len(wishes), -1, -1):
+            for chosen in combinations(wishes, size):
+                both, met = node, after.met
+                for bit, value in chosen:
+                    both, met = self._algebra.node(both, value), met | bit
+                found.append((both, after if met == after.met else after._replace(met=met)))
+        return found

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from structgen.automaton.chardfa import combine
+from structgen.automaton.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
-from structgen.automaton.containers import Containers, quoted
-from structgen.automaton.frames import Choice, union
+from structgen.automaton.choices import Choice, union
+from structgen.automaton.late import NumberCheck, TextCheck
 from structgen.automaton.leaves import (
     allowed_literals,
     is_free,
     number_language,
+    number_predicate,
     string_is_empty,
     string_language,
+    string_predicate,
     uncapped_language,
 )
 from structgen.automaton.literals import write_literals
+from structgen.automaton.names import ending
+from structgen.automaton.objects import ObjectFrames, quoted
 from structgen.automaton.strings import VALUE, free_string
-from structgen.automaton.tables import MAX_COUNT, Edge
+from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, Edge
 from structgen.errors import UnsatisfiableSchema
 from structgen.options import Whitespace
-from structgen.schema.normal import Arrays, Node, Numbers, Objects, Strings
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Node, Numbers, Strings
 
 
-class JsonAutomaton(Containers):
+class JsonAutomaton(ObjectFrames):
     """The automaton of a normal form.
 
     Args:
         root: the schema.
         whitespace: where white space may stand.
         any_order: may declared members come in any order?
+        algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
 
     Raises:
         UnsatisfiableSchema: no value satisfies `root`.
     """
 
-    def __init__(self, root: Node, whitespace: Whitespace = Whitespace.SPACED, *, any_order: bool = False) -> None:
-        super().__init__(whitespace, any_order=any_order)
+    def __init__(
+        self,
+        root: Node,
+        whitespace: Whitespace = Whitespace.SPACED,
+        *,
+        any_order: bool = False,
+        algebra: Algebra | None = None,
+    ) -> None:
+        super().__init__(whitespace, any_order=any_order, algebra=algebra or Algebra())
         if self.is_empty(root):
             raise UnsatisfiableSchema("no JSON value satisfies the schema", root.pointer)
         self._free: dict[tuple[int, int | None, int], int] = {}
@@ -50,8 +63,7 @@ class JsonAutomaton(Containers):
         strings: list[tuple[int, Strings]] = []
         numbers: list[tuple[int, Numbers]] = []
         words = {"null": 0, "true": 0, "false": 0}
-        arrays: list[tuple[int, Arrays]] = []
-        objects: list[tuple[int, Objects]] = []
+        arrays = objects = False
         for i, shape in choice.members():
             for word in words:
                 if getattr(shape, word):
@@ -60,42 +72,57 @@ class JsonAutomaton(Containers):
                 strings.append((i, shape.strings))
             if shape.numbers is not None:
                 numbers.append((i, shape.numbers))
-            if shape.arrays is not None and not self.is_empty.arrays(shape.arrays):
-                arrays.append((i, shape.arrays))
-            if shape.objects is not None and not self.is_empty.objects(shape.objects):
-                objects.append((i, shape.objects))
-        if strings:
-            inside = self._string(choice, strings)
-            if inside:
-                edges.append((0x22, 0x22, inside))
+            arrays = arrays or shape.arrays is not None
+            objects = objects or shape.objects is not None
+        if strings and any(i < choice.drivers for i, _ in strings):
+            edges.append((0x22, 0x22, self._string(choice, strings)))
         if objects:
-            edges.append((0x7B, 0x7B, self.open_object(choice, objects, depth)))
+            edges.append((0x7B, 0x7B, self.open_object(choice, depth)))
         if arrays:
-            edges.append((0x5B, 0x5B, self.open_array(choice, arrays, depth)))
-        if numbers:
-            edges += self._numbers(choice, numbers)
-        edges += [(ord(w[0]), ord(w[0]), self._word(w[1:], choice, bits)) for w, bits in words.items() if bits]
-        self.tables.ranges(state, edges)
+            edges.append((0x5B, 0x5B, self.open_array(choice, depth)))
+        miss = NOTHING, 0, 0
+        if numbers and any(i < choice.drivers for i, _ in numbers):
+            digits = self._numbers(choice, numbers)
+            if isinstance(digits, list):
+                edges += digits
+            else:
+                miss = CALL, *digits
+        edges += [(ord(w[0]), ord(w[0]), self._word(w[1:], choice, bits)) for w, bits in words.items()]
+        self.tables.ranges(state, [edge for edge in edges if edge[2]], miss=miss)
 
     def _word(self, rest: str, choice: Choice, accepted: int) -> int:
-        """The state after the first letter of null, true or false."""
+        """The state after the first letter of null, true or false; 0 where it is not allowed."""
         accept = self.accept(choice, accepted)
+        if not accept:
+            return 0
         return self.shared((rest, accept), lambda state: write_literals(self, state, [(rest.encode(), accept)]))
 
-    def _numbers(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge]:
-        """The edges of a value into its numbers."""
-        languages = [(i, number_language(n)) for i, n in numbers]
-        living = [(i, language) for i, language in languages if not language.empty]
+    def _numbers(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
+        """The edges of a value into its numbers; where these are tested when they end: `(callee, ret)` for them."""
+        living = [(i, n, language) for i, n in numbers if not (language := number_language(n)).empty]
         if not living:
             return []
-        ends = _Accepted(choice, [i for i, _ in living])
-        dfa = living[0][1] if len(living) == 1 else combine([language for _, language in living])
+        ends = _Accepted(self, choice, [i for i, _, _ in living], [number_predicate(n) for _, n, _ in living])
+        dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+        if any(ends.predicates):
+            return self._tested_numbers(dfa, ends)
+        dfa = ends.driven(dfa)
         key = (id(dfa), *(ends.outcome(final) for final in set(dfa.final) if final))
         if key not in self._digits:
             start = lift(self, dfa, ends.outcome, quoted=False)
             self.expand(start)
             self._digits[key] = self.tables.edges_of(start)
         return self._digits[key]
+
+    def _tested_numbers(self, dfa: CharDfa, ends: _Accepted) -> list[Edge] | tuple[int, int]:
+        """A frame for the number alone: it ends before the byte behind it, and the tests come then."""
+        states = {final: ends.tested(final, NumberCheck) for final in set(dfa.final) if final}
+        outcomes = [final for final, state in states.items() if state]
+        dfa = ending(dfa, outcomes)
+        if dfa.empty:
+            return []
+        start = lift(self, dfa, outcomes.index, quoted=False)
+        return start, self.returns(lambda outcome: states[outcomes[outcome]])
 
     def _string(self, choice: Choice, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""
@@ -109,29 +136,30 @@ class JsonAutomaton(Containers):
                 return self._literals(choice, finite, free)
         if len(strings) == 1:
             return self._restricted(choice, *strings[0])
-        languages = [(i, string_language(s)) for i, s in strings]
-        living = [(i, language) for i, language in languages if not language.empty]
+        living = [(i, s, language) for i, s in strings if not (language := string_language(s)).empty]
         if not living:
             return 0
-        ends = _Accepted(choice, [i for i, _ in living])
-        dfa = living[0][1] if len(living) == 1 else combine([language for _, language in living])
-        return lift(self, dfa, lambda final: self.accept(choice, ends.nodes(final)), quoted=True)
+        ends = _Accepted(self, choice, [i for i, _, _ in living], [string_predicate(s) for _, s, _ in living])
+        dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+        states = {final: ends.tested(final, TextCheck) for final in set(dfa.final) if final}
+        dfa = ending(dfa, [final for final, state in states.items() if state])
+        return 0 if dfa.empty else lift(self, dfa, states.__getitem__, quoted=True)
 
     def _restricted(self, choice: Choice, node: int, strings: Strings) -> int:
         """The strings of one alternative: what is longer than the rest allows is counted, not multiplied out."""
         if string_is_empty(strings):
             return 0
         language, most = uncapped_language(strings)
-        close = self.accept(choice, 1 << node)
+        close = _Accepted(self, choice, [node], [string_predicate(strings)]).tested(1, TextCheck)
         return lift(self, language, lambda final: close, quoted=True, most=most and min(most, MAX_COUNT))
 
     def _free_string(self, choice: Choice, free: Sequence[tuple[int, Strings]]) -> int:
-        """The free string of these alternatives, which have the same bounds."""
+        """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""
         low, high = free[0][1].min_length, free[0][1].max_length
-        if high is not None and low > high:
+        close = self.accept(choice, union(i for i, _ in free))
+        if (high is not None and low > high) or not close:
             return 0
         high = None if high is None else min(high, MAX_COUNT)
-        close = self.accept(choice, union(i for i, _ in free))
         key = (low, high, close)
         if key not in self._free:
             self._free[key] = free_string(self, VALUE, close, min_length=low, max_length=high)
@@ -146,24 +174,48 @@ class JsonAutomaton(Containers):
         for i, strings in finite:
             for text in allowed_literals(strings):
                 accepted[text] = accepted.get(text, always) | 1 << i
-        if not accepted:
-            return self._free_string(choice, free) if free else 0
-        pairs = [(quoted(text) + b'"', self.accept(choice, nodes)) for text, nodes in accepted.items()]
         inner = self._free_string(choice, free) if free else 0
-        return self.later(partial(self._expand_literals, pairs, inner))
+        closed = ((text, self.accept(choice, nodes)) for text, nodes in accepted.items())
+        pairs = [(quoted(text) + b'"', close) for text, close in closed if close]
+        return self.later(partial(self._expand_literals, pairs, inner)) if pairs else inner
 
     def _expand_literals(self, pairs: list[tuple[bytes, int]], inner: int, state: int) -> None:
         write_literals(self, state, pairs, inner=inner, other=inner)
 
 
 class _Accepted:
-    """From the final mask of combined languages to the nodes that accept."""
+    """From the final masks of combined languages to the nodes that accept.
 
-    def __init__(self, choice: Choice, nodes: Sequence[int]) -> None:
-        self._choice, self._nodes = choice, nodes
+    Args:
+        nodes: of each language, the index of its node in the choice.
+        predicates: of each language, what decides its members where it holds too many.
+    """
+
+    def __init__(
+        self,
+        frames: ObjectFrames,
+        choice: Choice,
+        nodes: Sequence[int],
+        predicates: Sequence[Callable[[str], bool] | None],
+    ) -> None:
+        self._frames, self._choice, self._nodes = frames, choice, nodes
+        self.predicates = predicates
 
     def nodes(self, final: int) -> int:
+        """The accepting nodes, as bits."""
         return union(node for k, node in enumerate(self._nodes) if final >> k & 1)
 
     def outcome(self, final: int) -> int:
+        """The outcome with which a value that ends so leaves its frame."""
         return self._choice.outcome(self.nodes(final))
+
+    def driven(self, dfa: CharDfa) -> CharDfa:
+        """The members of combined languages that some driver accepts."""
+        if len(self._choice.nodes) == self._choice.drivers:
+            return dfa
+        return ending(dfa, [final for final in set(dfa.final) if self.nodes(final) & self._choice.driving])
+
+    def tested(self, final: int, check: type[TextCheck] | type[NumberCheck]) -> int:
+        """The state that leaves the frame of a value that ends so, behind the tests of the predicates; 0: refused."""
+        accept = lambda marks: self._frames.accept(self._choice, self.nodes(marks))  # noqa: E731
+        return self._frames.confirmed(self.predicates, final, check, accept)

@@ -1,0 +1,131 @@
+"""Choices: the nodes that a value is read against in lockstep, and the lanes in which its containers are read.
+
+A *driver* keeps a value alive: only what may still satisfy one of the drivers is allowed. A *watched* node never does;
+at the end of the value it is told whether the value satisfies it. A *lane* is one array or object set of one of
+these nodes; the sets that a lane excludes (`without`) are watched in lanes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from structgen.schema.normal import Arrays, Node, Objects, Shape
+
+Part = TypeVar("Part", Arrays, Objects)
+
+
+class Choice:
+    """The nodes that a value is read against, and the numbers of its outcomes.
+
+    Attributes:
+        nodes: the drivers, then the watched ones; bit `i` of an accepted set stands for `nodes[i]`.
+        drivers: how many of them drive.
+        accepted: the accepted set of each outcome.
+    """
+
+    __slots__ = ("_arrays", "_numbers", "_objects", "accepted", "drivers", "driving", "nodes")
+
+    def __init__(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> None:
+        self.nodes = drivers + watched
+        self.drivers = len(drivers)
+        self.driving = (1 << len(drivers)) - 1
+        self.accepted: list[int] = []
+        self._numbers: dict[int, int] = {}
+        self._arrays: Lanes[Arrays] | None = None
+        self._objects: Lanes[Objects] | None = None
+
+    def outcome(self, accepted: int) -> int:
+        """The number of the outcome in which exactly these nodes accept."""
+        if accepted not in self._numbers:
+            self._numbers[accepted] = len(self.accepted)
+            self.accepted.append(accepted)
+        return self._numbers[accepted]
+
+    def members(self) -> Iterator[tuple[int, Shape]]:
+        """Every alternative shape with the index of its node."""
+        return ((i, shape) for i, node in enumerate(self.nodes) for shape in node.shapes)
+
+    @property
+    def arrays(self) -> Lanes[Arrays]:
+        """The lanes in which an array is read."""
+        if self._arrays is None:
+            self._arrays = Lanes(self, lambda shape: shape.arrays)
+        return self._arrays
+
+    @property
+    def objects(self) -> Lanes[Objects]:
+        """The lanes in which an object is read."""
+        if self._objects is None:
+            self._objects = Lanes(self, lambda shape: shape.objects)
+        return self._objects
+
+
+class Lane(Generic[Part]):
+    """One set of arrays or objects.
+
+    Attributes:
+        owner: the index of its node among the owners.
+        part: the set.
+        drives: does it keep the container alive?
+        without: the owners that must not accept where this lane accepts.
+    """
+
+    __slots__ = ("drives", "owner", "part", "without")
+
+    def __init__(self, owner: int, part: Part, *, drives: bool, without: tuple[int, ...]) -> None:
+        self.owner, self.part, self.drives, self.without = owner, part, drives, without
+
+
+class Lanes(Generic[Part]):
+    """The lanes of one JSON type in a choice. Owners are the nodes of the choice, then those that lanes exclude."""
+
+    def __init__(self, choice: Choice, part_of: Callable[[Shape], Part | None]) -> None:
+        self.lanes: list[Lane[Part]] = []
+        self.watches = False
+        owners = list(choice.nodes)
+        excluded: dict[Node, int] = {}
+        for owner, node in enumerate(owners):  # the list grows by what its lanes exclude
+            for shape in node.shapes:
+                part: Part | None = part_of(shape)
+                if part is None:
+                    continue
+                for each in part.without:
+                    if each not in excluded:
+                        excluded[each] = len(owners)
+                        owners.append(each)
+                without = tuple(excluded[each] for each in part.without)
+                self.lanes.append(Lane(owner, part, drives=owner < choice.drivers, without=without))
+                self.watches = self.watches or bool(without)
+        self._all = (1 << len(choice.nodes)) - 1
+
+    def accepted(self, closing: Iterable[int]) -> int:
+        """The nodes of the choice that accept when these lanes (by index) may close, as bits."""
+        owned: dict[int, list[Lane[Part]]] = {}
+        for k in closing:
+            owned.setdefault(self.lanes[k].owner, []).append(self.lanes[k])
+        if not self.watches:
+            return union(owned)
+        verdicts: dict[int, bool] = {}
+        return union(owner for owner in owned if self._accepts(owner, owned, verdicts)) & self._all
+
+    def _accepts(self, owner: int, owned: dict[int, list[Lane[Part]]], verdicts: dict[int, bool]) -> bool:
+        if owner not in verdicts:
+            verdicts[owner] = False
+            verdicts[owner] = any(
+                not any(self._accepts(other, owned, verdicts) for other in lane.without)
+                for lane in owned.get(owner, ())
+            )
+        return verdicts[owner]
+
+    def driven(self, living: Iterable[int]) -> bool:
+        """Does one of these lanes drive?"""
+        return any(self.lanes[k].drives for k in living)
+
+
+def union(nodes: Iterable[int]) -> int:
+    """The set of these indices, as bits."""
+    bits = 0
+    for node in nodes:
+        bits |= 1 << node
+    return bits

@@ -1,0 +1,220 @@
+"""What an array may still hold: one lane's progress through its items.
+
+A progress is a frozen value; equal progress, equal future. Where a rule counts items (`contains`) or compares them
+(`uniqueItems` of few values), the next item has several *options*, each a node and the progress behind it; an array
+is then read along all of them in lockstep. Conjunctions and complements of nodes come from the algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from structgen.automaton.finite import FewValues
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Arrays, Contains, Node
+
+Question = Generator[Node, bool, bool]
+"""Asks whether nodes are empty, is sent the answers, and returns its own."""
+
+SEARCH = 4096
+"""How many steps of progress a search for an end may take; beyond, an end is taken for granted."""
+
+
+class Items(NamedTuple):
+    """Progress through an array of lane `lane`.
+
+    Attributes:
+        at: the index of the next item, as far as it matters.
+        got: for each `contains`, how many items satisfied it, as far as it matters.
+        used: where all values are few: which were taken, as bits.
+        repeated: have two equal items come?
+    """
+
+    lane: int
+    arrays: Arrays
+    at: int = 0
+    got: tuple[int, ...] = ()
+    used: int = 0
+    repeated: bool = False
+
+    @property
+    def may_close(self) -> bool:
+        arrays = self.arrays
+        if self.at < arrays.min_items or (arrays.repeated and not self.repeated):
+            return False
+        return not self.got or all(map(_met, self.got, arrays.contains))
+
+    def covers(self, other: Items) -> bool:
+        """Can every array that goes on from `other` go on from here too?"""
+        if self.got == other.got or self._replace(got=other.got) != other:
+            return self == other
+        counts = zip(self.got, other.got, self.arrays.contains, strict=True)
+        return all(mine == theirs or (each.most is None and mine > theirs) for mine, theirs, each in counts)
+
+
+def _met(got: int, each: Contains) -> bool:
+    return got >= each.least and (each.most is None or got <= each.most)
+
+
+def uncovered(progress: Sequence[Items]) -> tuple[Items, ...]:
+    """The same without what another one covers."""
+    if len(progress) < 2:
+        return tuple(progress)
+    kept: list[Items] = []
+    for each in dict.fromkeys(progress):
+        if not any(other.covers(each) for other in kept):
+            kept = [other for other in kept if not each.covers(other)] + [each]
+    return tuple(kept)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of the arrays of a set.
+
+    Attributes:
+        enough: no rule tells indices from here on apart.
+        most: the most items; less than the schema says where only so many different values exist.
+        few: must equal items be told apart, and are all values few enough to be told one by one?
+        compared: must items be compared when they end?
+        simple: may an item come, or the array close, whatever came before?
+    """
+
+    enough: int
+    most: int | None
+    few: bool
+    compared: bool
+    simple: bool
+
+
+class ItemSteps:
+    """The options of arrays, for one schema."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self._algebra = algebra
+        self._values = FewValues()
+        self._plans: dict[Arrays, Plan] = {}
+        self._bits: dict[Arrays, dict[object, int]] = {}
+
+    def start(self, lane: int, arrays: Arrays) -> Items:
+        """Before the first item."""
+        return Items(lane, arrays, 0, (0,) * len(arrays.contains))
+
+    def plan(self, arrays: Arrays) -> Plan:
+        """What is known of `arrays`."""
+        plan = self._plans.get(arrays)
+        if plan is None:
+            plan = self._plans[arrays] = self._planned(arrays)
+        return plan
+
+    def _planned(self, arrays: Arrays) -> Plan:
+        most, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
+        simple = not (arrays.contains or arrays.unique or arrays.repeated)
+        few = False
+        if arrays.unique or arrays.repeated:
+            few, bound = self._counted(arrays)
+            if arrays.unique and bound is not None:
+                most = bound if most is None else min(most, bound)
+            enough = max(enough, 1)
+        enough = max(enough, most or 0, *(each.start for each in arrays.contains), 0)
+        return Plan(enough, most, few, (arrays.unique or arrays.repeated) and not few, simple)
+
+    def _counted(self, arrays: Arrays) -> tuple[bool, int | None]:
+        """Are all values few, and how many different items can there be?"""
+        nodes = arrays.prefix[: arrays.max_items]
+        rest = arrays.rest if arrays.max_items is None or arrays.max_items > len(arrays.prefix) else None
+        places = [*dict.fromkeys(nodes), *([rest] if rest is not None else [])]
+        listed = [self._values(node) for node in places]
+        if all(values is not None for values in listed):
+            different = {key for values in listed for key, _ in values or ()}
+            return self._values.are_few(len(different)), len(different)
+        count = 0 if rest is None else self._values.count(rest)
+        return False, None if count is None else count + len(arrays.prefix)
+
+    def options(self, progress: Items) -> list[tuple[Node, Items]]:
+        """What may come next: `(schema of the item, progress after it)`; nothing when the array must close.
+
+        The schemas may be empty.
+        """
+        arrays, at = progress.arrays, progress.at
+        plan = self.plan(arrays)
+        if plan.most is not None and at >= plan.most:
+            return []
+        node = arrays.prefix[at] if at < len(arrays.prefix) else arrays.rest
+        if node is None:
+            return []
+        after = min(at + 1, plan.enough)
+        if plan.simple:
+            return [(node, progress if after == at else Items(progress.lane, arrays, after))]
+        steps = [(node, progress._replace(at=after))]
+        for k, each in enumerate(arrays.contains):
+            if at >= each.start:
+                steps = [step for before in steps for step in self._contained(k, each, *before)]
+        return [step for before in steps for step in self._told(*before)] if plan.few else steps
+
+    def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
+        """An item that satisfies `each`, or one that does not (or, where that does not matter, any)."""
+        got = after.got[k]
+        if each.most is None and got >= each.least:
+            yield node, after
+            return
+        if each.most is None or got < each.most:
+            counted = (*after.got[:k], got + 1, *after.got[k + 1 :])
+            yield self._algebra.node(node, each.value), after._replace(got=counted)
+        yield node if each.most is None else self._algebra.node(node, self._algebra.negation(each.value)), after
+
+    def _told(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
+        """An item of few values: one option for each that may come."""
+        bits = self._bits.setdefault(after.arrays, {})
+        for key, value in self._values(node) or ():
+            bit = 1 << bits.setdefault(key, len(bits))
+            if not after.used & bit:
+                yield value, after._replace(used=after.used | bit)
+            elif not after.arrays.unique:
+                yield value, after._replace(repeated=True)
+
+    def without_equals(self, progress: Iterable[Items]) -> tuple[Items, ...]:
+        """The progress when the last item turns out to equal an earlier one."""
+        kept = []
+        for each in progress:
+            if not self.plan(each.arrays).compared:
+                kept.append(each)
+            elif not each.arrays.unique:
+                kept.append(each._replace(repeated=True))
+        return tuple(kept)
+
+    def compares(self, progress: Items) -> bool:
+        """Does it matter whether the item after `progress` equals an earlier one?"""
+        return progress.at > 0 and self.plan(progress.arrays).compared and not progress.repeated
+
+    def closes(self, progress: Items, known: dict[Items, bool]) -> Question:
+        """True when the array can be closed, now or later. `known`: answers; more are added.
+
+        Searches the options, the most helpful first. A search that gets too long says yes.
+        """
+        if progress.may_close or self._soon_repeated(progress):
+            return True
+        path, steps, seen = [progress], [iter(self.options(progress))], {progress}
+        while steps:
+            for node, after in steps[-1]:
+                if after in seen or known.get(after) is False or (yield node):
+                    continue
+                seen.add(after)
+                if after.may_close or known.get(after) or self._soon_repeated(after) or len(seen) > SEARCH:
+                    known.update(dict.fromkeys(path, True))
+                    return True
+                path.append(after)
+                steps.append(iter(self.options(after)))
+                break
+            else:
+                steps.pop()
+                known[path.pop()] = False
+        return False
+
+    def _soon_repeated(self, progress: Items) -> bool:
+        """Can the next item repeat an earlier one, and the array then be closed as far as counts tell?"""
+        if not self.compares(progress) or progress.arrays.unique:
+            return False
+        most = self.plan(progress.arrays).most
+        return most is None or progress.at < most

@@ -1,0 +1,177 @@
+"""Names of members: which rules of an object speak of a name, and the automaton that tells.
+
+A set of names is a `Strings`. *Marks* are the sets that hold a name, as bits. Declared names have marks too, but they
+are known one by one; all others are told apart by one automaton over all sets at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+
+from structgen.automaton.chardfa import CharDfa, combine, length, literals, members, tidied
+from structgen.automaton.finite import FEW
+from structgen.automaton.leaves import name_language, string_predicate
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Node, Objects, Strings
+
+
+@lru_cache(65536)
+def is_named(names: Strings, name: str) -> bool:
+    """Is `name` among `names`?"""
+    holds = string_predicate(names)
+    return name_language(names).matches(name) if holds is None else holds(name)
+
+
+def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
+    """The members of combined sets that end with one of these final masks, which stay."""
+    if all(final in kept for final in dfa.final if final):
+        return dfa
+    return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
+
+
+class Joint:
+    """All names against several sets, and against names that are told one by one.
+
+    Attributes:
+        sets: bit `k` of a name's marks stands for `sets[k]`.
+        listed: the names told one by one.
+        doubtful: the sets whose bit must still be confirmed by their predicate, as bits.
+    """
+
+    def __init__(self, sets: tuple[Strings, ...], listed: tuple[str, ...]) -> None:
+        self.sets, self.listed = sets, listed
+        self.predicates = [string_predicate(names) for names in sets]
+        self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
+        bits = [
+            literals([name for i, name in enumerate(listed, 1) if i >> k & 1]) for k in range(len(listed).bit_length())
+        ]
+        # The set of all names comes first, so that names in no set are there too.
+        self._dfa = combine([length(), *map(name_language, sets), *bits])
+        self._trimmed: dict[frozenset[int], CharDfa] = {}
+
+    def marks(self, final: int) -> int:
+        """The marks of names that end with this final mask."""
+        return final >> 1 & (1 << len(self.sets)) - 1
+
+    def name(self, final: int) -> str | None:
+        """The name that is told by itself and ends with this final mask."""
+        index = final >> 1 + len(self.sets)
+        return self.listed[index - 1] if index else None
+
+    @property
+    def finals(self) -> set[int]:
+        """All final masks."""
+        return {final for final in self._dfa.final if final}
+
+    def resolved(self, marks: int) -> list[int]:
+        """What the marks may turn out to be when the doubtful ones are asked."""
+        found, doubtful = [marks], marks & self.doubtful
+        while doubtful:
+            bit = doubtful & -doubtful
+            found += [each & ~bit for each in found]
+            doubtful &= ~bit
+        return found
+
+    def language(self, kept: Collection[int]) -> CharDfa:
+        """The names that end with one of these final masks, which stay."""
+        key = frozenset(kept)
+        if key not in self._trimmed:
+            self._trimmed[key] = ending(self._dfa, key)
+        return self._trimmed[key]
+
+
+@lru_cache(512)
+def joint(sets: tuple[Strings, ...], listed: tuple[str, ...]) -> Joint:
+    """The kept `Joint` of these sets and names."""
+    return Joint(sets, listed)
+
+
+class Outline:
+    """The rules of one set of objects, by name. Nodes may turn out empty.
+
+    Attributes:
+        sets: the different sets of names in `patterns` and `some`.
+        declared: the index of each declared name.
+        ruled: are there sets at all?
+    """
+
+    def __init__(self, objects: Objects, algebra: Algebra) -> None:
+        self._objects, self._algebra = objects, algebra
+        self.sets = tuple(dict.fromkeys([*(p.names for p in objects.patterns), *(s.names for s in objects.some)]))
+        self.ruled = bool(self.sets)
+        bit = {names: 1 << k for k, names in enumerate(self.sets)}
+        self._rules = [(bit[names], value) for names, value in objects.patterns]
+        self._wishes = [(bit[names], value) for names, value in objects.some]
+        self.declared = {member.name: i for i, member in enumerate(objects.properties)}
+        self._others: dict[int, Node | None] = {}
+        self._members: dict[int, Node] = {}
+
+    @property
+    def joint(self) -> Joint:
+        """The automaton of the names that are not declared."""
+        return joint(self.sets, tuple(self.declared))
+
+    def marks(self, name: str) -> int:
+        """The sets that hold this name."""
+        return sum(1 << k for k, names in enumerate(self.sets) if is_named(names, name))
+
+    def member(self, i: int) -> Node:
+        """The schema of declared member `i`, patterns included."""
+        if not self.ruled:
+            return self._objects.properties[i].value
+        if i not in self._members:
+            member = self._objects.properties[i]
+            self._members[i] = self._under(self.marks(member.name), member.value) or member.value
+        return self._members[i]
+
+    def other(self, marks: int) -> Node | None:
+        """The schema of an undeclared member whose name has these marks; None when there may be none."""
+        if not self.ruled:
+            return self._objects.rest
+        if marks not in self._others:
+            ruled = any(marks & bit for bit, _ in self._rules)
+            self._others[marks] = self._under(marks, None) if ruled else self._objects.rest
+        return self._others[marks]
+
+    def _under(self, marks: int, node: Node | None) -> Node | None:
+        for bit, value in self._rules:
+            if marks & bit:
+                node = value if node is None else self._algebra.node(node, value)
+        return node
+
+    def wished(self, marks: int, met: int) -> list[tuple[int, Node]]:
+        """The `some` not yet met that a member with these marks may meet: their bits and schemas."""
+        found = ((1 << j, value) for j, (bit, value) in enumerate(self._wishes) if marks & bit)
+        return [(bit, value) for bit, value in found if not met & bit]
+
+    def marks_of_others(self) -> list[int]:
+        """The marks that undeclared names may have."""
+        if not self.ruled:
+            return [0]
+        automaton = self.joint
+        return list(
+            dict.fromkeys(
+                marks
+                for final in automaton.finals
+                if automaton.name(final) is None
+                for marks in automaton.resolved(automaton.marks(final))
+            )
+        )
+
+    def few_others(self, living: Collection[int]) -> tuple[tuple[str, int], ...] | None:
+        """The undeclared names with marks among `living`, and their marks; None when they are more than a few."""
+        if not self.ruled:
+            return None if living else ()
+        automaton = self.joint
+        kept = [
+            final
+            for final in automaton.finals
+            if automaton.name(final) is None and not set(automaton.resolved(automaton.marks(final))).isdisjoint(living)
+        ]
+        language = automaton.language(kept)
+        listed = members(language, FEW)
+        if listed is None:
+            return None
+        marked = ((name, self.marks(name)) for name in listed)
+        return tuple((name, marks) for name, marks in marked if marks in living)

@@ -1,0 +1,262 @@
+"""Objects: names, and the calls of their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from structgen.automaton.chars import lift
+from structgen.automaton.choices import Choice
+from structgen.automaton.containers import Containers
+from structgen.automaton.late import FreshName, TextCheck
+from structgen.automaton.literals import write_literals
+from structgen.automaton.members import Members, UnorderedMembers, uncovered_members
+from structgen.automaton.names import Joint, joint
+from structgen.automaton.strings import NAME, free_string
+from structgen.automaton.tables import CALL, DEAD, EAGER
+from structgen.schema.normal import Node, Strings
+
+
+class Next(NamedTuple):
+    """A member that may come next: the schema of its value, the progress after it, and does its name need a look?
+
+    `suspect`: the progress knows the name as none of its own, and other such names have come before.
+    """
+
+    node: Node
+    after: Members
+    suspect: bool
+
+
+Nexts = tuple[Next, ...]
+
+
+@lru_cache(65536)
+def quoted(text: str) -> bytes:
+    """The one spelling of a name or literal inside quotes that is allowed, UTF-8."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+
+
+class ObjectFrames(Containers):
+    """The frames of objects, beside those of arrays."""
+
+    def open_object(self, choice: Choice, depth: int) -> int:
+        """The state after `{`; 0 when there is no object."""
+        living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self.is_empty.objects(lane.part)]
+        if not any(lane.drives for _, lane in living):
+            return 0
+        # What is only watched is a set of values: the order of names means nothing there.
+        members = tuple(
+            (UnorderedMembers if self.any_order or not lane.drives else Members)(k, lane.part) for k, lane in living
+        )
+        return self.later(partial(self._expand_object, choice, members, depth, self.layout.first(depth), b"}"))
+
+    def _after_member(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+        """The state after a member, the same for equal progress."""
+        members = uncovered_members(members)
+        separator, last = self.layout.separator(depth), self.layout.last(depth) + b"}"
+        expand = partial(self._expand_object, choice, members, depth, separator, last)
+        return self.shared((choice, members, depth), expand)
+
+    def _close_object(self, choice: Choice, members: Sequence[Members]) -> int:
+        """The state after the closing brace; 0 when it may not come yet."""
+        return self.accept(choice, choice.objects.accepted(p.lane for p in members if p.may_close))
+
+    def _expand_object(
+        self, choice: Choice, members: tuple[Members, ...], depth: int, before: bytes, last: bytes, state: int
+    ) -> None:
+        """Before a name or the closing brace: `before` stands before the name's quote, `last` ends the object."""
+        named = self._named(choice, members)
+        inside = self._any_name(choice, members, named, depth)
+        close = self._close_object(choice, members)
+        literals = [(last, close)] if close else []
+        spaced = bool(self.layout.bound and before)
+        if inside:
+            literals.append(self._opening(before, b'"', inside, spaced=spaced))
+        else:
+            names = [(name, nexts) for name, nexts in named.items() if self._driven(choice, nexts)]
+            if spaced and names:
+                literals.append((before, self.gap(self.later(partial(self._write_names, choice, names, depth)))))
+            else:
+                literals += self._literals_of(choice, names, depth, before + b'"')
+        self.write_behind_gap(state, literals)
+
+    def _driven(self, choice: Choice, nexts: Iterable[Next]) -> bool:
+        return choice.objects.driven(each.after.lane for each in nexts)
+
+    def _opening(self, before: bytes, quote: bytes, names: int, *, spaced: bool) -> tuple[bytes, int]:
+        if not spaced:
+            return before + quote, names
+        core = self.tables.ranges(self.tables.stub(), [(quote[0], quote[0], names)])
+        return before, self.gap(core)
+
+    def _write_names(self, choice: Choice, names: list[tuple[str, Nexts]], depth: int, state: int) -> None:
+        write_literals(self, state, self._literals_of(choice, names, depth, b'"'))
+
+    def _literals_of(
+        self, choice: Choice, names: list[tuple[str, Nexts]], depth: int, before: bytes
+    ) -> list[tuple[bytes, int]]:
+        """Names and the states behind them, where their values are called (written when met)."""
+        stub = self._member_stubs(choice, [nexts for _, nexts in names], depth)
+        return [
+            (before + quoted(name) + b'"', self._behind_name(choice, nexts, depth))
+            if _all_suspect(nexts)
+            else (before + self._name(name), stub + i)
+            for i, (name, nexts) in enumerate(names)
+        ]
+
+    def _name(self, name: str) -> bytes:
+        """A name from behind its opening quote up to its value."""
+        return quoted(name) + (b'"' if self.layout.bound else b'"' + self.layout.colon)
+
+    def _named(self, choice: Choice, members: tuple[Members, ...]) -> dict[str, Nexts]:
+        """What may come next by name. Every name that some progress tells by itself is there, with nothing
+        where it is refused now."""
+        own = [self._own_names(p) for p in members]
+        if len(own) == 1:
+            return {name: tuple(nexts) for name, nexts in own[0].items()}
+        named: dict[str, list[Next]] = {name: [] for names in own for name in names}
+        for p, names in zip(members, own, strict=True):
+            outline, free = self.is_empty.members.outline(p.objects), self._takes_any(p)
+            for name, nexts in named.items():
+                if name in names:
+                    nexts += names[name]
+                elif free:
+                    nexts += self._other(p, outline.marks(name))
+        return {name: tuple(nexts) for name, nexts in named.items()}
+
+    def _own_names(self, p: Members) -> dict[str, list[Next]]:
+        """The names that `p` tells one by one, with what may come under them next."""
+        outline, can = self.is_empty.members.outline(p.objects), self.is_empty.inhabited(p.objects)
+        names: dict[str, list[Next]] = {name: [] for name in outline.declared}
+        for i, after in p.declared():
+            name = p.objects.properties[i].name
+            marks = outline.marks(name) if p.objects.some else 0
+            options = self.is_empty.next_members(outline.member(i), after, marks)
+            names[name] = [Next(node, then, False) for node, then in options]
+        for k, (name, marks) in enumerate(can.few or ()):
+            names[name] = []
+            after_other = None if p.taken >> k & 1 else p.other(1 << k)
+            other = outline.other(marks)
+            if after_other is not None and other is not None:
+                options = self.is_empty.next_members(other, after_other, marks)
+                names[name] = [Next(node, then, False) for node, then in options]
+        return names
+
+    def _takes_any(self, p: Members) -> bool:
+        """May a name come next that `p` does not tell by itself?"""
+        can = self.is_empty.inhabited(p.objects)
+        return can.few is None and bool(can.others) and p.other() is not None
+
+    def _other(self, p: Members, marks: int) -> list[Next]:
+        """What may come next under a name with these marks that `p` does not tell by itself."""
+        after, node = p.other(), self.is_empty.members.outline(p.objects).other(marks)
+        if after is None or node is None or marks not in self.is_empty.inhabited(p.objects).others:
+            return []
+        return [Next(n, then, p.others) for n, then in self.is_empty.next_members(node, after, marks)]
+
+    def _member_stubs(self, choice: Choice, nexts: list[Nexts], depth: int) -> int:
+        """The first of the states behind each name, in which its value is called (written when met)."""
+        first = 0
+
+        def expand(state: int) -> None:
+            self._expand_member(choice, nexts[state - first], depth, state)
+
+        if nexts:
+            first = self.later_block(len(nexts), expand)
+        return first
+
+    def _expand_member(self, choice: Choice, nexts: Nexts, depth: int, state: int) -> None:
+        """After a name and its colon (or, where white space is free, before the colon): call the value."""
+        lanes = choice.objects.lanes
+        callee, ret = self.call(
+            [(each.node, lanes[each.after.lane].drives) for each in nexts],
+            depth + 1,
+            lambda living: self._after_member(choice, tuple(nexts[k].after for k in living), depth),
+        )
+        if not self.layout.bound:
+            self.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
+            return
+        value = self.gap(self.tables.call(callee, ret))
+        colon = self.tables.ranges(self.tables.stub(), [(0x3A, 0x3A, value)])
+        self.gap(colon, state)
+
+    def _behind_name(self, choice: Choice, nexts: Nexts, depth: int, *, escapes: bool = False) -> int:
+        """The state after the closing quote of a name; 0 where it is refused. `escapes`: it may be spelled with any."""
+        if not self._driven(choice, nexts):
+            return 0
+        state = self.shared((choice, nexts, depth), partial(self._expand_behind_name, choice, nexts, depth))
+        return self.test(FreshName(escapes=escapes), state) if _all_suspect(nexts) else state
+
+    def _expand_behind_name(self, choice: Choice, nexts: Nexts, depth: int, state: int) -> None:
+        if self.layout.bound:
+            self._expand_member(choice, nexts, depth, state)
+        else:
+            write_literals(self, state, [(self.layout.colon, self._member_stubs(choice, [nexts], depth))])
+
+    def _any_name(self, choice: Choice, members: tuple[Members, ...], named: dict[str, Nexts], depth: int) -> int:
+        """The state after the quote of a name that need not be one of `named`; 0 when it must."""
+        free = [p for p in members if self._takes_any(p)]
+        if not choice.objects.driven(p.lane for p in free):
+            return 0
+        outlines = [self.is_empty.members.outline(p.objects) for p in free]
+        sets = tuple(dict.fromkeys(names for outline in outlines for names in outline.sets))
+        if sets:
+            return self._ruled_name(choice, free, sets, named, depth)
+        close = self._behind_name(choice, tuple(each for p in free for each in self._other(p, 0)), depth)
+        if not close:
+            return 0
+        inside = self._other_names.get(close) or self._free_name(close)
+        if not named:
+            return inside
+        allowed = [(name, nexts) for name, nexts in named.items() if self._driven(choice, nexts)]
+        literals = self._literals_of(choice, allowed, depth, b"")
+        refused = named.keys() - {name for name, _ in allowed}
+        literals += [(quoted(name) + b'"', DEAD) for name in refused]
+        return self.later(lambda state: write_literals(self, state, literals, inner=inside, other=inside))
+
+    def _free_name(self, close: int) -> int:
+        """The free name that is closed into state `close`."""
+        inside = self._other_names[close] = free_string(self, NAME, close)
+        return inside
+
+    def _ruled_name(
+        self,
+        choice: Choice,
+        free: list[Members],
+        sets: tuple[Strings, ...],
+        named: dict[str, Nexts],
+        depth: int,
+    ) -> int:
+        """The same where names are told apart by sets: one automaton for all names, in any spelling of JSON."""
+        names = joint(sets, tuple(named))
+        states: dict[int, int] = {}
+        for final in names.finals:
+            name = names.name(final)
+            if name is not None:
+                states[final] = self._behind_name(choice, named[name], depth, escapes=True)
+            else:
+                states[final] = self._behind_marks(choice, free, names, names.marks(final), depth)
+        language = names.language([final for final, state in states.items() if state])
+        return 0 if language.empty else lift(self, language, states.__getitem__, quoted=True)
+
+    def _behind_marks(self, choice: Choice, free: list[Members], names: Joint, marks: int, depth: int) -> int:
+        """The state after the closing quote of a name in the sets `marks`; 0 where it is refused."""
+
+        def tell(marks: int) -> int:
+            nexts = [each for p in free for each in self._other(p, self._own_marks(p, names, marks))]
+            return self._behind_name(choice, tuple(nexts), depth, escapes=True)
+
+        return self.confirmed(names.predicates, marks, TextCheck, tell)
+
+    def _own_marks(self, p: Members, names: Joint, marks: int) -> int:
+        """Marks among the sets of `p` alone."""
+        own = self.is_empty.members.outline(p.objects).sets
+        return sum(1 << own.index(each) for k, each in enumerate(names.sets) if marks >> k & 1 and each in own)
+
+
+def _all_suspect(nexts: Nexts) -> bool:
+    """Must the name be compared with those that came? Not where one progress knows that it is new."""
+    return all(each.suspect for each in nexts)
