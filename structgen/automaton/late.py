@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from structgen.automaton.reading import JsonReading
+from structgen.automaton.reading import JsonReading, Open, number_value, spelled, unescaped, whole_number
+from structgen.schema.checks import canonical
 
 
 class Reading(Protocol):
@@ -47,10 +48,12 @@ class Check(Protocol):
         """The answer at a test."""
 
     def suspects(self, reading: JsonReading) -> list[bytes] | None:
-        """The continuations of the text for which the answer may be "no"; None when nothing is known.
+        """For what is being read: the rests of it for which the answer may be "no". None: unknown, ask every token.
 
-        Only what has begun already is meant. A token that starts with none of them (nor has a backslash, where
-        `escapes` and there are any) is answered "yes" there; what begins within a token is asked in any case.
+        A rest goes from here to the closing quote of a string or name, that quote included. No answer but "yes" is
+        possible where a token starts with none of them (nor, where there are any and `escapes` is set, has a
+        backslash). What begins within a token is not meant: a token that holds a whole value or name is asked in
+        any case.
         """
 
 
@@ -69,7 +72,13 @@ class FreshName:
         return reading.string() not in reading.names()
 
     def suspects(self, reading: JsonReading) -> list[bytes] | None:
-        return None
+        begun = reading.begun
+        if begun is None or not reading.in_name:
+            return []
+        names = [str(name) for name in reading.names()]
+        if self.escapes:
+            return _rests(begun, names)
+        return [text[len(begun) :] + b'"' for text in map(spelled, names) if text.startswith(begun)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,19 @@ class FreshItem:
         return reading.item() not in reading.items()
 
     def suspects(self, reading: JsonReading) -> list[bytes] | None:
-        return None
+        rests: list[bytes] = []
+        inner: Open | None = reading.inner
+        within: list[Open] = []
+        while inner is not None and inner.parent is not None:
+            if not inner.is_object and (within or reading.rest):
+                for value in inner.values:
+                    more = _rests_to_equal(value, within, reading)
+                    if more is None:
+                        return None
+                    rests += more
+            within.append(inner)
+            inner = inner.parent
+        return rests
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +117,7 @@ class TextCheck:
         return self.predicate(reading.string())
 
     def suspects(self, reading: JsonReading) -> list[bytes] | None:
-        return None
+        return [] if reading.begun is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +131,56 @@ class NumberCheck:
         return self.predicate(reading.number())
 
     def suspects(self, reading: JsonReading) -> list[bytes] | None:
+        # What takes more digits and ends within the token holds a number's end, which is asked in any case.
+        rest = reading.rest
+        known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
+        return [] if known else None
+
+
+def _rests(begun: bytes, texts: list[str]) -> list[bytes] | None:
+    """What is missing of these texts, spelled without escapes, behind the beginning of a string."""
+    start = unescaped(begun)
+    if start is None:
         return None
+    spellings = [text.encode() for text in texts]
+    return [text[len(start) :] + b'"' for text in spellings if text.startswith(start)]
+
+
+def _rests_to_equal(value: Any, within: list[Open], reading: JsonReading) -> list[bytes] | None:
+    """The rests with which the item that is being read could equal `value`.
+
+    `within` are the containers open inside the item, the innermost first. What has not begun yet could only come with
+    a token that holds it whole.
+    """
+    for inner in reversed(within):
+        if not isinstance(value, dict if inner.is_object else list):
+            return []
+        pending = inner is not reading.inner or bool(reading.rest)
+        if inner.name is None if inner.is_object and pending else inner.name is not None:
+            return []
+        if len(value) != inner.size + pending or not _starts_with(value, inner):
+            return []
+        if not pending:
+            return None
+        if inner.is_object and inner.name not in value:
+            return []
+        value = value[inner.name if inner.is_object else inner.size]
+    return _rests_of_scalar(value, reading)
+
+
+def _starts_with(value: Any, read: Open) -> bool:
+    """Are the finished members of a container members of `value` too?"""
+    if not read.is_object:
+        return bool(value[: read.size] == read.values)
+    names = read.log.names[: read.size]
+    return all(name in value and value[name] == part for name, part in zip(names, read.values, strict=True))
+
+
+def _rests_of_scalar(value: Any, reading: JsonReading) -> list[bytes] | None:
+    """The rests with which the string, number or word that is being read could equal `value`."""
+    if reading.begun is not None:
+        return _rests(reading.begun, [value]) if isinstance(value, str) else []
+    if whole_number(reading.rest):
+        return None if canonical(number_value(reading.rest.decode())) == canonical(value) else []
+    words = {b"true": True, b"false": False, b"null": None}
+    return None if any(word.startswith(reading.rest) and value is words[word] for word in words) else []

@@ -22,6 +22,9 @@ _TOKEN = re.compile(
 )
 _BLANK = re.compile(rb"[ \n\t\r:,]*")
 _WORDS = {b"true": True, b"false": False, b"null": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_ESCAPES = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[^u]")
+_HIGH_SURROGATE = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\Z")
 _MOST_DIGITS = 400
 _lock = Lock()
 
@@ -43,6 +46,20 @@ def number_value(text: str) -> Any:
 def spelled(text: str) -> bytes:
     """What stands between the quotes where a string has one spelling only: that of `json.dumps`, in UTF-8."""
     return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+
+
+def whole_number(text: bytes) -> bool:
+    """Is this the text of a number, and not only the beginning of one?"""
+    return _NUMBER.fullmatch(text.decode()) is not None
+
+
+def unescaped(begun: bytes) -> bytes | None:
+    """The UTF-8 of the characters that the beginning of a string spells; None within an escape."""
+    if b"\\" not in begun:
+        return begun
+    text = _ESCAPES.sub(lambda found: json.loads(b'"%b"' % found[0]).encode("utf-8", "surrogatepass"), begun)
+    cut = _ESCAPES.sub(b"", begun)
+    return None if b"\\" in cut or _HIGH_SURROGATE.search(text) else text
 
 
 class _Log:
@@ -91,7 +108,7 @@ class Seen(Collection[Hashable]):
 
 
 class Open(NamedTuple):
-    """An open container, or the text itself: its first `count` members are finished.
+    """An open container, or the text itself: its first `size` members are finished.
 
     Attributes:
         is_object: an object, not an array.
@@ -101,23 +118,23 @@ class Open(NamedTuple):
     is_object: bool
     parent: Open | None
     log: _Log
-    count: int
+    size: int
     name: str | None
 
     def put(self, value: Any) -> Open:
         """With one more member."""
-        log = self.log.grown(self.count, self.name, value)
-        return Open(self.is_object, self.parent, log, self.count + 1, None)
+        log = self.log.grown(self.size, self.name, value)
+        return Open(self.is_object, self.parent, log, self.size + 1, None)
 
     @property
     def values(self) -> list[Any]:
         """The finished values."""
-        return self.log.values[: self.count]
+        return self.log.values[: self.size]
 
     def value(self) -> Any:
         """The finished container as a Python value."""
         if self.is_object:
-            return dict(zip(self.log.names[: self.count], self.values, strict=True))
+            return dict(zip(self.log.names[: self.size], self.values, strict=True))
         return self.values
 
 
@@ -151,7 +168,7 @@ class JsonReading:
             if kind == 1:
                 string = _string_value(token)
                 if inner.is_object and inner.name is None:
-                    inner = Open(True, inner.parent, inner.log, inner.count, string)
+                    inner = Open(True, inner.parent, inner.log, inner.size, string)
                 else:
                     inner = inner.put(string)
             elif kind == 2:
@@ -164,6 +181,16 @@ class JsonReading:
         blank = _BLANK.match(text, at)
         return JsonReading(inner, text[blank.end() if blank else at :], string)
 
+    @property
+    def begun(self) -> bytes | None:
+        """The string or name that is being read, from behind its quote, as it is spelled; None outside of strings."""
+        return self.rest[1:] if self.rest[:1] == b'"' else None
+
+    @property
+    def in_name(self) -> bool:
+        """Is what is being read a name?"""
+        return self.inner.is_object and self.inner.name is None
+
     def string(self) -> str:
         """The string or name that has just ended."""
         return self._string
@@ -174,15 +201,15 @@ class JsonReading:
 
     def names(self) -> Seen:
         """The names taken in the innermost open object, without the one that has just ended."""
-        return Seen(self.inner.log, self.inner.count)
+        return Seen(self.inner.log, self.inner.size)
 
     def items(self) -> Seen:
         """The items of the innermost open array in canonical form, without the one that ends here."""
-        return Seen(self.inner.log, self.inner.count if self.rest else self.inner.count - 1)
+        return Seen(self.inner.log, self.inner.size if self.rest else self.inner.size - 1)
 
     def item(self) -> Hashable:
         """The canonical form of the item that ends here."""
-        return canonical(number_value(self.number()) if self.rest else self.inner.log.values[self.inner.count - 1])
+        return canonical(number_value(self.number()) if self.rest else self.inner.log.values[self.inner.size - 1])
 
 
 def _string_value(token: bytes) -> str:

@@ -65,7 +65,7 @@ R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
 R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_RETURN_STRIDE = range(7, 11)
 R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
 R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
-# Tests: how they are answered, the last one met, and of one that stops a walk: its frame, and whether the byte was taken.
+# Tests: how they are answered, the last one met, and of one that stops a walk its frame and whether the byte was taken.
 R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""

@@ -78,13 +78,13 @@ class Grammar:
                 self._new_chunk()
             index = len(self._chunk) - self._free
             ends = self._fill(position, self._address + index * 4 * self.vocabulary.words, YES)
-            late = None
+            late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
             if ends & TESTED:
-                late, ends = Late(self, position), ends - TESTED
-            elif ends == NOTHING_ALLOWED:
+                late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
+            elif empty:
                 raise DeadEnd("no token of the vocabulary spells what must come next")
             self._free -= 1
-            found = self._rows[position] = (self._chunk[index], ends == 1, late)
+            found = self._rows[position] = (self._chunk[index], ends & ~TESTED == 1, late)
         return found
 
     def _fill(self, position: int, address: int, answer: int) -> int:

@@ -1,24 +1,72 @@
 """Masks where tests stand behind the position: the mask for "yes" everywhere, corrected for the text.
 
 `Grammar` caches masks by position, and positions know nothing of the text that a check asks about. So the cached mask
-takes every answer for yes, and a `Late` beside it finds the tokens for which that may be wrong; those are followed for
-the text at hand, each by an exact walk.
+takes every answer for "yes", and a `Late` beside it finds the tokens for which that may be wrong. Each of those is
+followed for the text at hand by an exact walk. They are
+- the tokens that start with what a check suspects of the string or name that is being read;
+- all that pass a test, where a check knows nothing;
+- those that hold a whole value or name themselves.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.tables import OPEN, REFUSE
+from structgen.automaton.tables import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.slices import Uint32
+from structgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from structgen.masks.grammar import Grammar
+
+_WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
+"""What is in every token that holds a whole value or name; a number needs the byte that ends it."""
+
+
+class Suspicious:
+    """The tokens of a vocabulary that may be asked about, sorted by how they could come under suspicion.
+
+    Attributes:
+        closing: the tokens with a quote in them, in the order of their bytes, and beside them their ids.
+        escaped: those of them that have a backslash too.
+        whole: tokens that hold a whole value or name; the second part, behind their first quote.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        tokens = [(vocabulary.token(i), i) for i in range(vocabulary.width)]
+        ordered = sorted((text, i) for text, i in tokens if b'"' in text)
+        self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
+        self.escaped = [i for text, i in ordered if b"\\" in text]
+        outside = [i for text, i in tokens if _WHOLE.search(text)]
+        inside = [i for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
+        self.whole = outside, inside
+
+    @staticmethod
+    def of(vocabulary: Vocabulary) -> Suspicious:
+        """Those of a vocabulary, found once."""
+        found = _found.get(vocabulary)
+        if found is None:
+            found = _found[vocabulary] = Suspicious(vocabulary)
+        return found
+
+    def starting(self, rest: bytes) -> Sequence[int]:
+        """The tokens that start with what ends in a quote."""
+        first = end = bisect_left(self.closing, rest)
+        while end < len(self.closing) and self.closing[end].startswith(rest):
+            end += 1
+        return self.ids[first:end]
+
+
+_found: WeakKeyDictionary[Vocabulary, Suspicious] = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)
@@ -36,11 +84,22 @@ class Snapshot:
 
 
 class Late:
-    """What corrects the mask of one position of a grammar."""
+    """What corrects the mask of one position of a grammar.
 
-    def __init__(self, grammar: Grammar, position: int) -> None:
-        self._grammar, self._position = grammar, position
-        grammar.automaton.tables.met_tests()
+    Args:
+        tests: the test states that were met when the mask was filled.
+        hopeless: nothing at all was allowed then.
+    """
+
+    def __init__(self, grammar: Grammar, position: int, tests: Sequence[int], *, hopeless: bool) -> None:
+        automaton = grammar.automaton
+        self._grammar, self._position, self._hopeless = grammar, position, hopeless
+        self._checks = tuple({automaton.checks[test] for test in tests})
+        self._branches = bool(automaton.tables.states[list(tests), B].any())
+        self._suspicious = Suspicious.of(grammar.vocabulary)
+        self._whole: list[int] | None = None
+        self._passing: list[int] | None = None
+        self._end_asks = True
 
     def corrected(self, row: Uint32, snapshot: Snapshot) -> Uint32:
         """The mask for the text that was read; `row` is the one for "yes" everywhere. Read-only.
@@ -49,25 +108,85 @@ class Late:
             DeadEnd: nothing is allowed.
         """
         if snapshot.mask is None:
-            snapshot.mask = self._correct(row, snapshot.reading)
-        if not snapshot.mask.any():
-            raise DeadEnd("no token of the vocabulary spells what must come next")
+            mask = self._correct(row, snapshot.reading)
+            if (mask is not row or self._hopeless) and not mask.any():
+                raise DeadEnd("no token of the vocabulary spells what must come next")
+            snapshot.mask = mask
         return snapshot.mask
 
     def _correct(self, row: Uint32, reading: JsonReading) -> Uint32:
         grammar, vocabulary = self._grammar, self._grammar.vocabulary
-        least, most = np.empty_like(row), np.empty_like(row)
-        grammar.fill(self._position, least, REFUSE)
-        grammar.fill(self._position, most, OPEN)
-        passing = np.flatnonzero(np.unpackbits((most & ~least).view(np.uint8), bitorder="little"))
-        ends = list(vocabulary.end_ids)
-        mask = least
-        for token in passing.tolist():
-            if token not in ends and grammar.follow(self._position, token, reading) >= 0:
-                mask[token >> 5] |= np.uint32(1 << (token & 31))
-        for token in ends:
-            mask[token >> 5] &= ~np.uint32(1 << (token & 31))
-            if grammar.may_end(self._position, lambda: reading):
-                mask[token >> 5] |= np.uint32(1 << (token & 31))
+        changes = [
+            token
+            for token in self._suspects(row, reading)
+            if bit(row, token) != (grammar.follow(self._position, token, reading) >= 0)
+        ]
+        if self._end_asks and bit(row, vocabulary.end_ids[0]) != self._may_end(reading):
+            changes += vocabulary.end_ids
+        if not changes:
+            return row
+        mask = row.copy()
+        for token in changes:
+            mask[token >> 5] ^= np.uint32(1 << (token & 31))
         mask.flags.writeable = False
         return mask
+
+    def _may_end(self, reading: JsonReading) -> bool:
+        """May the text end? And does that depend on the text?"""
+        asked: list[JsonReading] = []
+
+        def answer() -> JsonReading:
+            asked.append(reading)
+            return reading
+
+        ends = self._grammar.may_end(self._position, answer)
+        self._end_asks = bool(asked)
+        return ends
+
+    def _suspects(self, row: Uint32, reading: JsonReading) -> Iterable[int]:
+        """The tokens that the mask may be wrong about."""
+        rests: list[bytes] = []
+        tokens = self._holding_whole(row, reading)
+        for check in self._checks:
+            more = check.suspects(reading)
+            if more is None:
+                return self._passing_any(row)
+            if more and check.escapes:
+                tokens = [*tokens, *self._allowed(row, self._suspicious.escaped)]
+            rests += more
+        if not rests:
+            return tokens
+        starting = [token for rest in set(rests) for token in self._suspicious.starting(rest)]
+        return {*tokens, *self._allowed(row, starting)}
+
+    def _allowed(self, row: Uint32, tokens: Sequence[int]) -> list[int]:
+        """Those that any answers would allow; where "no" leads on as well, all of them."""
+        return list(tokens) if self._branches else [token for token in tokens if bit(row, token)]
+
+    def _holding_whole(self, row: Uint32, reading: JsonReading) -> list[int]:
+        """The tokens that pass a test and may hold what it asks about whole."""
+        if self._whole is None:
+            tokens = self._allowed(row, self._suspicious.whole[reading.begun is not None])
+            if tokens:
+                passing = set(self._passing_any(row))
+                tokens = [token for token in tokens if token in passing]
+            self._whole = tokens
+        return self._whole
+
+    def _passing_any(self, row: Uint32) -> list[int]:
+        """The tokens that pass a test."""
+        if self._passing is None:
+            least, most = np.empty_like(row), row
+            self._grammar.fill(self._position, least, REFUSE)
+            if self._branches:
+                most = np.empty_like(row)
+                self._grammar.fill(self._position, most, OPEN)
+            bits = np.flatnonzero(np.unpackbits((most & ~least).view(np.uint8), bitorder="little"))
+            ends = set(self._grammar.vocabulary.end_ids)
+            self._passing = [token for token in bits.tolist() if token not in ends]
+        return self._passing
+
+
+def bit(mask: Uint32, token: int) -> bool:
+    """The bit of a token."""
+    return bool(int(mask[token >> 5]) >> (token & 31) & 1)

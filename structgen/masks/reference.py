@@ -81,7 +81,7 @@ class PlainReading:
         return self._pending
 
     def names(self) -> list[Hashable]:
-        return [name for name in self._open[-1][1:-1:2]]
+        return list(self._open[-1][1:-1:2])
 
     def items(self) -> list[Hashable]:
         finished = self._open[-1][1:] if self._pending else self._open[-1][1:-1]
