@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jsonschema import Draft202012Validator
 
-from structgen.masks.grammar import Grammar
+from structgen.masks.grammar import Grammar, Matcher
 from tests.matching import END, Checked, allowed
 
 CLOSERS = (0x22, 0x7D, 0x5D)
@@ -41,7 +41,7 @@ def random_walk(grammar: Grammar, seed: int, *, longest: int = 60, check: int = 
         choices = [token for token in choices if token != END]
         closing = [token for token in choices if token in CLOSERS]
         matcher.advance(draw.choice(closing if closing and draw.random() < 0.2 else choices))
-    for byte in an_end(grammar, matcher.position):
+    for byte in an_end(matcher):
         assert allowed(matcher.mask(), byte)
         matcher.advance(byte)
     assert matcher.can_finish
@@ -56,31 +56,33 @@ COSTS = {0x7B: 20, 0x5B: 20, 0x5C: 20, 0x2C: 4, 0x20: 2, 0x0A: 2, 0x09: 8, 0x0D:
 """What opens more, or only fills, is tried later."""
 
 
-def an_end(grammar: Grammar, position: int, *, most: int = 400) -> bytes:
-    """Bytes behind which the text may end, found value by value: no position on the way may be a dead end."""
-    text = b""
+def an_end(start: Matcher, *, most: int = 400) -> bytes:
+    """Bytes behind which the text may end, found value by value: no place on the way may be a dead end."""
+    text, matcher = b"", start.fork()
     for _ in range(most):
-        if grammar.may_end(position):
+        if matcher.can_finish:
             return text
-        more, position = _next_value(grammar, position)
+        more, matcher = _next_value(matcher)
         text += more
     raise AssertionError(f"no end found after {text[-200:]!r}")
 
 
-def _next_value(grammar: Grammar, position: int, *, most: int = 60_000) -> tuple[bytes, int]:
+def _next_value(start: Matcher, *, most: int = 60_000) -> tuple[bytes, Matcher]:
     """The cheapest bytes behind which an open value has ended, or a whole one has been written."""
-    start = _depth(grammar, position)
-    seen, queue, order = {position}, [(0, 0, position, b"", False)], count(1)
+    grammar, depth_there = start.grammar, _depth(start.grammar, start.position)
+    order = count(1)
+    seen, queue = {start.position}, [(0, 0, start, b"", False)]
     while queue and len(seen) < most:
         cost, _, at, text, below = heappop(queue)
-        depth = _depth(grammar, at)
-        if text and (depth < start or (below and depth == start) or grammar.may_end(at)):
+        depth = _depth(grammar, at.position)
+        if text and (depth < depth_there or (below and depth == depth_there) or at.can_finish):
             return text, at
-        for byte in tokens_of(grammar.mask(at)[0][:8]):
-            after = grammar.advance(at, byte)
-            if after not in seen:
-                seen.add(after)
-                entry = (cost + COSTS.get(byte, 1), next(order), after, text + bytes([byte]), below or depth > start)
+        for byte in tokens_of(at.mask()[:8]):
+            after = at.fork()
+            after.advance(byte)
+            if after.position not in seen:
+                seen.add(after.position)
+                entry = (cost + COSTS.get(byte, 1), next(order), after, text + bytes([byte]), below or depth > depth_there)
                 heappush(queue, entry)
     raise SearchLimit(f"no end found within {len(seen):,} positions")
 
