@@ -6,6 +6,7 @@ import pytest
 
 from structgen.automaton.chardfa import from_pattern
 from structgen.automaton.regex import PatternError, PatternUnsupported, parse
+from structgen.automaton.regex.compiler import check
 from structgen.automaton.regex.nodes import Chars
 from structgen.automaton.regex.parser import DEPTH_LIMIT
 from structgen.errors import LimitExceeded, RequestError
@@ -29,6 +30,22 @@ SAME = [
     (r"[a\-z]-[+--]", "--,"),
     (r"\t\n\v\f\r", "\t\n\v\f\r"),
     (r"[\d.]", "."),
+    (r"\Aa\Z", "a"),
+    (r"\a\e", "\x07\x1b"),
+    (r"\012\07", "\n\x07"),
+    ("(?i)ab|C", "aB"),
+    ("a(?i)b", "aB"),
+    ("(?i:a)b", "Ab"),
+    ("(?i)[^a]", "b"),
+    (r"(?i)\u017f", "S"),
+    ("(?s).", "\n"),
+    ("(?P<n>a)", "a"),
+    ("(?#no more)a", "a"),
+    ("a{,3}", "aaa"),
+    (r"\pL\p{Greek}\p{Script=Cyrillic}\p{Alphabetic}", "a\u03b1\u0436z"),
+    ("[[:alpha:]_]+[[:^digit:]]", "a_b"),
+    (r"\x{41}", "A"),
+    ("(?<n>a)|(?<n>b)", "b"),
 ]
 
 
@@ -56,7 +73,10 @@ MALFORMED = [
     (r"\x4", 0),
     (r"\u12", 0),
     (r"\u{110000}", 0),
-    (r"\pL", 0),
+    (r"\pX", 0),
+    (r"(a)\2", 3),
+    (r"(?<n>a)\k<m>", 7),
+    ("(?<n>a)(?<n>b)", 10),
     ("{1}", 0),
     ("(?<>a)", 3),
 ]
@@ -73,23 +93,12 @@ def test_a_malformed_pattern_is_an_error_that_says_where(pattern: str, offset: i
 
 
 UNSUPPORTED = [
-    ("(a)\\1", "back-reference"),
-    (r"(?<n>a)\k<n>", "back-reference"),
-    ("(?<=a)b", "look-behind"),
-    ("(?<!a)b", "look-behind"),
-    ("a(?=b)", "a look-ahead"),
-    ("a(?!b)", "a negative look-ahead"),
-    ("(?i)a", "inline flag"),
-    ("(?P<n>a)", "Python's named group"),
-    ("(?>a)", "atomic group"),
-    ("(?#a)", "comment"),
-    (r"\Aa\Z", r"\A"),
-    (r"a\Z", r"\Z"),
-    (r"\a", r"\a"),
-    (r"\012", "octal"),
-    ("a{,3}", "{,n}"),
-    ("a*+", "possessive"),
-    (r"\p{Script=Greek}", "Script=Greek"),
+    (r"\h", r"\h"),
+    (r"\Ga", r"\G"),
+    ("(?R)", "(?R)"),
+    ("(?x)a", "(?x)"),
+    (r"[\1]", "octal"),
+    (r"\p{Script=Nobody}", "Script=Nobody"),
 ]
 
 
@@ -99,6 +108,39 @@ def test_a_construct_that_cannot_be_held_is_named(pattern: str, construct: str) 
     with pytest.raises(PatternUnsupported) as caught:
         from_pattern(pattern)
     assert construct in caught.value.construct
+
+
+IRREGULAR = [
+    (r"(a*)b\1", "back-reference"),
+    ("(?<=a)b", "look-behind"),
+    ("(?<!a)b", "negative look-behind"),
+    ("a(?=b)", "a look-ahead"),
+    ("a(?!b)", "a negative look-ahead"),
+    ("(?>a)", "atomic group"),
+    ("a*+", "possessive"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "construct"), IRREGULAR)
+def test_what_one_table_does_not_hold_is_read(pattern: str, construct: str) -> None:
+    """Such patterns are well formed; `from_pattern` names what it has no states for."""
+    check(pattern)
+    with pytest.raises(PatternUnsupported, match="not supported") as caught:
+        from_pattern(pattern)
+    assert construct in caught.value.construct
+
+
+FOREIGN = [
+    "(?i)a", "(?P<n>a)", "(?P<n>a)(?P=n)", "(?#a)", r"\Aa", r"a\Z", r"\a", r"\012", "a{,3}", "a*+", "(?>a)", r"\pL",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", FOREIGN)
+def test_other_dialects_are_told_apart(pattern: str) -> None:
+    """What is read because its meaning is clear is no pattern of ECMA-262 all the same."""
+    parse(pattern)
+    with pytest.raises((PatternError, PatternUnsupported)):
+        parse(pattern, strict=True)
 
 
 def test_surrogate_escapes_pair_up_or_match_nothing() -> None:

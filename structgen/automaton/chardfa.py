@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product, tidy
 from structgen.automaton.regex.charsets import SURROGATES
 from structgen.automaton.regex.compiler import leading_conditions, pattern_table
+from structgen.automaton.regex.parser import parse
 from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 50_000
@@ -106,10 +107,11 @@ def from_pattern(pattern: str, anchored: bool = False, limit: int = STATE_LIMIT)
 
     Raises:
         PatternError: malformed; `offset` says where.
-        PatternUnsupported: look-behind, a back-reference, other look-aheads, another dialect's construct.
+        PatternUnsupported: look-behind, a back-reference, other look-aheads (for all of which there is
+            `patterns.pattern_language`), a construct without a clear meaning.
         LimitExceeded: more than `limit` states.
     """
-    conditions, tree = leading_conditions(pattern, anchored)
+    conditions, tree = leading_conditions(parse(pattern), anchored)
     result = tidied(*pattern_table(pattern, tree, anchored, limit))
     for ahead, negative in conditions:
         prefix = tidied(*pattern_table(pattern, ahead, False, limit))

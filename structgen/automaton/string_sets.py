@@ -6,9 +6,10 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from structgen.automaton.chardfa import (
-    CharDfa, complement, count_members, from_pattern, intersect, length, literals, members,
+    CharDfa, complement, count_members, intersect, length, literals, members,
 )  # fmt: skip
 from structgen.automaton.formats import format_dfa
+from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Strings
 
@@ -23,7 +24,7 @@ _FEW = 1_000
 @lru_cache(1024)
 def _constraints(strings: Strings) -> tuple[CharDfa | None, bool]:
     """The language of the patterns, the formats and what is left out, None when there are none; is it exact?"""
-    parts = [(from_pattern(pattern), True) for pattern in strings.patterns]
+    parts = [(pattern_language(pattern), pattern_predicate(pattern) is None) for pattern in strings.patterns]
     parts += [(dfa, format_predicate(name) is None) for name in strings.formats if (dfa := format_dfa(name))]
     language: CharDfa | None = None
     exact = True
@@ -100,11 +101,16 @@ def string_holds(strings: Strings, text: str) -> bool:
         return False
     if strings.literals is not None and text not in strings.literals:
         return False
-    if not all(from_pattern(pattern).matches(text) for pattern in strings.patterns):
+    if not all(_has_pattern(pattern, text) for pattern in strings.patterns):
         return False
     if not all(_has_format(name, text) for name in strings.formats):
         return False
     return not any(string_holds(other, text) for other in strings.without)
+
+
+def _has_pattern(pattern: str, text: str) -> bool:
+    test = pattern_predicate(pattern)
+    return pattern_language(pattern).matches(text) and (test is None or test(text))
 
 
 def _has_format(name: str, text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.regex.nodes import Assertion, Choice, LookAhead, Node, Place, Repeat, Sequence
+from structgen.automaton.regex.nodes import Assertion, Look, Node, Place, Sequence
 from structgen.automaton.regex.parser import parse
 from structgen.automaton.regex.program import Assembler, without_anchor
 from structgen.automaton.regex.subset import determinise
@@ -14,7 +14,7 @@ from structgen.errors import LimitExceeded
 _START = Assertion(Place.START)
 
 
-def leading_conditions(pattern: str, anchored: bool) -> tuple[list[tuple[Node, bool]], Node]:
+def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, bool]], Node]:
     """Split a pattern into its leading look-aheads and the rest.
 
     `^(?=A)(?!B)C` matches where `^A` matches, `^B` does not, and `^C` does. That is a law only for
@@ -23,14 +23,13 @@ def leading_conditions(pattern: str, anchored: bool) -> tuple[list[tuple[Node, b
     Returns:
         For each leading look-ahead its anchored tree and whether it is negative; and the tree without them.
     """
-    tree = parse(pattern)
     items = list(tree.items) if isinstance(tree, Sequence) else [tree]
     conditions: list[tuple[Node, bool]] = []
     start = 1 if items and items[0] == _START else 0
     if start or anchored:
         while start < len(items):
             look = items[start]
-            if not isinstance(look, LookAhead):
+            if not isinstance(look, Look) or look.behind:
                 break
             conditions.append((Sequence((_START, look.item)), look.negative))
             del items[start]
@@ -38,24 +37,12 @@ def leading_conditions(pattern: str, anchored: bool) -> tuple[list[tuple[Node, b
 
 
 def check(pattern: str) -> None:
-    """Refuse, without making any state, what `pattern_table` would refuse for its constructs.
+    """Refuse, without making any state, what is no pattern.
 
     Raises:
-        PatternError: malformed. PatternUnsupported: a look-ahead (other than a leading one), or what the parser names.
+        PatternError: malformed. PatternUnsupported: a construct of another dialect, with no clear meaning here.
     """
-    conditions, tree = leading_conditions(pattern, False)
-    assembler = Assembler(pattern)
-    todo = [tree, *(condition for condition, _ in conditions)]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, LookAhead):
-            assembler.refuse_look_ahead(node)
-        elif isinstance(node, Sequence):
-            todo += node.items
-        elif isinstance(node, Choice):
-            todo += node.options
-        elif isinstance(node, Repeat):
-            todo.append(node.item)
+    parse(pattern)
 
 
 def pattern_table(
@@ -66,7 +53,7 @@ def pattern_table(
     Anchors that every match begins or ends with are taken off the tree, so most patterns need no assertion.
 
     Raises:
-        PatternUnsupported: a look-ahead is left in the tree.
+        PatternUnsupported: look-around, a back-reference or an atomic group is left in the tree.
         LimitExceeded: more than `limit` states.
     """
     bare = without_anchor(tree, Place.START)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -36,11 +37,12 @@ class Choice(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """`item`, `least` to `most` times (None: any number of times)."""
+    """`item`, `least` to `most` times (None: any number of times); `lazy` prefers fewer."""
 
     item: Node
     least: int
     most: int | None
+    lazy: bool = False
 
 
 class Assertion(NamedTuple):
@@ -49,12 +51,67 @@ class Assertion(NamedTuple):
     place: Place
 
 
-class LookAhead(NamedTuple):
-    """The empty string where `item` matches next, or where it does not when `negative`."""
+class Look(NamedTuple):
+    """The empty string where `item` matches next (before it, when `behind`), or where it does not when `negative`."""
 
     item: Node
     negative: bool
-    offset: int
+    behind: bool = False
+    offset: int = 0
 
 
-Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion | LookAhead
+class Group(NamedTuple):
+    """`item`, remembered as group `number`. Only in patterns with back-references; elsewhere groups leave no trace."""
+
+    item: Node
+    number: int
+
+
+class BackReference(NamedTuple):
+    """What one of the groups (of one name, at most one of them takes part) matched last; empty when none did.
+
+    `fold`: in any case.
+    """
+
+    numbers: tuple[int, ...]
+    fold: bool = False
+    offset: int = 0
+
+
+class Atomic(NamedTuple):
+    """`item` as it matches first, without a second try."""
+
+    item: Node
+    offset: int = 0
+
+
+Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion | Look | Group | BackReference | Atomic
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes that `node` is made of."""
+    if isinstance(node, Sequence):
+        return node.items
+    if isinstance(node, Choice):
+        return node.options
+    return (node.item,) if isinstance(node, (Repeat, Look, Group, Atomic)) else ()
+
+
+def everywhere(node: Node) -> Iterator[Node]:
+    """`node` and all below it."""
+    todo = [node]
+    while todo:
+        here = todo.pop()
+        yield here
+        todo += children(here)
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """`node` with each of its children changed."""
+    if isinstance(node, Sequence):
+        return Sequence(tuple(map(change, node.items)))
+    if isinstance(node, Choice):
+        return Choice(tuple(map(change, node.options)))
+    if isinstance(node, (Repeat, Look, Group, Atomic)):
+        return node._replace(item=change(node.item))
+    return node

@@ -1,53 +1,53 @@
 """ECMA-262 patterns, with the meaning of the `u` flag, read by recursive descent into a syntax tree.
 
-Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as
-Annex B reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone
-`]`, `}` or `{`, and a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not
-know (`\\A`, `\\Z`, `\\h`, `(?i)`, `(?P<name>...)`, `{,n}`) is refused by name, never guessed.
+Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as Annex B
+reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`,
+and a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not know is read as they do, where
+they agree: `\\A`, `\\Z`, `\\a`, `(?i)`, `(?P<name>...)`, `(?#...)`, `{,n}`, `[[:alpha:]]`, `\\pL`, possessive
+quantifiers and atomic groups. The rest (`\\h`, `\\G`, `(?R)`, `(?x)`) is refused by name, never guessed.
 """
 
 from __future__ import annotations
 
 from structgen.automaton.regex import charsets
-from structgen.automaton.regex.charsets import CLASS_ESCAPES, LAST, Ranges
-from structgen.automaton.regex.errors import PatternError, PatternUnsupported
+from structgen.automaton.regex.charsets import ANY, CLASS_ESCAPES
+from structgen.automaton.regex.escapes import Scanner
 from structgen.automaton.regex.nodes import (
-    Assertion,
-    Chars,
-    Choice,
-    LookAhead,
-    Node,
-    Place,
-    Repeat,
-    Sequence,
-)
-from structgen.automaton.regex.properties import property_ranges
+    Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
+)  # fmt: skip
 from structgen.errors import LimitExceeded
 
 DEPTH_LIMIT = 100
 REPEAT_LIMIT = 1_000_000
 
 _SPECIAL = frozenset("^$\\.*+?()[]{}|")
-_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _LITERALS = tuple(Chars(((code, code),)) for code in range(128))
-_DOT = Chars(charsets.NOT_LINE_END)
-_START, _END = Assertion(Place.START), Assertion(Place.END)
+_DOT, _EVERY = Chars(charsets.NOT_LINE_END), Chars(ANY)
+_START, _END, _EMPTY = Assertion(Place.START), Assertion(Place.END), Sequence(())
+_LINE_END = Chars(charsets.LINE_ENDS)
+_LINE_START_NODE = Choice((_START, Look(_LINE_END, False, behind=True)))
+_LINE_END_NODE = Choice((_END, Look(_LINE_END, False)))
 _CLASSES = {name: Chars(ranges) for name, ranges in CLASS_ESCAPES.items()}
 _BOUNDARIES = {"b": Assertion(Place.BOUNDARY), "B": Assertion(Place.NO_BOUNDARY)}
+_FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
 
-def parse(pattern: str) -> Node:
-    """The syntax tree of an ECMA-262 pattern.
+def parse(pattern: str, *, strict: bool = False) -> Node:
+    """The syntax tree of an ECMA-262 pattern; with `strict`, of no other dialect.
 
     Raises:
         PatternError: the pattern is malformed.
-        PatternUnsupported: a back-reference, a look-behind, or another dialect's construct.
+        PatternUnsupported: another dialect's construct.
         LimitExceeded: groups are nested deeper than `DEPTH_LIMIT`, or a bound exceeds `REPEAT_LIMIT`.
     """
-    parser = _Parser(pattern)
-    tree = parser.choice()
-    if parser.at < parser.end:
-        raise parser.error("a ')' that closes no group; write '\\)' for the character")
+    parser = _Parser(pattern, strict=strict)
+    tree = parser.whole()
+    if parser.references:
+        # Only now is it known which groups there are, and that they must be kept
+        named, total = parser.names, parser.groups
+        parser = _Parser(pattern, strict=strict)
+        parser.known, parser.total = named, total
+        tree = parser.whole()
     return tree
 
 
@@ -55,33 +55,45 @@ def _literal(code: int) -> Chars:
     return _LITERALS[code] if code < 128 else Chars(((code, code),))
 
 
-class _Parser:
-    """One reading of one pattern: `at` is the offset of the next character."""
+class _Parser(Scanner):
+    """One reading of one pattern.
 
-    __slots__ = ("at", "depth", "end", "text")
+    Attributes:
+        groups, names: how many capturing groups were opened so far, and the numbers of those with a name.
+        references: whether a back-reference was met.
+        total, known: the groups of the whole pattern, in the second reading; -1 in the first.
+        dotall, multiline: the flags `s` and `m`.
+        way: the option taken at each choice around this place; groups of one name must differ in one of theirs.
+    """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.end = len(text)
-        self.depth = 0
+    __slots__ = (
+        "choices", "depth", "dotall", "groups", "known", "multiline", "names", "references", "total", "way", "ways",
+    )  # fmt: skip
 
-    def error(self, message: str, offset: int | None = None) -> PatternError:
-        return PatternError(self.text, self.at if offset is None else offset, message)
+    def __init__(self, text: str, *, strict: bool) -> None:
+        super().__init__(text, strict=strict)
+        self.depth = self.groups = self.choices = 0
+        self.names: dict[str, list[int]] = {}
+        self.known: dict[str, list[int]] = {}
+        self.total = -1
+        self.references = self.dotall = self.multiline = False
+        self.way: dict[int, int] = {}
+        self.ways: dict[int, dict[int, int]] = {}
 
-    def unsupported(self, construct: str, offset: int, remedy: str = "") -> PatternUnsupported:
-        return PatternUnsupported(self.text, offset, construct, remedy)
-
-    def accept(self, expected: str) -> bool:
-        if self.text.startswith(expected, self.at):
-            self.at += len(expected)
-            return True
-        return False
+    def whole(self) -> Node:
+        tree = self.choice()
+        if self.at < self.end:
+            raise self.error("a ')' that closes no group; write '\\)' for the character")
+        return tree
 
     def choice(self) -> Node:
+        number = self.choices = self.choices + 1
+        self.way[number] = 0
         options = [self.sequence()]
         while self.accept("|"):
+            self.way[number] += 1
             options.append(self.sequence())
+        del self.way[number]
         return options[0] if len(options) == 1 else Choice(tuple(options))
 
     def sequence(self) -> Node:
@@ -91,7 +103,7 @@ class _Parser:
             char = text[self.at]
             if char not in _SPECIAL:
                 self.at += 1
-                items.append(_literal(ord(char)))
+                items.append(self.literal(ord(char)))
             elif char in "|)":
                 break
             else:
@@ -101,6 +113,9 @@ class _Parser:
                     raise self.error("an assertion cannot be repeated")
                 items[-1] = self.repeated(items[-1])
         return items[0] if len(items) == 1 else Sequence(tuple(items))
+
+    def literal(self, code: int) -> Chars:
+        return Chars(self.either_case(((code, code),))) if self.fold else _literal(code)
 
     def atom(self, char: str) -> Node:
         if char == "[":
@@ -114,10 +129,12 @@ class _Parser:
             raise self.error("nothing to repeat", start)
         self.at += 1
         if char == ".":
-            return _DOT
+            return _EVERY if self.dotall else _DOT
         if char == "^":
-            return _START
-        return _END if char == "$" else _literal(ord(char))
+            return _LINE_START_NODE if self.multiline else _START
+        if char == "$":
+            return _LINE_END_NODE if self.multiline else _END
+        return _literal(ord(char))
 
     def repeated(self, item: Node) -> Node:
         text, start = self.text, self.at
@@ -130,21 +147,25 @@ class _Parser:
         else:
             self.at += 1
             least, most = (1 if char == "+" else 0), (1 if char == "?" else None)
-        self.accept("?")  # a lazy quantifier matches the same strings
+        lazy = self.accept("?")  # matches the same strings; told apart only inside what has no second try
+        repeat: Node = Repeat(item, least, most, lazy)
         if self.at < self.end and text[self.at] in "*+?":
-            if text[self.at] == "+":
-                raise self.unsupported("a possessive quantifier", start)
-            raise self.error("nothing to repeat")
-        return Repeat(item, least, most)
+            if text[self.at] != "+" or lazy:
+                raise self.error("nothing to repeat")
+            self.foreign("a possessive quantifier", start)
+            self.at += 1
+            repeat = Atomic(repeat, start)
+        return repeat
 
     def bounds(self) -> tuple[int, int | None] | None:
         """Read `{m}`, `{m,}` or `{m,n}`; None, and nothing read, where the brace is a character (Annex B)."""
         close = self.text.find("}", self.at)
         least, comma, most = self.text[self.at + 1 : close].partition(",") if close > 0 else ("", "", "")
         if not _is_digits(least):
-            if comma and not least and _is_digits(most):
-                raise self.unsupported("{,n}", self.at, f"write {{0,{most}}}")
-            return None
+            if least or not (comma and _is_digits(most)):
+                return None
+            self.foreign("{,n}", self.at)
+            least = "0"
         if most and not _is_digits(most):
             return None
         start, self.at = self.at, close + 1
@@ -173,151 +194,140 @@ class _Parser:
                 f"pattern {self.text!r}, offset {start}: groups nested deeper than {DEPTH_LIMIT}"
             )
         self.at += 1
-        look = self.group_head(start) if self.accept("?") else None
+        kind = self.group_head(start) if self.accept("?") else "("
+        if kind == "":
+            self.depth -= 1
+            return _EMPTY
+        if kind == "\\":
+            self.depth -= 1
+            return self.name_reference(start, ")")
+        number = self.groups = self.groups + (kind == "(")
+        flags = self.fold, self.dotall, self.multiline
+        if kind[0] == "i":
+            self.set_flags(kind[1:], start)
         item = self.choice()
         if not self.accept(")"):
             raise self.error("this group is not closed", start)
+        self.fold, self.dotall, self.multiline = flags
         self.depth -= 1
-        return item if look is None else LookAhead(item, look == "!", start)
+        if kind == "(":
+            return Group(item, number) if self.total >= 0 else item
+        if kind == ">":
+            return Atomic(item, start)
+        return Look(item, kind[-1] == "!", kind[0] == "<", start) if kind[-1] in "=!" else item
 
-    def group_head(self, start: int) -> str | None:
-        """Read what follows `(?`; `=` or `!` for a look-ahead, None for a plain group."""
-        if self.accept(":"):
-            return None
-        for look in "=!":
-            if self.accept(look):
-                return look
+    def group_head(self, start: int) -> str:
+        """Read what follows `(?`.
+
+        Returns:
+            "(" for a capturing group, ":" for a plain one, "=", "!", "<=", "<!" for look-around, ">" for an atomic
+            one, "i" and the flags for one with flags, "\\\\" for a back-reference; "" where nothing is in it.
+        """
+        for kind in (":", "=", "!", "<=", "<!"):
+            if self.accept(kind):
+                return kind
         if self.accept("<"):
-            if self.text[self.at : self.at + 1] in ("=", "!"):
-                raise self.unsupported("a look-behind", start)
-            close = self.text.find(">", self.at)
-            if close < 0 or not self.text[self.at : close].isidentifier():
-                raise self.error("expected a group name and '>'")
+            self.group_name()
+            return "("
+        return self.foreign_head(start)
+
+    def foreign_head(self, start: int) -> str:
+        if self.accept(">"):
+            self.foreign("an atomic group (?>...)", start)
+            return ">"
+        if self.accept("P<"):
+            self.foreign("Python's named group (?P<...)", start)
+            self.group_name()
+            return "("
+        if self.accept("P="):
+            self.foreign("Python's back-reference (?P=...)", start)
+            return "\\"
+        if self.accept("#"):
+            self.foreign("a comment (?#...)", start)
+            close = self.text.find(")", self.at)
+            if close < 0:
+                raise self.error("this group is not closed", start)
             self.at = close + 1
-            return None
-        known = {"P": "Python's named group", "#": "a comment", ">": "an atomic group"}
-        construct = known.get(self.text[self.at : self.at + 1], "an inline flag")
-        raise self.unsupported(f"{construct} ({self.text[start : start + 4]}...)", start)
+            return ""
+        return self.flags(start)
+
+    def flags(self, start: int) -> str:
+        """Read `(?i:`, `(?-i:` or, of other dialects, `(?i)`: flags for the rest of the group around it."""
+        first = self.at
+        while self.at < self.end and self.text[self.at] in "aimsu-":
+            self.at += 1
+        letters = self.text[first : self.at]
+        if letters and self.accept(":"):
+            return "i" + letters
+        if letters and self.accept(")"):
+            self.foreign("an inline flag", start)
+            self.set_flags(letters, start)
+            return ""
+        raise self.unsupported(f"the group {self.text[start : start + 4]}...", start)
+
+    def set_flags(self, letters: str, start: int) -> None:
+        on, _, off = letters.partition("-")
+        if self.strict and not ({*on} | {*off}) <= {*"ims"}:
+            raise self.unsupported("a flag other than i, m and s", start)
+        for names, value in ((on, True), (off, False)):
+            self.fold = value if "i" in names else self.fold
+            self.dotall = value if "s" in names else self.dotall
+            self.multiline = value if "m" in names else self.multiline
+
+    def group_name(self) -> None:
+        """Read the name of a group that is about to be opened, and `>`."""
+        close = self.text.find(">", self.at)
+        name = self.text[self.at : close].replace("$", "_") if close >= 0 else ""
+        if not name.isidentifier():
+            raise self.error("expected a group name and '>'")
+        numbers = self.names.setdefault(self.text[self.at : close], [])
+        for other in numbers:
+            if all(self.way.get(choice, option) == option for choice, option in self.ways[other].items()):
+                raise self.error("a group of this name is there already")
+        numbers.append(self.groups + 1)
+        self.ways[self.groups + 1] = dict(self.way)
+        self.at = close + 1
 
     def escape(self) -> Node:
         char = self.text[self.at + 1 : self.at + 2]
-        if char in _CLASSES:
+        if char in _CLASSES and not self.fold:
             self.at += 2
             return _CLASSES[char]
         if char in _BOUNDARIES:
             self.at += 2
             return _BOUNDARIES[char]
-        if char and char in "k123456789":
-            raise self.unsupported(f"a back-reference (\\{char})", self.at)
+        if char in _FOREIGN_ANCHORS and not self.strict:
+            self.at += 2
+            return _FOREIGN_ANCHORS[char]
+        if char and char in "123456789":
+            return self.number_reference()
+        if self.text.startswith("\\k<", self.at):
+            start = self.at
+            self.at += 3
+            return self.name_reference(start, ">")
         atom = self.escaped()
-        return _literal(atom) if isinstance(atom, int) else Chars(atom)
+        return self.literal(atom) if isinstance(atom, int) else Chars(self.either_case(atom))
 
-    def escaped(self) -> int | Ranges:
-        """Read an escape that stands for characters, inside or outside a class: a code point, or a set."""
-        start = self.at
-        if start + 1 >= self.end:
-            raise self.error("the pattern ends in a backslash")
-        char = self.text[start + 1]
-        self.at += 2
-        if char in CLASS_ESCAPES:
-            return CLASS_ESCAPES[char]
-        if char in _CONTROLS:
-            return _CONTROLS[char]
-        if not (char.isascii() and char.isalnum()):
-            return ord(char)
-        if char in "xu":
-            return self.hexadecimal(char, start)
-        if char in "pP":
-            return self.property(char == "P", start)
-        return self.rare_escape(char, start)
-
-    def rare_escape(self, char: str, start: int) -> int:
-        following = self.text[self.at : self.at + 1]
-        if char == "0" and not following.isdigit():
-            return 0
-        if char == "c" and following.isascii() and following.isalpha():
-            self.at += 1
-            return ord(following) % 32
-        if char.isdigit():
-            raise self.unsupported(f"an octal escape (\\{char}{following})", start, "write \\xHH")
-        raise self.unsupported(f"\\{char}, which ECMA-262 does not define,", start)
-
-    def hexadecimal(self, kind: str, start: int) -> int:
-        if kind == "u" and self.accept("{"):
-            close = self.text.find("}", self.at)
-            digits, self.at = self.text[self.at : close], close + 1
-            if close < 0 or not _is_hex(digits) or int(digits, 16) > LAST:
-                raise self.error("expected a code point, as in \\u{1F600}", start)
-            return int(digits, 16)
-        width = 2 if kind == "x" else 4
-        code = self.hex_digits(width)
-        if code is None:
-            raise self.error(f"expected {width} hexadecimal digits after \\{kind}", start)
-        if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.at):
-            back, self.at = self.at, self.at + 2
-            low = self.hex_digits(4)
-            if low is not None and 0xDC00 <= low < 0xE000:
-                return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
-            self.at = back
-        return code
-
-    def hex_digits(self, width: int) -> int | None:
-        digits = self.text[self.at : self.at + width]
-        if len(digits) < width or not _is_hex(digits):
-            return None
-        self.at += width
-        return int(digits, 16)
-
-    def property(self, negative: bool, start: int) -> Ranges:
-        close = self.text.find("}", self.at)
-        if not self.accept("{") or close < 0:
-            raise self.error("expected a property name in braces, as in \\p{Letter}", start)
-        name, self.at = self.text[self.at : close], close + 1
-        ranges = property_ranges(name)
-        if ranges is None:
-            raise self.unsupported(f"the Unicode property {name!r}", start, "general categories are")
-        return charsets.negation(ranges) if negative else ranges
-
-    def char_class(self) -> Ranges:
+    def number_reference(self) -> Node:
         start = self.at
         self.at += 1
-        negative = self.accept("^")
-        ranges: list[tuple[int, int]] = []
-        while not self.accept("]"):
-            if self.at >= self.end:
-                raise self.error("this character class is not closed", start)
-            ranges.extend(self.class_range())
-        merged = charsets.union(ranges)
-        return charsets.negation(merged) if negative else merged
-
-    def class_range(self) -> Ranges:
-        """Read one character, one class, or two characters with a hyphen between them."""
-        start = self.at
-        low = self.class_atom()
-        if self.text[self.at : self.at + 1] != "-" or self.text[self.at + 1 : self.at + 2] in ("]", ""):
-            return ((low, low),) if isinstance(low, int) else low
-        self.at += 1
-        high = self.class_atom()
-        if isinstance(low, int) and isinstance(high, int):
-            if high < low:
-                raise self.error(f"the range {self.text[start : self.at]} is out of order", start)
-            return ((low, high),)
-        ends = (((atom, atom),) if isinstance(atom, int) else atom for atom in (low, high))
-        return ((0x2D, 0x2D), *(pair for end in ends for pair in end))
-
-    def class_atom(self) -> int | Ranges:
-        char = self.text[self.at]
-        if char != "\\":
+        while self.at < self.end and _is_digits(self.text[self.at]) and self.at < start + 4:
             self.at += 1
-            return ord(char)
-        if self.accept("\\b"):
-            return 8
-        return self.escaped()
+        number = int(self.text[start + 1 : self.at])
+        self.references = True
+        if 0 <= self.total < number:
+            raise self.error(f"there is no group {number}", start)
+        return BackReference((number,), self.fold, start)
+
+    def name_reference(self, start: int, closing: str) -> Node:
+        close = self.text.find(closing, self.at)
+        name = self.text[self.at : close] if close >= 0 else ""
+        if not name or (self.total >= 0 and name not in self.known):
+            raise self.error(f"there is no group named {name!r}", start)
+        self.at = close + 1
+        self.references = True
+        return BackReference(tuple(self.known.get(name, ())), self.fold, start)
 
 
 def _is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def _is_hex(text: str) -> bool:
-    return bool(text) and all(char in "0123456789abcdefABCDEF" for char in text)

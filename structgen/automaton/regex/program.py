@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from structgen.automaton.regex.charsets import ANY, Ranges
 from structgen.automaton.regex.errors import PatternUnsupported
-from structgen.automaton.regex.nodes import Assertion, Chars, Choice, LookAhead, Node, Place, Repeat, Sequence
+from structgen.automaton.regex.nodes import (
+    Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
+)  # fmt: skip
 from structgen.errors import LimitExceeded
 
 CHAR, SPLIT, ASSERT, MATCH = range(4)
@@ -94,8 +96,10 @@ class Assembler:
         elif isinstance(node, Assertion):
             self.places.add(node.place)
             out.append((ASSERT, int(node.place), 0))
+        elif isinstance(node, Group):
+            self.emit(node.item, out)
         else:
-            self.refuse_look_ahead(node)
+            self.special(node, out)
 
     def choice(self, node: Choice, out: list[Instruction]) -> None:
         codes: list[list[Instruction]] = []
@@ -134,6 +138,16 @@ class Assembler:
                 "use smaller bounds"
             )
 
-    def refuse_look_ahead(self, node: LookAhead) -> None:
-        name = "a negative look-ahead" if node.negative else "a look-ahead"
-        raise PatternUnsupported(self.pattern, node.offset, f"{name} other than right after a leading '^'")
+    def special(self, node: Look | BackReference | Atomic, out: list[Instruction]) -> None:
+        """Refuse what this machine does not do."""
+        raise PatternUnsupported(self.pattern, node.offset, construct(node))
+
+
+def construct(node: Look | BackReference | Atomic) -> str:
+    """What a node is called in an error."""
+    if isinstance(node, BackReference):
+        return "a back-reference"
+    if isinstance(node, Atomic):
+        return "an atomic group or possessive quantifier"
+    name = "look-behind" if node.behind else "look-ahead other than right after a leading '^'"
+    return f"a negative {name}" if node.negative else f"a {name}"

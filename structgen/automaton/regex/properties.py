@@ -1,7 +1,8 @@
-"""`\\p{...}`: the general categories, as this Python's `unicodedata` knows them."""
+"""`\\p{...}`: the general categories, as this Python's `unicodedata` knows them, and all else as `regex` does."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache
 
@@ -70,19 +71,39 @@ def _categories() -> dict[str, Ranges]:
 
 @cache
 def property_ranges(name: str) -> Ranges | None:
-    """The set that `\\p{name}` stands for, or None for a property that `unicodedata` does not have.
+    """The set that `\\p{name}` stands for, or None for a property that is not known.
 
     `name` is a General_Category, short or long, alone or after `gc=` or `General_Category=`; or `Any`,
-    `ASCII` or `Assigned`. Names are case-sensitive, as in ECMA-262.
+    `ASCII` or `Assigned`; or a script (`Script=`, `Script_Extensions=`), a binary property or a block by any name
+    that the `regex` module has for it.
     """
     key, _, value = name.rpartition("=")
     if not key and name in ("Any", "ASCII"):
         return ANY if name == "Any" else ((0, 0x7F),)
     if key not in ("", "gc", "General_Category"):
-        return None
+        return _other_property(name)
     categories = _categories()
     if not key and name == "Assigned":
         return union(pair for short, ranges in categories.items() if short != "Cn" for pair in ranges)
     short = _LONG_NAMES.get(value, value)
     wanted = _GROUPS.get(short) or tuple(key for key in categories if short and key.startswith(short))
-    return union(pair for category in wanted for pair in categories[category]) if wanted else None
+    if not wanted:
+        return _other_property(name)
+    return union(pair for category in wanted for pair in categories[category])
+
+
+_NAME = re.compile(r"[A-Za-z0-9_ &-]+(=[A-Za-z0-9_ -]+)?")
+
+
+def _other_property(name: str) -> Ranges | None:
+    """What the `regex` module takes `name` for: the runs it finds in the text of all code points."""
+    import regex
+
+    if not _NAME.fullmatch(name):
+        return None
+    try:
+        runs = regex.compile(rf"\p{{{name}}}+")
+    except regex.error:
+        return None
+    everything = "".join(map(chr, range(LAST + 1)))
+    return tuple((match.start(), match.end() - 1) for match in runs.finditer(everything))

@@ -1,0 +1,89 @@
+"""Patterns as sets of strings: exactly, as far as they are regular; else a superset and the definition of a match."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, tidied
+from structgen.automaton.lookaround import look_around
+from structgen.automaton.regex.backtrack import Backtracker
+from structgen.automaton.regex.compiler import leading_conditions, pattern_table
+from structgen.automaton.regex.errors import PatternUnsupported
+from structgen.automaton.regex.nodes import Node
+from structgen.automaton.regex.parser import parse
+from structgen.automaton.regex.references import expanded, relaxed
+from structgen.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STATE_LIMIT = 50_000
+
+
+def pattern_language(pattern: str) -> CharDfa:
+    """The strings in which an ECMA-262 pattern matches; a superset where there is a `pattern_predicate`.
+
+    Raises:
+        PatternError, PatternUnsupported: see `regex.parser.parse`.
+        LimitExceeded: too many states.
+    """
+    return _language(pattern)[0]
+
+
+@lru_cache(maxsize=1024)
+def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
+    """Whether the pattern matches somewhere in a string; None when the language says so already."""
+    return None if _language(pattern)[1] else Backtracker(parse(pattern)).search
+
+
+@lru_cache(maxsize=1024)
+def _language(pattern: str) -> tuple[CharDfa, bool]:
+    """The language, and whether it is exact."""
+    try:
+        return from_pattern(pattern), True
+    except PatternUnsupported:
+        tree = expanded(parse(pattern))
+    try:
+        return _exact(pattern, tree), True
+    except (PatternUnsupported, LimitExceeded):
+        return _superset(pattern, tree), False
+
+
+def _exact(pattern: str, tree: Node) -> CharDfa:
+    """The strings in which `tree` matches.
+
+    Raises:
+        PatternUnsupported: it is not regular, as far as `lookaround` knows. LimitExceeded: it is too big.
+    """
+
+    def language(inner: Node, negative: bool) -> CharDfa:
+        dfa = _exact(pattern, inner)
+        return complement(dfa) if negative else dfa
+
+    conditions, rest = leading_conditions(tree, False)
+    try:
+        result = tidied(*pattern_table(pattern, rest, False, STATE_LIMIT))
+    except PatternUnsupported:
+        result = look_around(pattern, rest, language, anchored=False)
+    for ahead, negative in conditions:
+        result = intersect(result, language(ahead, negative))
+    return result
+
+
+def _superset(pattern: str, tree: Node) -> CharDfa:
+    """The strings in which `tree` may match: what cannot be held is left out of it, but leading conditions."""
+    conditions, rest = leading_conditions(tree, False)
+    result = tidied(*pattern_table(pattern, relaxed(rest), False, STATE_LIMIT))
+    for ahead, negative in conditions:
+        try:
+            known = _exact(pattern, ahead)
+        except (PatternUnsupported, LimitExceeded):
+            if negative:
+                continue
+            known = tidied(*pattern_table(pattern, relaxed(ahead), False, STATE_LIMIT))
+        try:
+            result = intersect(result, complement(known) if negative else known)
+        except LimitExceeded:
+            continue
+    return result

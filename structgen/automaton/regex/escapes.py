@@ -1,0 +1,186 @@
+"""Escapes and character classes: what stands for one code point, or for a set of them."""
+
+from __future__ import annotations
+
+from structgen.automaton.regex import charsets
+from structgen.automaton.regex.charsets import CLASS_ESCAPES, LAST, POSIX, Ranges
+from structgen.automaton.regex.errors import PatternError, PatternUnsupported
+from structgen.automaton.regex.folding import folded
+from structgen.automaton.regex.properties import property_ranges
+
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_FOREIGN_CONTROLS = {"a": 7, "e": 27}
+
+
+class Scanner:
+    """One reading of one pattern: `at` is the offset of the next character.
+
+    Attributes:
+        strict: take nothing but what ECMA-262 defines.
+        fold: letters stand for both cases (the flag `i`).
+    """
+
+    __slots__ = ("at", "end", "fold", "strict", "text")
+
+    def __init__(self, text: str, *, strict: bool) -> None:
+        self.text = text
+        self.at = 0
+        self.end = len(text)
+        self.strict = strict
+        self.fold = False
+
+    def error(self, message: str, offset: int | None = None) -> PatternError:
+        return PatternError(self.text, self.at if offset is None else offset, message)
+
+    def unsupported(self, construct: str, offset: int, remedy: str = "") -> PatternUnsupported:
+        return PatternUnsupported(self.text, offset, construct, remedy)
+
+    def foreign(self, construct: str, offset: int) -> None:
+        """Refuse what only other dialects define, where nothing but ECMA-262 is wanted."""
+        if self.strict:
+            raise self.unsupported(construct, offset)
+
+    def accept(self, expected: str) -> bool:
+        if self.text.startswith(expected, self.at):
+            self.at += len(expected)
+            return True
+        return False
+
+    def either_case(self, ranges: Ranges) -> Ranges:
+        return folded(ranges) if self.fold else ranges
+
+    def escaped(self) -> int | Ranges:
+        """Read an escape that stands for characters, inside or outside a class: a code point, or a set."""
+        start = self.at
+        if start + 1 >= self.end:
+            raise self.error("the pattern ends in a backslash")
+        char = self.text[start + 1]
+        self.at += 2
+        if char in CLASS_ESCAPES:
+            if char == "W" and self.fold:
+                return charsets.negation(folded(charsets.WORD))
+            return CLASS_ESCAPES[char]
+        if char in _CONTROLS:
+            return _CONTROLS[char]
+        if not (char.isascii() and char.isalnum()):
+            return ord(char)
+        if char in "xu":
+            return self.hexadecimal(char, start)
+        if char in "pP":
+            return self.property(char == "P", start)
+        return self.rare_escape(char, start)
+
+    def rare_escape(self, char: str, start: int) -> int:
+        following = self.text[self.at : self.at + 1]
+        if char == "0" and not (following.isascii() and following.isdigit()):
+            return 0
+        if char == "c" and following.isascii() and following.isalpha():
+            self.at += 1
+            return ord(following) % 32
+        if char == "0" and following in "01234567":
+            self.foreign(f"an octal escape (\\0{following})", start)
+            first, self.at = self.at, self.at + 1
+            if self.text[self.at : self.at + 1] in tuple("01234567"):
+                self.at += 1
+            return int(self.text[first : self.at], 8)
+        if char in _FOREIGN_CONTROLS and not self.strict:
+            return _FOREIGN_CONTROLS[char]
+        if char.isdigit():
+            raise self.unsupported(f"an octal escape (\\{char}{following})", start, "write \\xHH")
+        raise self.unsupported(f"\\{char}, which ECMA-262 does not define,", start)
+
+    def hexadecimal(self, kind: str, start: int) -> int:
+        if (kind == "u" or not self.strict) and self.accept("{"):
+            close = self.text.find("}", self.at)
+            digits, self.at = self.text[self.at : close], close + 1
+            if close < 0 or not _is_hex(digits) or int(digits, 16) > LAST:
+                raise self.error("expected a code point, as in \\u{1F600}", start)
+            return int(digits, 16)
+        width = 2 if kind == "x" else 4
+        code = self.hex_digits(width)
+        if code is None:
+            raise self.error(f"expected {width} hexadecimal digits after \\{kind}", start)
+        if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.at):
+            back, self.at = self.at, self.at + 2
+            low = self.hex_digits(4)
+            if low is not None and 0xDC00 <= low < 0xE000:
+                return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+            self.at = back
+        return code
+
+    def hex_digits(self, width: int) -> int | None:
+        digits = self.text[self.at : self.at + width]
+        if len(digits) < width or not _is_hex(digits):
+            return None
+        self.at += width
+        return int(digits, 16)
+
+    def property(self, negative: bool, start: int) -> Ranges:
+        name = self.text[self.at : self.at + 1]
+        if name in tuple("CLMNPSZ") and not self.strict:  # `\\pL`, as Perl and Java write it
+            self.at += 1
+        else:
+            close = self.text.find("}", self.at)
+            if not self.accept("{") or close < 0:
+                raise self.error("expected a property name in braces, as in \\p{Letter}", start)
+            name, self.at = self.text[self.at : close], close + 1
+        ranges = property_ranges(name)
+        if ranges is None:
+            raise self.unsupported(f"the Unicode property {name!r}", start)
+        return charsets.negation(ranges) if negative else ranges
+
+    def char_class(self) -> Ranges:
+        start = self.at
+        self.at += 1
+        negative = self.accept("^")
+        ranges: list[tuple[int, int]] = []
+        while not self.accept("]"):
+            if self.at >= self.end:
+                raise self.error("this character class is not closed", start)
+            ranges.extend(self.class_range())
+        merged = self.either_case(charsets.union(ranges))
+        return charsets.negation(merged) if negative else merged
+
+    def class_range(self) -> Ranges:
+        """Read one character, one class, or two characters with a hyphen between them."""
+        start = self.at
+        low = self.class_atom()
+        if self.text[self.at : self.at + 1] != "-" or self.text[self.at + 1 : self.at + 2] in ("]", ""):
+            return ((low, low),) if isinstance(low, int) else low
+        self.at += 1
+        high = self.class_atom()
+        if isinstance(low, int) and isinstance(high, int):
+            if high < low:
+                raise self.error(f"the range {self.text[start : self.at]} is out of order", start)
+            return ((low, high),)
+        ends = (((atom, atom),) if isinstance(atom, int) else atom for atom in (low, high))
+        return ((0x2D, 0x2D), *(pair for end in ends for pair in end))
+
+    def class_atom(self) -> int | Ranges:
+        char = self.text[self.at]
+        if char == "[" and not self.strict:
+            named = self.posix_class()
+            if named is not None:
+                return named
+        if char != "\\":
+            self.at += 1
+            return ord(char)
+        if self.accept("\\b"):
+            return 8
+        return self.escaped()
+
+    def posix_class(self) -> Ranges | None:
+        """Read `[:alpha:]` and its like inside a class; None, and nothing read, where it is none."""
+        close = self.text.find(":]", self.at + 2)
+        if not self.text.startswith("[:", self.at) or close < 0:
+            return None
+        name = self.text[self.at + 2 : close]
+        ranges = POSIX.get(name.removeprefix("^"))
+        if ranges is None:
+            return None
+        self.at = close + 2
+        return charsets.negation(ranges) if name.startswith("^") else ranges
+
+
+def _is_hex(text: str) -> bool:
+    return bool(text) and all(char in "0123456789abcdefABCDEF" for char in text)

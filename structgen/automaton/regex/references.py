@@ -1,0 +1,111 @@
+"""Back-references taken out of a tree: exactly, where a group has few texts; else so that more strings match."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from structgen.automaton.regex.charsets import ANY
+from structgen.automaton.regex.folding import folded
+from structgen.automaton.regex.nodes import (
+    Atomic, BackReference, Chars, Choice, Group, Look, Node, Repeat, Sequence, everywhere, rebuilt,
+)  # fmt: skip
+
+_FEW = 32
+_EMPTY = Sequence(())
+_ANYTHING = Repeat(Chars(ANY), 0, None)
+
+
+def expanded(tree: Node) -> Node:
+    """The same language, with a copy of the rest of the pattern for each text of a group that is referred to.
+
+    `(["'])x\\1` is `"x"|'x'`. Groups with too many texts, and references from outside the sequence that a group
+    stands in, are left as they are; groups that nothing refers to go.
+    """
+    counts = _reference_counts(tree)
+    return _expanded(tree, counts) if counts else tree
+
+
+def _reference_counts(node: Node) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for here in everywhere(node):
+        if isinstance(here, BackReference):
+            for number in here.numbers:
+                counts[number] = counts.get(number, 0) + (1 if len(here.numbers) == 1 else _FEW)
+    return counts
+
+
+def _expanded(node: Node, counts: dict[int, int]) -> Node:
+    if isinstance(node, Group) and node.number not in counts:
+        return _expanded(node.item, counts)
+    if isinstance(node, Sequence):
+        for at, item in enumerate(node.items):
+            if isinstance(item, Group) and item.number in counts:
+                rest = Sequence(node.items[at + 1 :])
+                words = texts(item.item)
+                if words is None or _reference_counts(rest).get(item.number) != counts[item.number]:
+                    continue
+                head = node.items[:at]
+                return Choice(
+                    tuple(
+                        _expanded(Sequence((*head, _word(text), _replaced(rest, item.number, text))), counts)
+                        for text in words
+                    )
+                )
+    return rebuilt(node, lambda child: _expanded(child, counts))
+
+
+def texts(node: Node) -> list[str] | None:
+    """All strings that `node` matches wherever it stands; None when there are many or it depends on the place."""
+    if isinstance(node, Chars):
+        if sum(high - low + 1 for low, high in node.ranges) > _FEW:
+            return None
+        return [chr(code) for low, high in node.ranges for code in range(low, high + 1)]
+    if isinstance(node, Group):
+        return texts(node.item)
+    if isinstance(node, Choice):
+        found = [texts(option) for option in node.options]
+        words = [text for part in found for text in part or ()]
+        return None if None in found or len(words) > _FEW else list(dict.fromkeys(words))
+    if isinstance(node, Repeat):
+        if node.most is None or node.most > _FEW:
+            return None
+        counts = range(node.least, node.most + 1)
+        return texts(Choice(tuple(Sequence((node.item,) * count) for count in counts)))
+    if isinstance(node, Sequence):
+        words = [""]
+        for item in node.items:
+            more = texts(item)
+            if more is None or len(words) * len(more) > _FEW:
+                return None
+            words = ["".join(pair) for pair in product(words, more)]
+        return words
+    return None
+
+
+def _word(text: str, *, fold: bool = False) -> Node:
+    sets = [((ord(char), ord(char)),) for char in text]
+    return Sequence(tuple(Chars(folded(ranges) if fold else ranges) for ranges in sets))
+
+
+def _replaced(node: Node, number: int, text: str) -> Node:
+    if isinstance(node, BackReference):
+        return _word(text, fold=node.fold) if node.numbers == (number,) else node
+    return rebuilt(node, lambda child: _replaced(child, number, text))
+
+
+def relaxed(tree: Node) -> Node:
+    """A tree that matches wherever `tree` does, without look-around, back-references and atomic groups."""
+    items = {node.number: node.item for node in everywhere(tree) if isinstance(node, Group)}
+    return _relaxed(tree, items, 3)
+
+
+def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
+    if isinstance(node, Look):
+        return _EMPTY
+    if isinstance(node, (Group, Atomic)):
+        return _relaxed(node.item, items, depth)
+    if isinstance(node, BackReference):
+        if depth == 0 or node.fold:
+            return _ANYTHING
+        return Choice((_EMPTY, *(_relaxed(items[number], items, depth - 1) for number in node.numbers)))
+    return rebuilt(node, lambda child: _relaxed(child, items, depth))

@@ -1,0 +1,117 @@
+"""Look-around, back-references and atomic groups: language and predicate together, against the `regex` module."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+import regex
+
+from structgen.automaton.patterns import pattern_language, pattern_predicate
+from structgen.automaton.regex.backtrack import Backtracker
+from structgen.automaton.regex.parser import parse
+from structgen.errors import LimitExceeded, RequestError
+
+STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("ab-", repeat=size)]
+ATOMS = ["a", "b", ".", "[ab]", "[^a]", r"\w", "-", r"\b", r"\B", "^", "$"]
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Membership as the automaton and its test at the end say it."""
+    test = pattern_predicate(pattern)
+    return pattern_language(pattern).matches(text) and (test is None or test(text))
+
+
+def written(rng: random.Random, depth: int) -> str:
+    """A random pattern with look-around."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.3:
+        return rng.choice(ATOMS)
+    if kind < 0.55:
+        return "".join(written(rng, depth - 1) for _ in range(rng.randint(2, 3)))
+    if kind < 0.63:
+        return f"(?:{written(rng, depth - 1)}|{written(rng, depth - 1)})"
+    if kind < 0.75:
+        return f"(?:{written(rng, depth - 1)}){rng.choice(['*', '+', '?', '{2}', '{0,2}', '*?', '??'])}"
+    return f"(?{rng.choice(['=', '!', '<=', '<!'])}{written(rng, depth - 1)})"
+
+
+def agrees(pattern: str, rng: random.Random, *, twin: bool) -> bool:
+    """Compare on random strings; False where the pattern is too much for one of the two."""
+    try:
+        oracle = regex.compile(pattern.replace(r"\B", r"(?!\b)"), regex.ASCII)
+        language = pattern_language(pattern)
+    except (regex.error, LimitExceeded, RequestError):
+        return False
+    slow = Backtracker(parse(pattern)) if twin else None
+    for text in rng.sample(STRINGS, 60):
+        expected = oracle.search(text) is not None
+        assert language.matches(text) or not expected, (pattern, text)
+        assert matches(pattern, text) == expected, (pattern, text)
+        assert slow is None or slow.search(text) == expected, (pattern, text)
+    return True
+
+
+def test_random_look_around_is_that_of_another_engine() -> None:
+    """Anywhere, nested, repeated, beside word boundaries: the automaton, the test and the backtracking twin."""
+    rng = random.Random(11)
+    assert sum(agrees(written(rng, 4), rng, twin=at % 5 == 0) for at in range(400)) > 300
+
+
+def test_random_back_references_are_those_of_another_engine() -> None:
+    """To a group that always takes part, where the two dialects agree."""
+    rng = random.Random(12)
+    uses = [r"\1", r"(?:\1|-)", r"(?!\1)", r"\1*", r"(?<=\1b)"]
+    patterns = (
+        f"{written(rng, 1)}({written(rng, 2)}){written(rng, 1)}{rng.choice(uses)}{written(rng, 1)}" for _ in range(150)
+    )
+    assert sum(agrees(pattern, rng, twin=True) for pattern in patterns) > 100
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"^(?:(?!foo).)*$", ["", "fo", "oof"], ["foo", "xfooy"]),
+        (r"^[a-z-]+(?<!-)$", ["a", "a-b"], ["a-", "-"]),
+        (r"^(['\"]).*\1$", ["'a'", '""'], ["'a\"", "'"]),
+        (r"^(\d)(\d)(\d)\2\1$", ["12321", "00000"], ["12312"]),
+        (r"\d(?=%)", ["5%", "a50%"], ["5", "%5"]),
+        (r"(?<=\$)\d", ["$5"], ["5$"]),
+        (r"^(?=.*[A-Z])(?=.*\d).{3,}(?<!!)$", ["Ab1", "1xY"], ["ab1", "A1!", "A1"]),
+        (r"^\w+(?!\d)x(?=y)y$", ["axy"], ["ax", "a1y"]),
+    ],
+)
+def test_usual_uses_are_held_by_the_automaton_alone(pattern: str, yes: list[str], no: list[str]) -> None:
+    """No test at the end is needed, so a mask is exact long before it."""
+    assert pattern_predicate(pattern) is None
+    assert [text for text in yes if not matches(pattern, text)] == []
+    assert [text for text in no if matches(pattern, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"^(\w+)\s\1$", ["ab ab"], ["ab a", "ab  ab"]),
+        (r"^(?:(a)|b)*\1$", ["ab", "aa", "b", "baa"], ["aba", "ac"]),  # a repetition forgets what its groups held
+        (r"^(?:(?<x>a)|(?<x>b))+\k<x>$", ["abb", "aa"], ["ab"]),
+        (r"^(a+)\1$", ["aa", "aaaa"], ["aaa", "a"]),
+        (r"(?i)^(\w+)-\1$", ["Ab-aB"], ["ab-ac"]),
+        (r"^(?>a+|ab)c$", ["aac"], ["abc"]),
+        (r"^a*+ab", [], ["aab"]),
+        (r"^(z)((a+)?(b+)?(c))*\3$", ["zaacaa", "zaacc"], ["zaacbb", "zaacbbbcac"]),
+        (r"\1(a)", ["a"], ["b"]),
+        (r"(?<=\1(\w+))b", ["aab", "xyxyb"], ["acb", "b"]),  # look-behind goes backwards: the group comes first
+    ],
+)
+def test_what_is_not_regular_is_tested_at_the_end(pattern: str, yes: list[str], no: list[str]) -> None:
+    """With the standard's meaning: a group that took no part matches nothing, and each repetition starts anew."""
+    assert [text for text in yes if not matches(pattern, text)] == []
+    assert [text for text in no if matches(pattern, text)] == []
+
+
+def test_a_match_that_takes_for_ever_is_an_error() -> None:
+    """The steps are counted."""
+    with pytest.raises(LimitExceeded, match="steps"):
+        Backtracker(parse(r"^(a*)*(a*)*(a*)*(a*)*\1\2\3\4b$")).search("a" * 60)
+    assert not Backtracker(parse(r"^(?:a*)*b$")).search("a" * 300)
