@@ -13,7 +13,7 @@ from structgen.automaton.late import FreshItem, FreshName, NumberCheck, TextChec
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.strings import NAME, VALUE, free_string
-from structgen.automaton.tables import CALL, EAGER, GOTO, Edge
+from structgen.automaton.tables import CALL, GOTO, Edge
 from structgen.schema.checks import canonical
 
 
@@ -87,12 +87,14 @@ class _LastWord:
     def suspects(self, reading: Any) -> list[bytes] | None:
         return None
 
+    held = suspects
+
 
 def _object(automaton: Automaton, value: int, done: int, *, any_spelling: bool) -> int:
     """The state after `{`."""
     tables = automaton.tables
     after, before_value = tables.stub(), tables.stub()
-    write_literals(automaton, before_value, [(b": ", tables.ranges(tables.stub(), (), miss=(CALL | EAGER, value, after)))])
+    write_literals(automaton, before_value, [(b": ", tables.call(value, after))])
     test = automaton.test(FreshName(escapes=any_spelling), before_value)
     name = free_string(automaton, VALUE if any_spelling else NAME, test)
     write_literals(automaton, after, [(b', "', name), (b"}", done)])

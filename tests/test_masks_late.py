@@ -17,7 +17,8 @@ from tests.matching import END, PIECES, Checked, allowed, byte_vocabulary, rich_
 from tests.walking import tokens_of
 
 BITS = (
-    b'"', b'"a', b'a"', b'ab": ', b'"ab": ', b'{"a": ', b'{"a": 1', b', "a": ', b"1, 1", b"[1, 1", b"1]", b", 1", b", 11]",
+    b'"', b'"a', b'a"', b'ab": ', b'"ab": ', b'{"a": ', b'{"a": 1', b', "a": ', b"1, 1", b"[1, 1", b"1]", b", 1",
+    b", 11]",
     b'"end"', b'nd", ', b'nd"]', b', "end"]', b'["end", ', b"[[], []", b"{}, {}", b"], [", b'"}, {"a": 1}', b'"", ""',
     b'", "', b'": 1, "a": 1}', b"\\u0061", b'\\u0061"', b'\\u0061": ', b"\\u00", b'61"', b'b"', b'abba"', b'abcb", ',
     b"11, ", b"1.0", b".0, ", b"true, true", b"null]", b"[true, ", b"2, 12, ", b"12]]", b']]]', b'"a"', b'"a": {"a": ',

@@ -52,9 +52,13 @@ class Check(Protocol):
 
         A rest goes from here to the closing quote of a string or name, that quote included. No answer but "yes" is
         possible where a token starts with none of them (nor, where there are any and `escapes` is set, has a
-        backslash). What begins within a token is not meant: a token that holds a whole value or name is asked in
-        any case.
+        backslash). What begins within a token is not meant: that is for `held`.
         """
+
+    def held(self, reading: JsonReading) -> list[bytes] | None:
+        """What a token may not hold whole between two quotes, for the answer to be "yes" in any case.
+
+        None: whatever value or name a token holds whole, it is asked, and so is a token that holds two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,20 @@ class FreshName:
         begun = reading.begun
         if begun is None or not reading.in_name:
             return []
-        names = [str(name) for name in reading.names()]
         if self.escapes:
-            return _rests(begun, names)
-        return [text[len(begun) :] + b'"' for text in map(spelled, names) if text.startswith(begun)]
+            return _rests(begun, _names(reading.inner))
+        return [text[len(begun) :] + b'"' for text in map(spelled, _names(reading.inner)) if text.startswith(begun)]
+
+    def held(self, reading: JsonReading) -> list[bytes] | None:
+        names: list[str] = []
+        inner: Open | None = reading.inner
+        while inner is not None:
+            if inner.is_object:
+                names += _names(inner)
+                if inner.name is not None:
+                    names.append(inner.name)
+            inner = inner.parent
+        return None if self.escapes else list(map(spelled, names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +119,9 @@ class FreshItem:
             inner = inner.parent
         return rests
 
+    def held(self, reading: JsonReading) -> list[bytes] | None:
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class TextCheck:
@@ -118,6 +135,9 @@ class TextCheck:
 
     def suspects(self, reading: JsonReading) -> list[bytes] | None:
         return [] if reading.begun is None else None
+
+    def held(self, reading: JsonReading) -> list[bytes] | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +155,14 @@ class NumberCheck:
         rest = reading.rest
         known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
         return [] if known else None
+
+    def held(self, reading: JsonReading) -> list[bytes] | None:
+        return None
+
+
+def _names(read: Open) -> list[str]:
+    """The names of the finished members of an object."""
+    return [name for name in read.log.names[: read.size] if name is not None]
 
 
 def _rests(begun: bytes, texts: list[str]) -> list[bytes] | None:
@@ -164,7 +192,8 @@ def _rests_to_equal(value: Any, within: list[Open], reading: JsonReading) -> lis
             return None
         if inner.is_object and inner.name not in value:
             return []
-        value = value[inner.name if inner.is_object else inner.size]
+        step: Any = inner.name if inner.is_object else inner.size
+        value = value[step]
     return _rests_of_scalar(value, reading)
 
 

@@ -83,6 +83,27 @@ class Snapshot:
     mask: Uint32 | None = None
 
 
+class _Whole:
+    """Tokens that hold whole values or names, by what stands between quotes in them."""
+
+    def __init__(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
+        self.tokens = tokens
+        self._twice: list[int] = []
+        self._by_text: dict[bytes, list[int]] = {}
+        for token in tokens:
+            parts = vocabulary.token(token).split(b'"')
+            if len(parts) > 4:
+                self._twice.append(token)
+            for a in range(1, len(parts) - 1):
+                for b in range(a + 1, len(parts)):
+                    self._by_text.setdefault(b'"'.join(parts[a:b]), []).append(token)
+
+    def holding(self, texts: Iterable[bytes]) -> list[int]:
+        """Those with one of these between quotes, or with more than one text between quotes."""
+        found = [token for text in texts for token in self._by_text.get(text, ())]
+        return found + self._twice
+
+
 class Late:
     """What corrects the mask of one position of a grammar.
 
@@ -97,7 +118,8 @@ class Late:
         self._checks = tuple({automaton.checks[test] for test in tests})
         self._branches = bool(automaton.tables.states[list(tests), B].any())
         self._suspicious = Suspicious.of(grammar.vocabulary)
-        self._whole: list[int] | None = None
+        self._whole: _Whole | None = None
+        self._escaped: list[int] | None = None
         self._passing: list[int] | None = None
         self._end_asks = True
 
@@ -118,7 +140,7 @@ class Late:
         grammar, vocabulary = self._grammar, self._grammar.vocabulary
         changes = [
             token
-            for token in self._suspects(row, reading)
+            for token in set(self._suspects(row, reading))
             if bit(row, token) != (grammar.follow(self._position, token, reading) >= 0)
         ]
         if self._end_asks and bit(row, vocabulary.end_ids[0]) != self._may_end(reading):
@@ -152,12 +174,12 @@ class Late:
             if more is None:
                 return self._passing_any(row)
             if more and check.escapes:
-                tokens = [*tokens, *self._allowed(row, self._suspicious.escaped)]
+                tokens = [*tokens, *self._passing_escaped(row)]
             rests += more
         if not rests:
             return tokens
         starting = [token for rest in set(rests) for token in self._suspicious.starting(rest)]
-        return {*tokens, *self._allowed(row, starting)}
+        return [*tokens, *self._allowed(row, starting)]
 
     def _allowed(self, row: Uint32, tokens: Sequence[int]) -> list[int]:
         """Those that any answers would allow; where "no" leads on as well, all of them."""
@@ -166,12 +188,31 @@ class Late:
     def _holding_whole(self, row: Uint32, reading: JsonReading) -> list[int]:
         """The tokens that pass a test and may hold what it asks about whole."""
         if self._whole is None:
-            tokens = self._allowed(row, self._suspicious.whole[reading.begun is not None])
-            if tokens:
-                passing = set(self._passing_any(row))
-                tokens = [token for token in tokens if token in passing]
-            self._whole = tokens
-        return self._whole
+            tokens = self._suspicious.whole[reading.begun is not None]
+            self._whole = _Whole(self._grammar.vocabulary, self._that_pass(row, tokens))
+        if not self._whole.tokens:
+            return []
+        held: list[bytes] = []
+        for check in self._checks:
+            more = check.held(reading)
+            if more is None:
+                return self._whole.tokens
+            held += more
+        return self._whole.holding(held)
+
+    def _passing_escaped(self, row: Uint32) -> list[int]:
+        """The tokens that pass a test, may end a string and have a backslash."""
+        if self._escaped is None:
+            self._escaped = self._that_pass(row, self._suspicious.escaped)
+        return self._escaped
+
+    def _that_pass(self, row: Uint32, tokens: Sequence[int]) -> list[int]:
+        """Those of some tokens that pass a test."""
+        tokens = self._allowed(row, tokens)
+        if not tokens:
+            return []
+        passing = set(self._passing_any(row))
+        return [token for token in tokens if token in passing]
 
     def _passing_any(self, row: Uint32) -> list[int]:
         """The tokens that pass a test."""
