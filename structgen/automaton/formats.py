@@ -1,22 +1,30 @@
-"""The formats of JSON Schema that are regular, as sets of strings.
+"""The formats of JSON Schema, as sets of strings.
 
-Each is written as the grammar of its RFC, in ECMA-262, and compiled when first asked for. Where the exact
-set is not regular, or not at a sane size, the set here is a subset (`idn-email` excepted):
+Each is written as the grammar of its RFC, in ECMA-262. Compiling the larger ones takes tens of milliseconds, so all
+are compiled beforehand (`training/formats.py` writes `formats.npz`, a test holds it to the grammars here) and read
+when first asked for. Where the exact set is not regular, the set here is a superset, and `format_predicate` decides:
+whether an `xn--` label of a host name, or a label that is not ASCII, is an internationalised name; whether a string
+is a regular expression.
 
-- `hostname` leaves out labels with hyphens in both the third and fourth place (reserved; `xn--` is one of
-  them, and whether what follows it is an internationalised name is for a decoder to say).
+Where it is regular but not of a sane size, it is a subset:
+
 - `time`, `date-time`: the leap second `:60` is accepted where it is 23:59 in UTC, for offsets in quarters of
   an hour.
-- `email`: a quoted local part has at most 31 characters or escapes, so that it keeps within 64 octets.
-- `idn-email`: the local part is counted in characters; each label of the domain is any run of letters,
-  digits, hyphens and non-ASCII characters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
 
 from structgen.automaton.chardfa import CharDfa, from_pattern, intersect
+from structgen.automaton.format_checks import is_email, is_host_name, is_international_host_name, is_regex
+
+TABLES = Path(__file__).with_name("formats.npz")
+"""The compiled formats: for each name the arrays of a `CharDfa`."""
 
 
 def _any(*options: str) -> str:
@@ -67,10 +75,14 @@ _IPV6 = _any(
 
 _ALNUM = "[0-9A-Za-z]"
 _LDH = "[0-9A-Za-z-]"
+_DOMAIN_LABEL = f"{_ALNUM}(?:{_LDH}{{0,61}}{_ALNUM})?"
+_DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*"
+# No hyphens in both the third and the fourth place, which RFC 5890 reserves, but for names in Punycode
 _LABEL = _any(
     f"{_ALNUM}(?:{_LDH}?{_ALNUM})?",
     f"{_ALNUM}{_LDH}(?:-{_ALNUM}|{_ALNUM}{{2}})(?:{_LDH}{{0,58}}{_ALNUM})?",
     f"{_ALNUM}{_LDH}{_ALNUM}-{_LDH}{{0,58}}{_ALNUM}",
+    f"[Xx][Nn]--{_LDH}{{0,58}}{_ALNUM}",
 )
 _HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 
@@ -79,12 +91,14 @@ _LITERAL = rf"\[(?:{_IPV4}|[Ii][Pp][Vv]6:{_IPV6})\]"
 _INTERNATIONAL = r"\u0080-\u{10ffff}"
 _IDN_CHARS = f"0-9A-Za-z{_INTERNATIONAL}"
 _IDN_LABEL = rf"[{_IDN_CHARS}](?:[{_IDN_CHARS}-]{{0,61}}[{_IDN_CHARS}])?"
-_LOCAL_LENGTH = '^(?:[^@"]{1,64}@|")'
+_U_CHARS = r"0-9A-Za-z\u0080-\u3001\u3003-\uff0d\uff0f-\uff60\uff62-\u{10ffff}"  # less the three other dots
+_U_LABEL = rf"[{_U_CHARS}](?:[{_U_CHARS}-]{{0,61}}[{_U_CHARS}])?"
+_LOCAL_LENGTH = '^(?:[^@"]{1,64}@|"[^]{0,62}"@[^"@]*$)'
 
 
 def _email(more: str, domain: str) -> str:
     atom = f"[{more}{_ATEXT}]+"
-    quoted = rf'"(?:[ !#-\[\]-~{more}]|\\[ -~]){{0,31}}"'
+    quoted = rf'"(?:[ !#-\[\]-~{more}]|\\[ -~])*"'
     return rf"(?:{atom}(?:\.{atom})*|{quoted})@(?:{domain}|{_LITERAL})"
 
 
@@ -131,9 +145,10 @@ _PATTERNS = {
     "time": _TIME,
     "date-time": f"{_DATE}[Tt]{_TIME}",
     "duration": _DURATION,
-    "email": _email("", _HOSTNAME),
+    "email": _email("", _DOMAIN),
     "idn-email": _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"),
     "hostname": _HOSTNAME,
+    "idn-hostname": rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*",
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "uri": _URI,
@@ -144,18 +159,45 @@ _PATTERNS = {
     "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
     "json-pointer": _POINTER,
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
+    "regex": r"(?:[^\\]|\\[^])*",
 }
-_LENGTHS = {"hostname": "^[^]{1,253}$", "email": _LOCAL_LENGTH, "idn-email": _LOCAL_LENGTH}
+_LOCAL_LENGTHS = {"email": _LOCAL_LENGTH, "idn-email": _LOCAL_LENGTH}
+_LENGTHS = {"hostname": 253, "idn-hostname": 253}
+_PREDICATES: dict[str, Callable[[str], bool]] = {
+    "hostname": is_host_name,
+    "idn-hostname": is_international_host_name,
+    "idn-email": is_email,
+    "regex": is_regex,
+}
 
 FORMATS = frozenset(_PATTERNS)
-"""The names `format_dfa` knows."""
+"""The names that are enforced."""
 
 
 @lru_cache(maxsize=64)
 def format_dfa(name: str) -> CharDfa | None:
-    """The strings of a format of JSON Schema, or None for a name that is not in `FORMATS`."""
-    pattern = _PATTERNS.get(name)
-    if pattern is None:
+    """The strings of a format of JSON Schema but for `format_length`, or None for a name that is not in `FORMATS`.
+
+    A superset where there is a `format_predicate`.
+    """
+    if name not in _PATTERNS:
         return None
-    dfa = from_pattern(pattern, anchored=True)
-    return intersect(dfa, from_pattern(_LENGTHS[name])) if name in _LENGTHS else dfa
+    with np.load(TABLES, allow_pickle=False) as tables:
+        bounds, classes, table, final = (tables[f"{name}/{part}"] for part in ("bounds", "classes", "next", "final"))
+    return CharDfa(bounds.astype(np.int32), classes.astype(np.int32), table.astype(np.int32), tuple(final.tolist()))
+
+
+def format_length(name: str) -> int | None:
+    """The greatest length of a string of a format, in code points, where the automaton leaves it open."""
+    return _LENGTHS.get(name)
+
+
+def format_predicate(name: str) -> Callable[[str], bool] | None:
+    """Whether a string that the automaton of a format accepts is one of the format; None when it is, always."""
+    return _PREDICATES.get(name)
+
+
+def compiled(name: str) -> CharDfa:
+    """What `format_dfa` reads, compiled from its grammar: the slow way."""
+    dfa = from_pattern(_PATTERNS[name], anchored=True)
+    return intersect(dfa, from_pattern(_LOCAL_LENGTHS[name])) if name in _LOCAL_LENGTHS else dfa

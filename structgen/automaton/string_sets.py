@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from structgen.automaton.chardfa import (
     CharDfa, complement, count_members, intersect, length, literals, members,
 )  # fmt: skip
-from structgen.automaton.formats import format_dfa
+from structgen.automaton.formats import format_dfa, format_length, format_predicate
 from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Strings
@@ -63,7 +63,7 @@ def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
 @lru_cache(1024)
 def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
     """The language without literals, the length still to be enforced, and whether both together are exact."""
-    (language, exact), most = _constraints(strings), strings.max_length
+    (language, exact), most = _constraints(strings), _longest(strings)
     if language is None:
         return length(strings.min_length), most, exact
     if language.empty:
@@ -79,6 +79,11 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
         if few is not None:
             return literals([text for text in few if string_holds(strings, text)]), None, True
     return language, most, exact
+
+
+def _longest(strings: Strings) -> int | None:
+    bounds = [bound for bound in (strings.max_length, *map(format_length, strings.formats)) if bound is not None]
+    return min(bounds, default=None)
 
 
 def string_language(strings: Strings) -> CharDfa:
@@ -97,7 +102,7 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
 
 def string_holds(strings: Strings, text: str) -> bool:
     """The definition: whether `text` satisfies `strings`."""
-    if len(text) < strings.min_length or (strings.max_length is not None and len(text) > strings.max_length):
+    if len(text) < strings.min_length or not _at_most(text, strings.max_length):
         return False
     if strings.literals is not None and text not in strings.literals:
         return False
@@ -115,11 +120,13 @@ def _has_pattern(pattern: str, text: str) -> bool:
 
 def _has_format(name: str, text: str) -> bool:
     language, test = format_dfa(name), format_predicate(name)
-    return (language is None or language.matches(text)) and (test is None or test(text))
+    if language is None:
+        return True
+    return language.matches(text) and _at_most(text, format_length(name)) and (test is None or test(text))
 
 
-def format_predicate(name: str) -> Callable[[str], bool] | None:
-    return None
+def _at_most(text: str, longest: int | None) -> bool:
+    return longest is None or len(text) <= longest
 
 
 def allowed_literals(strings: Strings) -> tuple[str, ...]:
