@@ -32,6 +32,17 @@ _WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}',
 """What is in every token that holds a whole value or name; a number needs the byte that ends it."""
 
 
+def _hints(vocabulary: Vocabulary) -> list[int]:
+    """The tokens with a quote in them, and all that `_WHOLE` may find something in."""
+    data = vocabulary.data
+    closes = np.flatnonzero(np.isin(data, np.frombuffer(b'"]}', np.uint8)))
+    digits = (data[:-1] >= 0x30) & (data[:-1] <= 0x39)
+    numbers = np.flatnonzero(digits & np.isin(data[1:], np.frombuffer(b"],} \n\t\r", np.uint8)))
+    words = [found.start() for found in re.finditer(b"true|false|null", data.tobytes())]
+    places = np.concatenate([closes, numbers, np.array(words, np.int64)])
+    return [int(i) for i in np.unique(np.searchsorted(vocabulary.offsets, places, side="right") - 1)]
+
+
 class Suspicious:
     """The tokens of a vocabulary that may be asked about, sorted by how they could come under suspicion.
 
@@ -42,7 +53,7 @@ class Suspicious:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        tokens = [(vocabulary.token(i), i) for i in range(vocabulary.width)]
+        tokens = [(vocabulary.token(i), i) for i in _hints(vocabulary)]
         ordered = sorted((text, i) for text, i in tokens if b'"' in text)
         self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
         self.escaped = [i for text, i in ordered if b"\\" in text]
