@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnsupportedSchema,
         VocabularyError,
     )
+    from structgen.explanation import Explanation, explain
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Limits, Sampling, Whitespace
     from structgen.vocabulary import Vocabulary
@@ -48,6 +49,7 @@ _HOMES = {
         "UnsupportedSchema",
         "VocabularyError",
     ),
+    "explanation": ("Explanation", "explain"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "options": ("Limits", "Sampling", "Whitespace"),
     "vocabulary": ("Vocabulary",),
@@ -58,6 +60,7 @@ __all__ = [
     "BudgetExhausted",
     "Choice",
     "DeadEnd",
+    "Explanation",
     "Generation",
     "Grammar",
     "JsonSchema",
@@ -78,6 +81,7 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "Whitespace",
+    "explain",
     "fill_masks",
     "generate",
     "load",

@@ -16,7 +16,7 @@ from structgen.errors import OptionError, SchemaError, UnsupportedSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.schema.normal import Node
-from structgen.schema.reader import patterns, read
+from structgen.schema.reader import algebra_of, patterns, read
 from structgen.schema.types import from_type
 from structgen.vocabulary import Vocabulary
 
@@ -39,17 +39,20 @@ class JsonSchema:
         order: of declared object members: "schema", "any", or names to put first.
         whitespace: where white space stands.
         closed: for Python types: may objects hold no undeclared members? Yes by default. A dict says so itself.
+        format: "enforce" holds strings to the formats of the standard, "annotate" to none.
         registry: a `referencing.Registry` with the schemas that remote references mean; nothing is ever fetched.
 
     Raises (when it is compiled):
-        SchemaError: not a schema, or malformed. UnsupportedSchema: a keyword is enforced in no way yet.
-        UnsatisfiableSchema: no value satisfies it. OptionError: `closed` with a dict, or an unknown `order`.
+        SchemaError: not a schema, or malformed. UnsupportedSchema: an unknown dialect, or a type that no schema
+        describes. UnsatisfiableSchema: no value satisfies it. OptionError: `closed` with a dict, an unknown `order`
+        or `format`.
     """
 
     schema: Any
     order: str | Sequence[str] = "schema"
     whitespace: Whitespace = Whitespace.SPACED
     closed: bool | None = None
+    format: str = "enforce"
     registry: Any = None
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
@@ -58,6 +61,11 @@ class JsonSchema:
 
     def automaton(self) -> JsonAutomaton:
         """The byte automaton, which knows no vocabulary."""
+        root = self.read()
+        return JsonAutomaton(root, self.whitespace, any_order=self.order == "any", algebra=algebra_of(root))
+
+    def read(self) -> Node:
+        """The root of the normal form, with every pattern checked."""
         schema = self.schema
         if isinstance(schema, (str, bytes)):
             found = f"not text: {schema[:60]!r}; json.loads it first"
@@ -66,10 +74,13 @@ class JsonSchema:
             schema, _ = from_type(schema, closed=self.closed is not False)
         elif self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
-        root = read(schema, registry=self.registry, order=self.order)
+        if self.format not in ("enforce", "annotate"):
+            raise OptionError(f"format={self.format!r}: expected 'enforce' or 'annotate'")
+        enforce = self.format == "enforce"
+        root = read(schema, registry=self.registry, order=self.order, formats=enforce)
         for pattern, node in patterns(root).items():
             _check_pattern(pattern, node)
-        return JsonAutomaton(root, self.whitespace, any_order=self.order == "any")
+        return root
 
 
 @lru_cache(4096)

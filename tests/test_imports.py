@@ -23,14 +23,16 @@ LAYERS = [
     {"automaton"},
     {"masks"},
     {"constraints", "guards", "search"},
-    {"decoding"},
+    {"decoding", "explanation"},
     {"api"},
     {"testing"},
     {"tools", "integrations", "trace", "demo"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-WITHOUT_TORCH = {"errors", "options", "schema", "automaton", "vocabulary", "masks", "constraints", "guards"}
+WITHOUT_TORCH = {
+    "errors", "options", "schema", "automaton", "vocabulary", "masks", "constraints", "guards", "explanation",
+}  # fmt: skip
 HEAVY = ("torch", "transformers")
 
 

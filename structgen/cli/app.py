@@ -10,9 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-app = typer.Typer(
-    help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
 errors = Console(stderr=True)
 
 
@@ -30,9 +28,7 @@ def generate(
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
     schema: Annotated[Path | None, typer.Option(help="A file with a JSON Schema.")] = None,
     regex: Annotated[str | None, typer.Option(help="A regular expression for the whole text.")] = None,
-    choice: Annotated[
-        list[str] | None, typer.Option(help="One of these texts; give it several times.")
-    ] = None,
+    choice: Annotated[list[str] | None, typer.Option(help="One of these texts; give it several times.")] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")] = False,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens that may be generated.")] = 512,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
@@ -58,6 +54,24 @@ def generate(
         errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from error
     typer.echo(value if schema is None else json.dumps(value, ensure_ascii=False))
+
+
+@app.command()
+def explain(
+    schema: Annotated[Path, typer.Argument(help="A file with a JSON Schema.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
+    format: Annotated[str, typer.Option(help="enforce or annotate: what `format` does.")] = "enforce",
+) -> None:
+    """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
+    from structgen.errors import StructgenError
+    from structgen.explanation import explain as explain_schema
+
+    try:
+        explanation = explain_schema(_read_schema(schema), format=format)
+    except StructgenError as error:
+        errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
 
 
 @app.command()

@@ -33,7 +33,7 @@ class Scan(Protocol):
 
     Attributes:
         stack: schemas still to be scanned.
-        references, patterned: the schemas met so far that hold a reference, a `pattern`.
+        references, patterned: the schemas met so far that hold a reference, a pattern.
         dynamic: some reference depends on the way that led to it.
         identified: some place has a name or base URI of its own, so that a reference needs more than a
             pointer.
@@ -214,6 +214,11 @@ def named_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     except TypeError:
         raise Malformed(value, "an object whose keys are strings") from None
     scan.stack.extend(value.values())
+
+
+def patterned_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    named_subschemas(scan, schema, value)
+    scan.patterned.append(schema)
 
 
 def reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:

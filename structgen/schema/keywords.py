@@ -31,6 +31,7 @@ class Keyword:
         apply: writes what the argument says; None when it says nothing about values.
         children: where the schemas in the argument stand: `one`, `list`, `map`, or several of these.
         since, until: the first and the last draft that knows it, by number.
+        note: what a user should know of how it is enforced.
     """
 
     name: str
@@ -40,19 +41,22 @@ class Keyword:
     children: tuple[str, ...] = ()
     since: int = 4
     until: int = 2020
+    note: str = ""
 
 
-def _one(name: str, how: str, apply: Apply | None = None, **drafts: int) -> Keyword:
-    return Keyword(name, how, checks.subschema, apply, ("one",), **drafts)
+def _one(name: str, how: str, apply: Apply | None = None, note: str = "", **drafts: int) -> Keyword:
+    return Keyword(name, how, checks.subschema, apply, ("one",), note=note, **drafts)
 
 
 def _map(name: str, how: str, apply: Apply | None = None, **drafts: int) -> Keyword:
     return Keyword(name, how, checks.named_subschemas, apply, ("map",), **drafts)
 
 
-def _list(name: str, how: str, apply: Apply | None = None, **drafts: int) -> Keyword:
-    return Keyword(name, how, checks.subschemas, apply, ("list",), **drafts)
+def _list(name: str, how: str, apply: Apply | None = None, note: str = "", **drafts: int) -> Keyword:
+    return Keyword(name, how, checks.subschemas, apply, ("list",), note=note, **drafts)
 
+
+_MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
 _ANY_SCHEMA = (
     Keyword("type", MASKED, checks.type_names, facts.type_4, until=4),
@@ -69,14 +73,32 @@ _NUMBERS = (
     Keyword("exclusiveMaximum", MASKED, checks.exclusive_flag("maximum"), facts.exclusive_maximum_4, until=4),
     Keyword("exclusiveMinimum", MASKED, checks.number, facts.exclusive_minimum, since=6),
     Keyword("exclusiveMaximum", MASKED, checks.number, facts.exclusive_maximum, since=6),
-    Keyword("multipleOf", MASKED, checks.positive, facts.multiple_of),
+    Keyword(
+        "multipleOf",
+        MASKED,
+        checks.positive,
+        facts.multiple_of,
+        note="exact for decimals; multiples too large for an automaton are checked when the number ends",
+    ),
 )
 
 _STRINGS = (
     Keyword("minLength", MASKED, checks.count, facts.min_length),
     Keyword("maxLength", MASKED, checks.count, facts.max_length),
-    Keyword("pattern", MASKED, checks.pattern, facts.pattern),
-    Keyword("format", MASKED, checks.text, facts.format_),
+    Keyword(
+        "pattern",
+        MASKED,
+        checks.pattern,
+        facts.pattern,
+        note="ECMA-262; look-around and back-references are checked at the closing quote",
+    ),
+    Keyword(
+        "format",
+        MASKED,
+        checks.text,
+        facts.format_,
+        note="those of the standard; regex and international host names are checked; unknown ones annotate",
+    ),
 )
 
 _ARRAYS = (
@@ -86,7 +108,13 @@ _ARRAYS = (
     Keyword("additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019),
     Keyword("minItems", MASKED, checks.count, facts.min_items),
     Keyword("maxItems", MASKED, checks.count, facts.max_items),
-    Keyword("uniqueItems", CHECKED, checks.flag, facts.unique_items),
+    Keyword(
+        "uniqueItems",
+        CHECKED,
+        checks.flag,
+        facts.unique_items,
+        note="masked where items have few values; else an item that equals an earlier one may not end",
+    ),
     _one("contains", MASKED, facts.contains, since=6),
     Keyword("minContains", MASKED, checks.count, since=2019),
     Keyword("maxContains", MASKED, checks.count, since=2019),
@@ -100,7 +128,7 @@ _OBJECTS = (
     Keyword("additionalProperties", MASKED, checks.subschema_or_flag, facts.additional_properties, ("one",)),
     Keyword("minProperties", MASKED, checks.count, facts.min_properties),
     Keyword("maxProperties", MASKED, checks.count, facts.max_properties),
-    _map("patternProperties", MASKED, facts.pattern_properties),
+    Keyword("patternProperties", MASKED, checks.patterned_subschemas, facts.pattern_properties, ("map",)),
     _one("propertyNames", MASKED, facts.property_names, since=6),
     Keyword("dependencies", MASKED, checks.dependencies_4, facts.dependencies, ("map",), until=4),
     Keyword("dependencies", MASKED, checks.dependencies, facts.dependencies, ("map",), since=6),
@@ -111,11 +139,11 @@ _OBJECTS = (
 
 _COMBINATORS = (
     Keyword("$ref", MASKED, checks.reference, facts.ref),
-    _list("allOf", MASKED, facts.all_of),
-    _list("anyOf", MASKED, facts.any_of),
-    _list("oneOf", MASKED, facts.one_of),
-    _one("not", MASKED, facts.not_),
-    _one("if", MASKED, facts.if_, since=7),
+    _list("allOf", MASKED, facts.all_of, _MULTIPLIED),
+    _list("anyOf", MASKED, facts.any_of, _MULTIPLIED),
+    _list("oneOf", MASKED, facts.one_of, _MULTIPLIED),
+    _one("not", MASKED, facts.not_, _MULTIPLIED),
+    _one("if", MASKED, facts.if_, _MULTIPLIED, since=7),
     _one("then", MASKED, since=7),
     _one("else", MASKED, since=7),
     Keyword("$dynamicRef", MASKED, checks.dynamic_reference, facts.dynamic_ref, since=2020),

@@ -1,7 +1,8 @@
 """The normal form: a schema is a union of shapes; a shape holds one independent set per JSON type.
 
-JSON's types differ in their first byte, so a shape is deterministic by type. Everything here is a frozen
-value that knows no byte and no token. Nodes are read lazily and interned: the same place in a schema is the
+JSON's types differ in their first byte, so a shape is deterministic by type. Everything here is a value that knows no
+byte and no token and is never changed (those made for every place are not `frozen`, which would take five times as
+long to make). Nodes are read lazily and interned: the same place in a schema is the
 same `Node`, so recursion is a cycle of nodes, and a huge schema costs what a document visits.
 """
 
@@ -101,7 +102,7 @@ class Contains(NamedTuple):
     start: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Arrays:
     """Arrays: `prefix[i]` holds for item i, `rest` for every later one (None: there may be none).
 
@@ -140,7 +141,7 @@ class Named(NamedTuple):
     value: Node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Objects:
     """Objects: declared properties in order, `rest` for every other name (None: there may be none).
 
@@ -161,7 +162,7 @@ class Objects:
     without: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Shape:
     """One set per JSON type; None or False means that no value of that type is in the shape."""
 

@@ -7,14 +7,14 @@ of any depth are followed with a stack of our own, never by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import OptionError, SchemaError
 from structgen.schema import evaluation
 from structgen.schema.algebra import Algebra, Shapes, pack
-from structgen.schema.dialects import dialect_of
+from structgen.schema.dialects import Dialect, dialect_of
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
@@ -64,14 +64,22 @@ def read(
 
 
 def patterns(root: Node) -> dict[str, Node]:
-    """Every distinct `pattern` of the schema that `root` was read from, with a place that holds it.
+    """Every distinct pattern of the schema that `root` was read from, with a place that holds it.
 
     For whoever must refuse a bad pattern before anything runs; nothing is read here.
     """
     if not isinstance(root, Place):
         return {}
-    reader = root.reader
-    return {schema["pattern"]: reader.node(schema, None) for schema in reader.patterned}
+    found: dict[str, Node] = {}
+    for schema in root.reader.patterned:
+        texts = (*schema.get("patternProperties", ()), *([schema["pattern"]] if "pattern" in schema else []))
+        found.update((text, root.reader.node(schema, None)) for text in texts if text not in found)
+    return found
+
+
+def algebra_of(root: Node) -> Algebra:
+    """The algebra in which the nodes of the schema that `root` was read from are interned."""
+    return root.reader.algebra if isinstance(root, Place) else Algebra()
 
 
 def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
@@ -161,6 +169,10 @@ class SchemaReader:
         if key not in self._places:
             self._places[key] = Place(schema, where, self, scope)
         return self._places[key]
+
+    def places(self) -> Iterator[tuple[dict[str, Any], str, Dialect]]:
+        """Every schema object, with its pointer and its draft."""
+        return self._scan.places()
 
     def pointer_of(self, place: Place) -> str:
         """The JSON pointer of `place`, put together from the places above it."""

@@ -74,6 +74,15 @@ class SchemaScan:
         places = (place for start in self.starts for place in _every(*start))
         return next(pointer for found, pointer in places if found is schema)
 
+    def places(self) -> Iterator[tuple[dict[str, Any], str, Dialect]]:
+        """Every schema object that was met, with its pointer and its draft. Slow."""
+        met: set[int] = set()
+        for start in self.starts:
+            for schema, pointer in _every(*start):
+                if isinstance(schema, dict) and id(schema) in self.seen and id(schema) not in met:
+                    met.add(id(schema))
+                    yield schema, pointer, self.seen[id(schema)]
+
 
 def escaped(token: object) -> str:
     """A name or an index as one token of a JSON pointer."""

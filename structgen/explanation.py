@@ -1,0 +1,206 @@
+"""`explain`: for each keyword of a schema, how it is enforced, and what will be slow."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from structgen.automaton.emptiness import Emptiness
+from structgen.automaton.formats import FORMATS
+from structgen.automaton.leaves import number_predicate, string_language, string_predicate
+from structgen.constraints import JsonSchema
+from structgen.errors import LimitExceeded
+from structgen.schema.dialects import Dialect
+from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
+from structgen.schema.normal import Numbers, Strings
+from structgen.schema.reader import SchemaReader
+from structgen.schema.scalars import exact
+from structgen.schema.scan import escaped
+
+NOT_ENFORCED = "not enforced"
+_METADATA = frozenset(
+    "title description default examples $comment deprecated readOnly writeOnly $schema $id id".split()
+)
+_COMBINATORS = frozenset("allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies".split())
+_DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
+MANY_ALTERNATIVES = 16
+MANY_STATES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One keyword at one place.
+
+    Attributes:
+        pointer: JSON pointer of the keyword's argument.
+        keyword: its name.
+        how: `masked` (no wrong token can be chosen), `checked` (the token that would complete a wrong value is not
+            allowed), `not enforced`.
+        why: where `how` is not `masked`, the reason.
+    """
+
+    pointer: str
+    keyword: str
+    how: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """A place that costs more than its like, or that no value can meet.
+
+    Attributes:
+        pointer: JSON pointer of the schema.
+        what: what it costs.
+    """
+
+    pointer: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a schema is enforced.
+
+    Attributes:
+        rules: every keyword that says something about values, and every one that nobody enforces.
+        cliffs: what will be slow, or can never be met.
+    """
+
+    rules: tuple[Rule, ...]
+    cliffs: tuple[Cliff, ...]
+
+    @property
+    def exact(self) -> bool:
+        """True when every rule is masked."""
+        return all(rule.how == MASKED for rule in self.rules)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        width = max((len(rule.pointer) for rule in self.rules), default=0)
+        lines = [f"{rule.pointer:<{width}}  {rule.how}" + (f": {rule.why}" if rule.why else "") for rule in self.rules]
+        return "\n".join([*lines, *(f"note {cliff.pointer or '/'}: {cliff.what}" for cliff in self.cliffs)])
+
+
+def explain(
+    schema: Any,
+    *,
+    closed: bool | None = None,
+    format: str = "enforce",
+    registry: Any = None,
+) -> Explanation:
+    """For each keyword of a schema: masked, checked or not enforced, and why; and what will be slow.
+
+    Args:
+        schema: a JSON Schema (dict or bool), or any Python type that `pydantic.TypeAdapter` takes.
+        closed, format, registry: as for `JsonSchema`.
+
+    Raises:
+        RequestError: what compiling the schema would raise, `UnsatisfiableSchema` aside.
+    """
+    root = JsonSchema(schema, closed=closed, format=format, registry=registry).read()
+    reader = getattr(root, "reader", None)
+    if reader is None:
+        return Explanation((), ())
+    walk = _Walk(reader, enforce=format == "enforce")
+    for place in reader.places():
+        walk.visit(*place)
+    return Explanation(tuple(walk.rules), tuple(walk.cliffs))
+
+
+class _Walk:
+    """Collects the rules and cliffs of one schema."""
+
+    def __init__(self, reader: SchemaReader, *, enforce: bool) -> None:
+        self._reader = reader
+        self._enforce = enforce
+        self._is_empty = Emptiness(reader.algebra)
+        self.rules: list[Rule] = []
+        self.cliffs: list[Cliff] = []
+
+    def visit(self, schema: dict[str, Any], pointer: str, dialect: Dialect) -> None:
+        """One schema object."""
+        late, alternatives = self._containers(schema, pointer)
+        for keyword in schema:
+            at = f"{pointer}/{escaped(keyword)}"
+            if keyword in _METADATA:
+                continue
+            row = dialect.keywords.get(keyword)
+            if dialect.lone_references and "$ref" in schema and keyword != "$ref":
+                if row is None or row.how != STRUCTURE:
+                    self._rule(at, keyword, NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}")
+            elif row is None:
+                self._rule(at, keyword, NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says")
+            elif row.how != STRUCTURE:
+                self._rule(at, keyword, *self._how(row, schema, at, late))
+        if alternatives > MANY_ALTERNATIVES:
+            self.cliffs.append(Cliff(pointer, f"{alternatives} alternatives are read side by side"))
+
+    def _rule(self, pointer: str, keyword: str, how: str, why: str) -> None:
+        self.rules.append(Rule(pointer, keyword, how, why))
+
+    def _containers(self, schema: dict[str, Any], pointer: str) -> tuple[bool, int]:
+        """Whether some alternatives of a place are left to the closing bracket, and how many alternatives there are."""
+        node = self._reader.node(schema, pointer)
+        try:
+            if self._is_empty(node):
+                self.cliffs.append(Cliff(pointer, "no value satisfies this schema: what it describes is never started"))
+            containers = [part for shape in node.shapes for part in (shape.arrays, shape.objects) if part is not None]
+        except LimitExceeded as error:
+            self.cliffs.append(Cliff(pointer, str(error)))
+            return True, 0
+        return any(part.without for part in containers), len(node.shapes)
+
+    def _how(self, row: Keyword, schema: dict[str, Any], pointer: str, late: bool) -> tuple[str, str]:
+        """How a keyword that its draft knows is enforced, and why so."""
+        name, value = row.name, schema[row.name]
+        if row.how == ANNOTATION:
+            return NOT_ENFORCED, "an annotation: it says nothing about which values are valid"
+        if name == "format":
+            return self._format(value)
+        if name == "pattern":
+            states = len(string_language(Strings(patterns=(value,))).next)
+            if states > MANY_STATES:
+                self.cliffs.append(Cliff(pointer, f"the automaton of the pattern has {states:,} states"))
+            return self._text(Strings(patterns=(value,)), "what the pattern says is no regular language")
+        if name == "multipleOf":
+            large = number_predicate(Numbers(multiples=(exact(value),))) is not None
+            return (CHECKED, "too large for an automaton; told when the number ends") if large else (MASKED, "")
+        if name == "uniqueItems":
+            return _unique(schema, value)
+        if name in ("then", "else") and "if" not in schema:
+            return NOT_ENFORCED, "no effect without if"
+        if name == "if" and "then" not in schema and "else" not in schema:
+            return NOT_ENFORCED, "no effect without then or else"
+        if name in _COMBINATORS and late:
+            return CHECKED, "its alternatives would multiply; told when the object or array closes"
+        return MASKED, ""
+
+    def _format(self, name: str) -> tuple[str, str]:
+        if not self._enforce:
+            return NOT_ENFORCED, "format='annotate'"
+        if name not in FORMATS:
+            return NOT_ENFORCED, f"the format {name!r} is none of the standard's"
+        return self._text(Strings(formats=(name,)), "no automaton tells such strings apart")
+
+    def _text(self, strings: Strings, why: str) -> tuple[str, str]:
+        return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")
+
+
+def _unique(schema: dict[str, Any], value: Any) -> tuple[str, str]:
+    if not value:
+        return NOT_ENFORCED, "false restricts nothing"
+    return CHECKED, "an item that equals an earlier one is not allowed to end (of few possible values: masked)"
+
+
+def keyword_page() -> str:
+    """The table of all keywords in Markdown: the documentation's page of keyword support."""
+    lines = ["| keyword | drafts | how | |", "| --- | --- | --- | --- |"]
+    for row in KEYWORDS:
+        if row.how != STRUCTURE and row.name not in _METADATA:
+            drafts = "all" if (row.since, row.until) == (4, 2020) else f"{_DRAFTS[row.since]} to {_DRAFTS[row.until]}"
+            lines.append(f"| `{row.name}` | {drafts} | {row.how} | {row.note} |")
+    return "\n".join(lines) + "\n"

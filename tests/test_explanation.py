@@ -1,0 +1,101 @@
+"""`explain` tells the truth: what it calls masked is in the masks, and nothing is left out."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import structgen as sg
+from structgen.cli.app import app
+from structgen.explanation import keyword_page
+
+PAGE = Path(__file__).parent.parent / "docs" / "keywords.md"
+
+
+def _how(schema: Any, pointer: str, **options: Any) -> tuple[str, str]:
+    (rule,) = [rule for rule in sg.explain(schema, **options).rules if rule.pointer == pointer]
+    return rule.how, rule.why
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "how"),
+    [
+        ({"type": "string", "maxLength": 3}, "/maxLength", "masked"),
+        ({"pattern": "^a+$"}, "/pattern", "masked"),
+        ({"pattern": r"(a)\1"}, "/pattern", "checked"),
+        ({"format": "date-time"}, "/format", "masked"),
+        ({"format": "regex"}, "/format", "checked"),
+        ({"format": "color-of-money"}, "/format", "not enforced"),
+        ({"uniqueItems": True}, "/uniqueItems", "checked"),
+        ({"uniqueItems": False}, "/uniqueItems", "not enforced"),
+        ({"x-widget": 1}, "/x-widget", "not enforced"),
+        ({"properties": {"a/b": {"then": {}}}}, "/properties/a~1b/then", "not enforced"),
+        ({"contentEncoding": "base64"}, "/contentEncoding", "not enforced"),
+        ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "/oneOf", "masked"),
+        ({"not": {"properties": {f"p{i}": {"type": "null"} for i in range(80)}}}, "/not", "checked"),
+        ({"multipleOf": 3}, "/multipleOf", "masked"),
+    ],
+    ids=str,
+)
+def test_every_keyword_has_its_rule(schema: dict[str, Any], pointer: str, how: str) -> None:
+    """Masked, checked, or not enforced with a reason."""
+    found, why = _how(schema, pointer)
+    assert found == how
+    assert bool(why) == (how != "masked")
+
+
+def test_a_format_can_be_turned_off() -> None:
+    """And `explain` says so."""
+    assert _how({"format": "date"}, "/format", format="annotate")[0] == "not enforced"
+
+
+def test_what_stands_beside_a_reference_has_no_effect_up_to_draft_7() -> None:
+    """The old drafts ignore it, and that is not kept secret."""
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "minimum": 3}
+    schema["definitions"] = {"a": {"type": "integer"}}
+    assert _how(schema, "/minimum") == ("not enforced", "beside $ref it has no effect in draft 7")
+    assert _how(schema, "/definitions/a/type")[0] == "masked"
+
+
+def test_cliffs_are_named() -> None:
+    """A schema nobody can meet, and alternatives side by side."""
+    many = {"anyOf": [{"required": [f"k{i}"]} for i in range(30)]}
+    cliffs = {cliff.pointer: cliff.what for cliff in sg.explain({"properties": {"a": many, "b": {"not": {}}}}).cliffs}
+    assert "30 alternatives" in cliffs["/properties/a"]
+    assert "no value" in cliffs["/properties/b"]
+
+
+def test_a_python_type_is_explained_too() -> None:
+    """By the schema that it stands for."""
+    explanation = sg.explain(dict[str, list[int]])
+    assert explanation.exact
+    assert explanation.rules
+    assert str(explanation)
+
+
+def test_the_command_prints_text_and_data(tmp_path: Path) -> None:
+    """`structgen explain schema.json`, with --json for data."""
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps({"type": "array", "uniqueItems": True}))
+    text = CliRunner().invoke(app, ["explain", str(path)])
+    assert text.exit_code == 0
+    assert "/uniqueItems  checked: " in text.stdout
+    data = json.loads(CliRunner().invoke(app, ["explain", str(path), "--json"]).stdout)
+    assert [rule["keyword"] for rule in data["rules"]] == ["type", "uniqueItems"]
+    path.write_text(json.dumps({"type": "arr"}))
+    assert CliRunner().invoke(app, ["explain", str(path)]).exit_code == 1
+
+
+def test_the_page_of_keywords_is_generated_from_the_table() -> None:
+    """Write it anew with `UPDATE_OUTPUTS=1`."""
+    start = "<!-- generated from structgen/schema/keywords.py -->\n"
+    page = PAGE.read_text()
+    wanted = page[: page.index(start)] + start + keyword_page()
+    if os.environ.get("UPDATE_OUTPUTS"):
+        PAGE.write_text(wanted)
+    assert PAGE.read_text() == wanted
