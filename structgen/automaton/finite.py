@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from fractions import Fraction
+from typing import Any
 
 from structgen.automaton.chardfa import members
 from structgen.automaton.leaves import (
@@ -15,8 +16,10 @@ from structgen.automaton.leaves import (
     string_predicate,
 )
 from structgen.automaton.multiples import common_step
+from structgen.schema.algebra import is_empty
 from structgen.schema.checks import canonical
-from structgen.schema.normal import Node, Numbers, Shape, Strings
+from structgen.schema.literals import literal_shapes
+from structgen.schema.normal import Arrays, Node, Numbers, Objects, Shape, Strings
 from structgen.schema.scalars import holds
 
 FEW = 64
@@ -26,7 +29,7 @@ Values = tuple[tuple[Hashable, Node], ...]
 
 
 class FewValues:
-    """The values of nodes that have at most `FEW`, none of them an array or object.
+    """The values of nodes that have at most `FEW`.
 
     Called with a node: `(key, node of just that value)` for each value, equal keys for equal values; None where there
     are more, or where they cannot be listed.
@@ -35,6 +38,8 @@ class FewValues:
     def __init__(self) -> None:
         self._known: dict[Node, Values | None] = {}
         self._nodes: dict[tuple[Hashable, bool], Node] = {}
+        self._literals: dict[Hashable, Any] = {}
+        self._splits: dict[Node, tuple[Values, Node | None]] = {}
 
     def __call__(self, node: Node) -> Values | None:
         if node not in self._known:
@@ -60,34 +65,113 @@ class FewValues:
         return None if node.is_any else total
 
     def _listed(self, node: Node) -> Values | None:
+        self._known[node] = None  # in case it is part of its own values
         found: dict[Hashable, Node] = {}
         for shape in node.shapes:
-            if shape.arrays is not None or shape.objects is not None:
-                return None
-            for word, there in ((None, shape.null), (True, shape.true), (False, shape.false)):
-                if there:
-                    self._add(found, node, word, Shape(null=word is None, true=word is True, false=word is False))
-            numbers = () if shape.numbers is None else few_numbers(shape.numbers)
-            strings = () if shape.strings is None else few_strings(shape.strings)
-            if numbers is None or strings is None:
+            values = self._of_shape(shape)
+            if values is None or len(values) > FEW:
                 return None
             plain = shape.numbers is not None and shape.numbers.plain
-            for number in numbers:
-                self._add(found, node, number, Shape(numbers=Numbers(plain, literals=(number,), plain=plain)))
-            for text in strings:
-                self._add(found, node, text, Shape(strings=Strings(literals=(text,))))
-            if len(found) > FEW:
-                return None
-        return tuple(found.items())
+            for value in values:
+                self._add(found, node.pointer, value, plain=plain and type(value) is int)
+        return tuple(found.items()) if len(found) <= FEW else None
 
-    def _add(self, found: dict[Hashable, Node], place: Node, value: object, shape: Shape) -> None:
+    def _of_shape(self, shape: Shape) -> list[Any] | None:
+        values: list[Any] = [w for w, there in ((None, shape.null), (True, shape.true), (False, shape.false)) if there]
+        parts = (
+            () if shape.numbers is None else few_numbers(shape.numbers),
+            () if shape.strings is None else few_strings(shape.strings),
+            () if shape.arrays is None else self._of_arrays(shape.arrays),
+            () if shape.objects is None else self._of_objects(shape.objects),
+        )
+        for part in parts:
+            if part is None:
+                return None
+            values += part
+        return values
+
+    def _values(self, node: Node) -> list[Any] | None:
+        values = self(node)
+        if values is None or any(shape.numbers is not None and shape.numbers.plain for shape in node.shapes):
+            return None
+        return [self._literals[key] for key, _ in values]
+
+    def _of_arrays(self, arrays: Arrays) -> list[Any] | None:
+        """All arrays of the set, where only the schemas and the number of the items matter."""
+        most = arrays.max_items if arrays.rest is not None else len(arrays.prefix)
+        if arrays.contains or arrays.repeated or arrays.without or most is None:
+            return None
+        most = most if arrays.max_items is None else min(most, arrays.max_items)
+        found: list[Any] = [[]] if not arrays.min_items else []
+        longest: list[Any] = [[]]
+        for at in range(most):
+            node = arrays.prefix[at] if at < len(arrays.prefix) else arrays.rest
+            values = None if node is None else self._values(node)
+            if values is None or len(values) * len(longest) > FEW:
+                return None
+            longest = [[*items, value] for items in longest for value in values]
+            if at + 1 >= arrays.min_items:
+                found += longest
+        if arrays.unique:
+            found = [items for items in found if len(set(map(canonical, items))) == len(items)]
+        return found
+
+    def _of_objects(self, objects: Objects) -> list[Any] | None:
+        """All objects of the set, where only the schemas and the number of declared members matter."""
+        least, most = objects.min_properties, objects.max_properties
+        if objects.some or objects.without or (most != 0 and (objects.patterns or objects.rest is not None)):
+            return None
+        found: list[Any] = [{}]
+        for member in objects.properties if most != 0 else ():
+            values = self._values(member.value)
+            if values is None or (len(values) + 1) * len(found) > FEW:
+                return None
+            kept = [] if member.required else found
+            found = kept + [{**members, member.name: value} for members in found for value in values]
+        if most == 0 and any(member.required for member in objects.properties):
+            return []
+        return [members for members in found if least <= len(members) and (most is None or len(members) <= most)]
+
+    def split(self, node: Node) -> tuple[Values, Node | None]:
+        """The values that are told one by one although others are not, and the node of the others; None: there are
+        none. A listed value may be among the others too."""
+        if node not in self._splits:
+            self._splits[node] = self._split(node)
+        return self._splits[node]
+
+    def _split(self, node: Node) -> tuple[Values, Node | None]:
+        values = self(Node(lambda: node.pointer, lambda: tuple(map(_listed_part, node.shapes))))
+        if not values:
+            return (), node
+        others = tuple(shape for shape in map(_other_part, node.shapes) if not is_empty(shape))
+        return values, Node(lambda: node.pointer, lambda: others) if others else None
+
+    def _add(self, found: dict[Hashable, Node], pointer: str, value: Any, *, plain: bool) -> None:
         """Add a value; of two spellings of a number the freer one stays."""
-        key, plain = canonical(value), shape.numbers is not None and shape.numbers.plain
+        key = canonical(value)
         if key in found and plain:
             return
         if (key, plain) not in self._nodes:
-            self._nodes[key, plain] = Node(lambda: place.pointer, lambda: (shape,))
+            shapes = literal_shapes((value,), lambda: pointer)
+            if plain:
+                shapes = (Shape(numbers=Numbers(integer=True, literals=(value,), plain=True)),)
+            self._nodes[key, plain] = Node(pointer, lambda: shapes)
+            self._literals[key] = value
         found[key] = self._nodes[key, plain]
+
+
+def _listed_part(shape: Shape) -> Shape:
+    """The words and literals of a shape."""
+    strings = shape.strings if shape.strings is not None and shape.strings.literals is not None else None
+    numbers = shape.numbers if shape.numbers is not None and shape.numbers.literals is not None else None
+    return Shape(shape.null, shape.true, shape.false, numbers, strings)
+
+
+def _other_part(shape: Shape) -> Shape:
+    """A shape without its words and literals."""
+    strings = shape.strings if shape.strings is not None and shape.strings.literals is None else None
+    numbers = shape.numbers if shape.numbers is not None and shape.numbers.literals is None else None
+    return Shape(numbers=numbers, strings=strings, arrays=shape.arrays, objects=shape.objects)
 
 
 def few_numbers(numbers: Numbers) -> tuple[int | float, ...] | None:

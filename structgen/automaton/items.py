@@ -28,7 +28,7 @@ class Items(NamedTuple):
     Attributes:
         at: the index of the next item, as far as it matters.
         got: for each `contains`, how many items satisfied it, as far as it matters.
-        used: where all values are few: which were taken, as bits.
+        used: which of the values that are told one by one were taken, as bits.
         repeated: have two equal items come?
     """
 
@@ -48,8 +48,11 @@ class Items(NamedTuple):
 
     def covers(self, other: Items) -> bool:
         """Can every array that goes on from `other` go on from here too?"""
-        if self.got == other.got or self._replace(got=other.got) != other:
-            return self == other
+        if self == other:
+            return True
+        # Of values that are compared too, `used` only says which ones to leave out: what misses some is no better.
+        if self.used & other.used != other.used or self._replace(got=other.got, used=other.used) != other:
+            return False
         counts = zip(self.got, other.got, self.arrays.contains, strict=True)
         return all(mine == theirs or (each.most is None and mine > theirs) for mine, theirs, each in counts)
 
@@ -151,7 +154,9 @@ class ItemSteps:
         for k, each in enumerate(arrays.contains):
             if at >= each.start:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
-        return [step for before in steps for step in self._told(*before)] if plan.few else steps
+        if plan.few:
+            return [step for before in steps for step in self._told(*before)]
+        return [step for before in steps for step in self._split(*before)] if plan.compared else steps
 
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item that satisfies `each`, or one that does not (or, where that does not matter, any)."""
@@ -173,6 +178,18 @@ class ItemSteps:
                 yield value, after._replace(used=after.used | bit)
             elif not after.arrays.unique:
                 yield value, after._replace(repeated=True)
+
+    def _split(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
+        """An item that is compared when it ends: the few values among others are told one by one even so, since a
+        word that was begun can only end as itself."""
+        values, others = self._values.split(node)
+        bits = self._bits.setdefault(after.arrays, {})
+        for key, value in values:
+            bit = 1 << bits.setdefault(key, len(bits))
+            if not (after.used & bit and after.arrays.unique):
+                yield value, after._replace(used=after.used | bit)
+        if others is not None:
+            yield others, after
 
     def without_equals(self, progress: Iterable[Items]) -> tuple[Items, ...]:
         """The progress when the last item turns out to equal an earlier one."""
