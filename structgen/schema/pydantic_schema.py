@@ -1,21 +1,37 @@
-"""Pydantic's JSON Schema generator, where it says less than the validator demands."""
+"""Pydantic's JSON Schema generator, where it says less than the validator demands.
+
+One method per kind of core schema, named as Pydantic names it. What is emitted is plain JSON Schema 2020-12.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic import ByteSize, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaValue
 from pydantic_core import SchemaError, core_schema
 
 from structgen.errors import UnsupportedSchema
+from structgen.schema import python_types, temporal_text
+from structgen.schema.hashability import unhashable
+from structgen.schema.json_text import json_text
+from structgen.schema.member_names import names
+from structgen.schema.network_text import url
+from structgen.schema.object_fields import by_name_too, fields_of, reachable, tag_names
+from structgen.schema.python_patterns import ecma
 
-_BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-_BASE64_URL = _BASE64.replace("+/", "_-")
-_ENCODINGS = {"base64": _BASE64, "base64url": _BASE64_URL}
-_INTEGER_KEY = r"^-?(?:0|[1-9][0-9]{0,17})$"
-_MOST_PLACES = 40
+_INTEGER = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}
+"""An integer without a fraction, which is what draft 4 means by the word: `1.0` is none in strict mode."""
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_LENGTHS = {
+    "min_length": ("minLength", "minItems", "minProperties"),
+    "max_length": ("maxLength", "maxItems", "maxProperties"),
+}
+_STRIPPED = r"^(?:[^\s\u0085\u001c-\u001f](?:[\s\S]*[^\s\u0085\u001c-\u001f])?)?$"
 
 
 def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
@@ -28,40 +44,217 @@ def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]
         first = str(error).splitlines()[0]
         message = f"the type {tp!r} has no JSON Schema: {first} (annotate it with pydantic.WithJsonSchema)"
         raise UnsupportedSchema(message) from error
+    except ImportError as error:  # a type of Pydantic's that needs another package, as EmailStr does
+        raise UnsupportedSchema(f"the type {tp!r} cannot be used here: {error}") from error
     return schema, adapter
 
 
 class ExactSchema(GenerateJsonSchema):
-    """The generator with the validator's own demands on decimals, tags, keys and encoded strings."""
+    """The generator with the validator's own demands.
+
+    Raises (while it generates):
+        UnsupportedSchema: a type that JSON Schema cannot hold, at the field that has it.
+    """
 
     ignored_warning_kinds = {"non-serializable-default"}  # noqa: RUF012 - the base class declares it so
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._path: list[str] = []
+        self._names: dict[int, str] = {}
+        self._cores: dict[str, Any] = {}
+
+    # Where we are, for errors
+
+    @contextmanager
+    def _at(self, field: Any) -> Iterator[None]:
+        """Errors in here name the field."""
+        self._path.append(f"/properties/{self._names.get(id(field), '?')}")
+        try:
+            yield
+        except UnsupportedSchema as error:
+            if error.pointer:
+                raise
+            reason = str(error).partition(": ")[2]
+            raise UnsupportedSchema(reason, "".join(self._path)) from error
+        except PydanticInvalidForJsonSchema as error:
+            raise UnsupportedSchema(error.message.splitlines()[0], "".join(self._path)) from error
+        finally:
+            self._path.pop()
+
+    def model_field_schema(self, schema: core_schema.ModelField) -> JsonSchemaValue:
+        with self._at(schema):
+            return super().model_field_schema(schema)
+
+    def dataclass_field_schema(self, schema: core_schema.DataclassField) -> JsonSchemaValue:
+        with self._at(schema):
+            return super().dataclass_field_schema(schema)
+
+    def typed_dict_field_schema(self, schema: core_schema.TypedDictField) -> JsonSchemaValue:
+        with self._at(schema):
+            return super().typed_dict_field_schema(schema)
+
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """Any core schema; where the base class names a format of Pydantic's own, what that demands."""
+        function = schema["function"].get("function") if isinstance(schema.get("function"), dict) else None
+        if getattr(function, "__name__", "") == "import_string":
+            raise UnsupportedSchema("pydantic.ImportString imports what a model names; use a Literal or an Enum")
+        if getattr(function, "__self__", None) is ByteSize:
+            return python_types.byte_size()
+        described = super().generate_inner(schema)
+        name = described.get("format")
+        if described.get("type") != "string" or name not in python_types.FORMATS or "pattern" in described:
+            return described
+        exact = python_types.FORMATS[name]()
+        if name.startswith("base64") and schema.get("schema", {}).get("type") == "str":
+            exact = python_types.base64_of_ascii()
+        return {**{key: value for key, value in described.items() if key != "format"}, **exact}
+
+    # Numbers and strings
+
+    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
+        described = super().int_schema(schema)
+        return {**described, **_INTEGER} if schema.get("strict", self._config.strict) else described
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
+        infinite = schema.get("allow_inf_nan", self._config.allow_inf_nan)
+        return python_types.float_bounds({**schema, "allow_inf_nan": infinite})
+
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        """A number or a string of digits; where digits are counted, only the string can be exact."""
-        bounds = {name: schema.get(name) for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
-        digits, places = schema.get("max_digits"), schema.get("decimal_places")
-        multiple = schema.get("multiple_of") is not None
-        if digits is None and places is None:
-            branches = super().decimal_schema(schema)["anyOf"]
-            number: JsonSchemaValue = next(branch for branch in branches if branch.get("type") != "string")
-            if bounds or multiple:
-                return number
-            return {
-                "anyOf": [
-                    number,
-                    {"type": "string", "pattern": _decimal_pattern(None, None, "-?", zero=True)},
-                ]
-            }
-        positive, natural = bounds.pop("gt", 1) == 0, bounds.pop("ge", 1) == 0
-        lost = (schema.get("gt") is not None and not positive) or (schema.get("ge") is not None and not natural)
-        if bounds or lost or multiple:
-            raise UnsupportedSchema("a Decimal with max_digits or decimal_places, and a multiple or a bound but 0")
-        sign = "" if natural or positive else "-?"
-        return {"type": "string", "pattern": _decimal_pattern(digits, places, sign, zero=not positive)}
+        return python_types.decimal(schema)
+
+    def fraction_schema(self, schema: Any) -> JsonSchemaValue:
+        return python_types.fraction(schema)
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
+        return python_types.complex_number()
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        described = super().str_schema(schema)
+        if schema.get("pattern") is not None:
+            described["pattern"] = ecma(schema["pattern"])
+        more = []
+        if schema.get("strip_whitespace", self._config.str_strip_whitespace):
+            more.append({"pattern": _STRIPPED})
+        if schema.get("ascii_only"):  # newer than the oldest Pydantic we take
+            more.append({"pattern": r"^[\u0000-\u007f]*$"})
+        return {**described, "allOf": more} if more else described
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        return python_types.encoded_bytes(schema, self._config.val_json_bytes)
+
+    def uuid_schema(self, schema: core_schema.UuidSchema) -> JsonSchemaValue:
+        return python_types.uuid(schema.get("version"))
+
+    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
+        return temporal_text.date(schema)
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        return temporal_text.datetime_(schema)
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return temporal_text.time(schema)
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        return temporal_text.timedelta(schema)
+
+    def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
+        return url(schema)
+
+    def multi_host_url_schema(self, schema: core_schema.MultiHostUrlSchema) -> JsonSchemaValue:
+        return url(schema, several_hosts=True)
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
-        """Refused: a string that is itself JSON of some type."""
-        raise UnsupportedSchema("a string that holds JSON (pydantic.Json) is not supported yet; use the type itself")
+        """A string whose content is JSON, as far as a pattern can say it."""
+        content = self.generate_inner(schema.get("schema") or core_schema.any_schema())
+        return temporal_text.text(json_text(content, lambda ref: self.get_schema_from_definitions(JsonRef(ref))))
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        return {"enum": python_types.scalars(schema["expected"], "a Literal")}
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        described = super().enum_schema(schema)
+        return {**described, "enum": python_types.enum_values(schema["cls"], schema["members"])}
+
+    def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
+        return self.handle_invalid_for_json_schema(schema, f"a class ({schema.get('cls')!r})")
+
+    # Containers
+
+    def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
+        return self._hashable_items(super().set_schema(schema), schema)
+
+    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
+        return self._hashable_items(super().frozenset_schema(schema), schema)
+
+    def _hashable_items(self, described: JsonSchemaValue, schema: Any) -> JsonSchemaValue:
+        items = schema.get("items_schema", {"type": "any"})
+        found = unhashable(items, self._cores)
+        if found:
+            raise UnsupportedSchema(f"a set of {found}: Python cannot hash them; use a list, or make them frozen")
+        if not described["items"]:
+            described["items"] = {"type": ["null", "boolean", "number", "string"]}
+        return described
+
+    def tuple_schema(self, schema: core_schema.TupleSchema) -> JsonSchemaValue:
+        items, place = schema["items_schema"], schema.get("variadic_item_index")
+        if place is not None and place + 1 < len(items):
+            raise UnsupportedSchema("a tuple with items behind its variadic part; put the variadic part last")
+        return super().tuple_schema(schema)
+
+    def dict_schema(self, schema: Any) -> JsonSchemaValue:
+        """Any mapping: JSON's keys are strings, and Pydantic's own schema forgets what is read from them."""
+        described: JsonSchemaValue = {"type": "object"}
+        self.update_with_validations(described, schema, self.ValidationsMapping.object)
+        if "keys_schema" in schema:
+            keys = schema["keys_schema"]
+            core = self._cores.get(keys.get("schema_ref"), keys)
+            counted = (schema.get("min_length") or 0) > 1
+            allowed = names(core, self._resolved, counted=counted)
+            if allowed is not None:
+                described["propertyNames"] = allowed
+        values = self.generate_inner(schema["values_schema"]) if "values_schema" in schema else {}
+        described["additionalProperties"] = {k: v for k, v in values.items() if k != "title"} or True
+        return described
+
+    counter_schema = ordered_dict_schema = frozendict_schema = dict_schema
+
+    def _resolved(self, schema: Any) -> JsonSchemaValue:
+        described = self.generate_inner(schema)
+        return self.get_schema_from_definitions(described["$ref"]) or described if "$ref" in described else described
+
+    # Objects and unions
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        described = self._finished(super().model_schema(schema))
+        return by_name_too(described, schema, schema["cls"].model_config)
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        described = self._finished(super().dataclass_schema(schema))
+        return by_name_too(described, schema, getattr(schema["cls"], "__pydantic_config__", None) or {})
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        described = self._finished(super().typed_dict_schema(self._prepared(schema)))
+        return by_name_too(described, schema, getattr(schema.get("cls"), "__pydantic_config__", None) or {})
+
+    def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> JsonSchemaValue:
+        return super().model_fields_schema(self._prepared(schema))
+
+    def dataclass_args_schema(self, schema: core_schema.DataclassArgsSchema) -> JsonSchemaValue:
+        return super().dataclass_args_schema(self._prepared(schema))
+
+    def _prepared(self, schema: Any) -> Any:
+        """The same schema without the fields that no plain member name reaches."""
+        for name, field in fields_of(schema):
+            self._names[id(field)] = name
+        if schema.get("extras_keys_schema") is not None and schema["extras_keys_schema"]["type"] != "str":
+            raise UnsupportedSchema("extra members whose names are validated", "".join(self._path))
+        by_name = self._config.validate_by_name or self._config.config_dict.get("populate_by_name")
+        return reachable(schema, by_name=bool(by_name), path="".join(self._path))
+
+    def _finished(self, described: JsonSchemaValue) -> JsonSchemaValue:
+        """An object with its declared members; nothing to add where extra members are ignored."""
+        return described
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
         """The tag must be there, whatever default it has; with it the branches exclude each other.
@@ -69,71 +262,39 @@ class ExactSchema(GenerateJsonSchema):
         A discriminator that is a function is the user's own code, as a validator is: any branch will do.
         """
         described = super().tagged_union_schema(schema)
-        if callable(schema["discriminator"]):
-            return {"anyOf": described.pop("oneOf"), **described}
-        tag = described.get("discriminator", {}).get("propertyName")
-        if tag is None:
-            return described
-        branches = [{"allOf": [branch], "required": [tag]} for branch in described.pop("oneOf")]
+        described.pop("discriminator", None)
+        branches = described.pop("oneOf")
+        tags = tag_names(schema["discriminator"])
+        if tags:
+            needed: dict[str, Any] = {"anyOf": [{"required": [tag]} for tag in tags]}
+            needed = needed["anyOf"][0] if len(tags) == 1 else needed
+            branches = [{"allOf": [branch], **needed} for branch in branches]
         return {"anyOf": branches, **described}
 
-    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """JSON's keys are strings, and Pydantic's schema forgets which of them an int is read from."""
-        described = super().dict_schema(schema)
-        if schema.get("keys_schema", {}).get("type") == "int":
-            described.setdefault("propertyNames", {"pattern": _INTEGER_KEY})
-        return described
+    def definitions_schema(self, schema: core_schema.DefinitionsSchema) -> JsonSchemaValue:
+        self._cores |= {definition["ref"]: definition for definition in schema["definitions"]}
+        return super().definitions_schema(schema)
 
-    def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
-        """The whole schema, with patterns for encoded strings."""
-        described = super().generate(schema, mode)
-        stack: list[Any] = [described]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, dict):
-                if item.get("type") == "string" and item.get("format") in _ENCODINGS:
-                    item.setdefault("pattern", _ENCODINGS[item["format"]])
-                stack.extend(item.values())
-            elif isinstance(item, list):
-                stack.extend(item)
+    def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> JsonSchemaValue:
+        """A user's validator says nothing; a constraint that Pydantic checks by a function of its own does."""
+        described = super().function_after_schema(schema)
+        function = schema["function"]["function"]
+        if not isinstance(function, partial) or not function.func.__module__.startswith("pydantic."):
+            return described
+        for name, value in function.keywords.items():
+            if name in _LENGTHS:
+                described = {"allOf": [described], **dict.fromkeys(_LENGTHS[name], value)}
+            elif (name in _BOUNDS or name == "multiple_of") and isinstance(value, (int, float)):
+                described = {"allOf": [described], "type": "number", _BOUNDS.get(name, "multipleOf"): value}
+            else:
+                raise UnsupportedSchema(f"{name}={value!r} on a type that does not know it itself")
         return described
 
 
 class ClosedSchema(ExactSchema):
     """Objects whose members are declared take no others."""
 
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        return _closed(super().model_schema(schema))
-
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        return _closed(super().dataclass_schema(schema))
-
-    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        return _closed(super().typed_dict_schema(schema))
-
-
-def _closed(described: JsonSchemaValue) -> JsonSchemaValue:
-    if "properties" in described:
-        described.setdefault("additionalProperties", False)
-    return described
-
-
-def _decimal_pattern(digits: int | None, places: int | None, sign: str, *, zero: bool) -> str:
-    """Plain decimal notation with at most `digits` digits in all and `places` of them after the point."""
-    most = _MOST_PLACES if places is None and digits is None else digits if places is None else places
-    most = min(most or 0, _MOST_PLACES)
-    if zero:
-        parts = ["0" + _fraction(most)]
-    else:
-        parts = [rf"0\.0{{{n}}}[1-9][0-9]{{0,{most - 1 - n}}}" for n in range(most)]
-    if digits is None:
-        parts.append("[1-9][0-9]*" + _fraction(most))
-    elif places is None:
-        parts += [f"[1-9][0-9]{{{n - 1}}}" + _fraction(digits - n) for n in range(1, digits + 1)]
-    elif digits > places:
-        parts.append(f"[1-9][0-9]{{0,{digits - places - 1}}}" + _fraction(most))
-    return f"^{sign}(?:{'|'.join(parts)})$"
-
-
-def _fraction(places: int) -> str:
-    return rf"(?:\.[0-9]{{1,{places}}})?" if places else ""
+    def _finished(self, described: JsonSchemaValue) -> JsonSchemaValue:
+        if "properties" in described:
+            described.setdefault("additionalProperties", False)
+        return described

@@ -1,0 +1,141 @@
+"""The keys of a `dict`: JSON's member names are strings, out of which the validator reads an int, a date, a member.
+
+Pydantic's JSON Schema forgets most of this. Here a core schema of keys becomes a schema of names of which the
+validator accepts every one; where two names could mean the same key, and the entries are counted, only one of them is
+kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pydantic_core import SchemaValidator, ValidationError, core_schema
+
+from structgen.errors import UnsupportedSchema
+from structgen.schema.number_text import at_least, at_most, integers
+from structgen.schema.python_types import float_bounds
+from structgen.schema.temporal_text import text
+
+Describe = Callable[[Any], dict[str, Any]]
+WRAPPERS = frozenset({"nullable", "default", "function-after", "function-before", "function-wrap"})
+"""Core schemas that hold one other under `schema`."""
+
+_FLOAT = r"-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]+)?"
+_ONE_FLOAT = r"0\.0|-?(?:0\.[0-9]{0,5}[1-9]|[1-9][0-9]{0,8}\.(?:0|[0-9]{0,5}[1-9]))"
+_SAME_IN_OTHER_WORDS = frozenset(
+    {"decimal", "fraction", "complex", "datetime", "time", "timedelta", "url", "multi-host-url", "uuid"}
+)
+
+
+def names(keys: Any, describe: Describe, *, counted: bool) -> dict[str, Any] | None:
+    """The member names that are keys of a core schema; None for every name.
+
+    Args:
+        describe: the JSON Schema of a core schema.
+        counted: the mapping has a least number of entries, so that two names must not mean one key.
+
+    Raises:
+        UnsupportedSchema: no name is such a key, or two names may be one where they are counted.
+    """
+    kind = keys["type"]
+    if kind in WRAPPERS and "json_schema_input_schema" not in keys:
+        return names(keys["schema"], describe, counted=counted)
+    if kind == "json-or-python":
+        return names(keys["json_schema"], describe, counted=counted)
+    if kind == "union":
+        return _any_of(
+            [choice[0] if isinstance(choice, tuple) else choice for choice in keys["choices"]], describe, counted
+        )
+    if kind in _READERS:
+        return _READERS[kind](keys, counted)
+    if counted and kind in _SAME_IN_OTHER_WORDS:
+        raise UnsupportedSchema(f"a least number of entries, with keys that can be written in two ways ({kind})")
+    if kind in ("literal", "enum"):
+        return {"enum": _finite(keys, describe(keys))}
+    return _strings(describe(keys), kind)
+
+
+def _any_of(choices: list[Any], describe: Describe, counted: bool) -> dict[str, Any] | None:
+    if counted and len(choices) > 1:
+        raise UnsupportedSchema("a least number of entries, with keys of several types")
+    found = []
+    for choice in choices:
+        if choice["type"] == "none":
+            continue
+        schema = names(choice, describe, counted=counted)
+        if schema is None:
+            return None
+        found.append(schema)
+    return {"anyOf": found}
+
+
+def _int_names(keys: Any, counted: bool) -> dict[str, Any]:
+    if keys.get("multiple_of") is not None:
+        raise UnsupportedSchema("keys that are multiples of a number")
+    lows = [
+        math.ceil(keys[name]) if name == "ge" else math.floor(keys[name]) + 1 for name in ("ge", "gt") if name in keys
+    ]
+    highs = [
+        math.floor(keys[name]) if name == "le" else math.ceil(keys[name]) - 1 for name in ("le", "lt") if name in keys
+    ]
+    return text(integers(max(lows, default=None), min(highs, default=None)))
+
+
+def _float_names(keys: Any, counted: bool) -> dict[str, Any]:
+    if keys.get("multiple_of") is not None:
+        raise UnsupportedSchema("keys that are multiples of a number")
+    bounds = float_bounds({name: value for name, value in keys.items() if name != "allow_inf_nan"})
+    sides = [at_least(Decimal(repr(bounds["minimum"])), strict=False)] if "minimum" in bounds else []
+    sides += [at_most(Decimal(repr(bounds["maximum"])), strict=False)] if "maximum" in bounds else []
+    return text(_ONE_FLOAT if counted else _FLOAT, *sides)
+
+
+def _bool_names(keys: Any, counted: bool) -> dict[str, Any]:
+    return {"enum": ["true", "false"]}
+
+
+def _no_names(keys: Any, counted: bool) -> dict[str, Any]:
+    raise UnsupportedSchema("no member name of JSON is None")
+
+
+_READERS: dict[str, Callable[[Any, bool], dict[str, Any]]] = {
+    "int": _int_names,
+    "float": _float_names,
+    "bool": _bool_names,
+    "none": _no_names,
+}
+
+
+def _finite(keys: Any, described: dict[str, Any]) -> list[str]:
+    """The values as names, those that the validator finds again."""
+    values = described.get("enum", [described["const"]] if "const" in described else [])
+    written = [value if isinstance(value, str) else json.dumps(value) for value in values]
+    validator = SchemaValidator(core_schema.dict_schema(keys, core_schema.any_schema()))
+    found = []
+    for name in dict.fromkeys(written):
+        try:
+            validator.validate_json(json.dumps({name: 0}))
+        except ValidationError:
+            continue
+        found.append(name)
+    if not found:
+        raise UnsupportedSchema("no member name of JSON is such a key")
+    return found
+
+
+def _strings(described: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """The strings of a schema; None for every one of them."""
+    if "anyOf" in described:
+        found = [branch for branch in described["anyOf"] if branch.get("type") == "string"]
+        if found:
+            return {"anyOf": found}
+    if described.get("type") == "string":
+        free = described.keys() <= {"type", "title", "description", "format", "writeOnly"}
+        return None if free else described
+    if not described.keys() & {"type", "anyOf", "allOf", "oneOf", "$ref", "enum", "const", "not"}:
+        return None
+    raise UnsupportedSchema(f"no member name of JSON is a key of this type ({kind})")

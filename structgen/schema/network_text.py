@@ -1,0 +1,144 @@
+"""Addresses, networks, URLs and e-mail addresses as Pydantic reads them: patterns that its parsers accept.
+
+Where the parser's own set is not regular (punycode, what counts as a registered name), the pattern is the plain part
+of it: names of letters, digits and hyphens, escaped paths and queries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from structgen.schema.temporal_text import text
+
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_GROUP = "[0-9A-Fa-f]{1,4}"
+_LAST = f"(?:{_GROUP}:{_GROUP}|{_IPV4})"
+_IPV6 = (
+    "(?:"
+    + "|".join(
+        (
+            f"(?:{_GROUP}:){{6}}{_LAST}",
+            f"::(?:{_GROUP}:){{5}}{_LAST}",
+            *(f"(?:{_GROUP}(?::{_GROUP}){{0,{n}}})?::(?:{_GROUP}:){{{4 - n}}}{_LAST}" for n in range(5)),
+            f"(?:{_GROUP}(?::{_GROUP}){{0,5}})?::{_GROUP}",
+            f"(?:{_GROUP}(?::{_GROUP}){{0,6}})?::",
+        )
+    )
+    + ")"
+)
+
+
+def _network4() -> str:
+    """An address whose bits behind the prefix are zero, and the length of the prefix."""
+    ways = [f"{_IPV4}(?:/32)?"]
+    for length in range(32):
+        whole, bits = divmod(length, 8)
+        octets = [_OCTET] * whole
+        if bits:
+            octets.append("(?:" + "|".join(str(n << 8 - bits) for n in range(1 << bits)) + ")")
+        octets += ["0"] * (4 - len(octets))
+        ways.append(r"\.".join(octets) + f"/{length}")
+    return "|".join(ways)
+
+
+def _group_prefix(bits: int) -> str:
+    """A group of four hexadecimal digits whose last `16 - bits` bits are zero."""
+    zeros, rest = divmod(16 - bits, 4)
+    digits = [format(n << rest, "x") for n in range(1 << 4 - rest)]
+    last = "[" + "".join(dict.fromkeys(digit for pair in digits for digit in (pair, pair.upper()))) + "]"
+    return f"(?:[0-9A-Fa-f]{{0,{3 - zeros}}}{last}{'0' * zeros}|0)" if zeros < 3 else f"(?:{last}000|0)"
+
+
+def _network6() -> str:
+    """The first groups in full, `::`, and the length of the prefix; or an address alone."""
+    ways = [f"{_IPV6}(?:/128)?", "::/0"]
+    for length in range(1, 113):
+        whole, bits = divmod(length, 16)
+        groups = [_GROUP] * whole + ([_group_prefix(bits)] if bits else [])
+        ways.append(":".join(groups) + f"::/{length}")
+    return "|".join(ways)
+
+
+_LENGTH4, _LENGTH6 = "(?:/(?:[12]?[0-9]|3[0-2]))?", "(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
+
+
+def address(name: str) -> dict[str, Any]:
+    """The strings of one of Pydantic's formats of addresses; KeyError for another name."""
+    return text(*_ADDRESSES[name]())
+
+
+_ADDRESSES: dict[str, Any] = {
+    "ipv4": lambda: (_IPV4,),
+    "ipv6": lambda: (_IPV6,),
+    "ipvanyaddress": lambda: (f"{_IPV4}|{_IPV6}",),
+    "ipv4interface": lambda: (_IPV4 + _LENGTH4,),
+    "ipv6interface": lambda: (_IPV6 + _LENGTH6,),
+    "ipvanyinterface": lambda: (f"{_IPV4}{_LENGTH4}|{_IPV6}{_LENGTH6}",),
+    "ipv4network": lambda: (_network4(),),
+    "ipv6network": lambda: (_network6(),),
+    "ipvanynetwork": lambda: (f"{_network4()}|{_network6()}",),
+}
+ADDRESSES = frozenset(_ADDRESSES)
+
+_LABEL = "[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*"
+_LAST_LABEL = "[A-Za-z][0-9A-Za-z]*(?:-[0-9A-Za-z]+)*"
+_HOST = rf"(?:(?:{_LABEL}\.)*{_LAST_LABEL}|{_IPV4}|\[{_IPV6}\])"
+_PORT = "(?::(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4}))?"
+_SAFE = "0-9A-Za-z._~!$&'()*+,;="
+_ESCAPED = "%[0-9A-Fa-f]{2}"
+_USER = f"(?:(?:[{_SAFE}-]|{_ESCAPED})+(?::(?:[{_SAFE}-]|{_ESCAPED})*)?@)?"
+_PATH = f"(?:/(?:[{_SAFE}:@/-]|{_ESCAPED})*)?"
+_QUERY = rf"(?:\?(?:[{_SAFE}:@/?-]|{_ESCAPED})*)?"
+_TAIL = rf"{_PATH}{_QUERY}(?:#(?:[{_SAFE}:@/?-]|{_ESCAPED})*)?"
+_SPECIAL = ("http", "https", "ws", "wss", "ftp", "file")
+_SCHEME = "[A-Za-z][0-9A-Za-z+.-]*"
+
+
+def _cased(schemes: Iterable[str]) -> str:
+    """Some schemes in any case, each letter on its own."""
+    ways = ("".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else re.escape(c) for c in scheme) for scheme in schemes)
+    return "(?:" + "|".join(ways) + ")"
+
+
+def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
+    """The URLs of a core schema, its schemes and its length included.
+
+    Args:
+        several_hosts: hosts may be a list with commas, as data bases are named.
+    """
+    schemes = schema.get("allowed_schemes")
+    hosts = f"{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
+    authority = f"//{_USER}{hosts}{_TAIL}"
+    file = rf"{_cased(['file'])}://{'' if schema.get('host_required') else '(?:'}{_HOST}"
+    file += f"{'' if schema.get('host_required') else ')?'}{_PATH}"
+    if schemes is not None:
+        ways = [f"{_cased(others)}:{authority}" for others in [[name for name in schemes if name != "file"]] if others]
+        found = text("|".join([*ways, file] if "file" in schemes else ways))
+    else:
+        others = {"not": {"pattern": f"^{_cased(['file'])}:"}}
+        branches = [{**text(f"{_SCHEME}:{authority}"), **others}, text(file)]
+        if not several_hosts and not schema.get("host_required"):
+            opaque = f"{_SCHEME}:(?:[{_SAFE}:@-]|{_ESCAPED})(?:[{_SAFE}:@/-]|{_ESCAPED})*{_QUERY}"
+            branches.append({**text(opaque), "not": {"pattern": f"^{_cased(_SPECIAL)}:"}})
+        found = {"anyOf": branches}
+    longest = schema.get("max_length")
+    return found if longest is None else {**found, "maxLength": longest}
+
+
+_ATOM = "[0-9A-Za-z_]+(?:[+-][0-9A-Za-z_]+)*"
+_NO_DOMAINS = _cased(("arpa", "invalid", "local", "localhost", "onion", "test"))
+
+
+def email(*, named: bool = False) -> dict[str, Any]:
+    """E-mail addresses that `email-validator` takes without a look at the network.
+
+    Args:
+        named: a display name may come first, as in `Ada <ada@example.com>`.
+    """
+    domain = r"(?:[0-9A-Za-z]{1,30}(?:-[0-9A-Za-z]{1,30})?\.){1,3}[A-Za-z]{2,20}"
+    mailbox = rf"{_ATOM}(?:\.{_ATOM})*@{domain}"
+    found = text(rf"{mailbox}|[A-Za-z]+(?: [A-Za-z]+)* <{mailbox}>" if named else mailbox)
+    return {**found, "allOf": [{"pattern": "^(?:[^@]* <)?[^@]{1,64}@"}], "not": {"pattern": rf"\.{_NO_DOMAINS}>?$"}}

@@ -1,0 +1,246 @@
+"""What Pydantic's validators read out of a JSON string, type by type, as JSON Schema.
+
+Each function turns one core schema, or one of Pydantic's names of formats, into a schema of strings of which the
+validator accepts every one.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from structgen.errors import UnsupportedSchema
+from structgen.schema.network_text import ADDRESSES, address, email
+from structgen.schema.number_text import at_least, at_most, decimals
+from structgen.schema.temporal_text import text
+
+_HEX = "[0-9A-Fa-f]"
+_DIGITS_OF_A_FLOAT = 15
+_MOST_FLAGS = 10
+_LARGEST = 10**30
+
+_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+
+
+def uuid(version: int | None) -> dict[str, Any]:
+    """UUIDs with hyphens, of one version or of any."""
+    kind = f"{_HEX}{{4}}-{_HEX}{{4}}" if version is None else f"{version}{_HEX}{{3}}-[89ABab]{_HEX}{{3}}"
+    return text(f"{_HEX}{{8}}-{_HEX}{{4}}-{kind}-{_HEX}{{12}}")
+
+
+def base64_of_ascii() -> dict[str, Any]:
+    """Base64 whose bytes are ASCII: where the validator goes on to decode them as UTF-8."""
+    first, second, third = "[A-Za-f]", "[A-HQ-Xg-nw-z0-3]", "[ABEFIJMNQRUVYZcdghklopstwx014589]"
+    ends = f"{first}[AQgw]==|{first}{second}[AEIMQUYcgkosw048]="
+    return text(f"(?:{first}{second}{third}[A-Za-z0-9+/])*(?:{ends})?")
+
+
+def _regular_expressions() -> str:
+    """Regular expressions that Python's `re` compiles: groups nest twice, and no count is out of order."""
+    char = r"[ !\"#%&',/0-9:;<=>@A-Z_`a-z~-]"
+    escape = r"\\[dDwWsS.^$*+?()\[\]{}|/\\tnr-]"
+    chosen = r"\[\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_ .,:;@#%=+/*?!'\"]|\\[dDwWsS.\[\]^\\-])+\]"
+    count = r"(?:[*+?]\??|\{(?:[0-9]{1,3}|[0-9]{1,3},|,[0-9]{1,3}|[01],[1-9][0-9]{0,2})\})?"
+    simple = rf"[$^]|\\[bB]|(?:{char}|\.|{escape}|{chosen}){count}"
+    level = f"(?:{simple})*"
+    for _ in range(2):
+        level = rf"(?:{simple}|\((?:\?:)?{level}(?:\|{level})*\){count})*"
+    return rf"{level}(?:\|{level})*"
+
+
+FORMATS: dict[str, Callable[[], dict[str, Any]]] = {
+    **{name: lambda name=name: address(name) for name in ADDRESSES},  # type: ignore[misc]
+    "base64": lambda: text(_BASE64),
+    "base64url": lambda: text(_BASE64.replace("+/", "_-")),
+    "email": email,
+    "name-email": lambda: email(named=True),
+    "regex": lambda: text(_regular_expressions()),
+}
+"""Pydantic's names of formats whose own schema says less than the validator demands."""
+
+
+def encoded_bytes(schema: Any, encoding: str) -> dict[str, Any]:
+    """Bytes in a string: as UTF-8 (lengths count bytes), Base64 or hexadecimal digits."""
+    least, most = schema.get("min_length") or 0, schema.get("max_length")
+    if encoding == "hex":
+        return text(f"(?:{_HEX}{{2}}){{{least},{'' if most is None else most}}}")
+    if encoding == "base64":
+        if least or most is not None:
+            raise UnsupportedSchema(
+                "the length of bytes in Base64 is not supported; use val_json_bytes='hex' or 'utf8'"
+            )
+        return text(_BASE64.replace("+/", "_-"))
+    if most is None:
+        return {"type": "string", "minLength": least} if least else {"type": "string"}
+    # A character of the first 128 takes one byte, of the first 2,048 two, of the first 65,536 three.
+    ways = [
+        {"pattern": f"^[{first}]*$", "minLength": least, "maxLength": most // size}
+        for size, first in ((1, r"\u0000-\u007f"), (2, r"\u0000-\u07ff"), (3, r"\u0000-\uffff"))
+        if most // size >= least
+    ]
+    ways.append({"minLength": least, "maxLength": max(most // 4, least)} if most // 4 >= least else ways[0])
+    return {"type": "string", "anyOf": ways}
+
+
+def decimal(schema: Any) -> dict[str, Any]:
+    """A decimal: a string of digits, within all bounds; or a number where a float's precision keeps it exact."""
+    digits, places = schema.get("max_digits"), schema.get("decimal_places")
+    bounds = {name: Decimal(schema[name]) for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
+    multiple = schema.get("multiple_of")
+    number = _decimal_number(digits, places, bounds, multiple)
+    if multiple is not None:
+        step = Decimal(multiple).normalize().as_tuple()
+        if step.digits != (1,) or not isinstance(step.exponent, int) or step.exponent > 0:
+            if number is None:
+                raise UnsupportedSchema(f"a Decimal that is a multiple of {multiple}, with max_digits")
+            return number
+        places = -step.exponent if places is None else min(places, -step.exponent)
+    string = _decimal_string(digits, places, bounds, schema)
+    return string if number is None else {"anyOf": [number, string]}
+
+
+def _decimal_string(digits: int | None, places: int | None, bounds: dict[str, Decimal], schema: Any) -> dict[str, Any]:
+    if digits is None and places is None and not bounds:
+        more = "|NaN|-?Infinity" if schema.get("allow_inf_nan") else ""
+        return text(decimals(None, None) + "(?:[eE][+-]?[0-9]{1,9})?" + more)
+    sides = [
+        (at_least if name in ("ge", "gt") else at_most)(bound, strict=name in ("gt", "lt"))
+        for name, bound in bounds.items()
+    ]
+    return text(decimals(digits, places), *sides)
+
+
+def _decimal_number(
+    digits: int | None, places: int | None, bounds: dict[str, Decimal], multiple: Any
+) -> dict[str, Any] | None:
+    """The numbers that come through a float unchanged, or None: at most 15 digits in all."""
+    if digits is not None and (places is None or places > digits):
+        return None
+    free = not bounds and multiple is None and digits is None and places is None
+    if free:
+        return {"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST}
+    behind = places if places is not None else 6
+    before = _DIGITS_OF_A_FLOAT - behind if digits is None else min(digits, _DIGITS_OF_A_FLOAT) - behind
+    if before < 0 or any(_places(bound) > behind for bound in bounds.values()):
+        return None
+    step = Decimal(1).scaleb(-behind)
+    if multiple is not None:
+        if _places(Decimal(multiple)) > behind:
+            return None
+        step = Decimal(multiple)
+    most = Decimal(10) ** before - Decimal(1).scaleb(-behind)
+    found: dict[str, Any] = {
+        "type": "number",
+        "minimum": _plain(-most),
+        "maximum": _plain(most),
+        "multipleOf": _plain(step),
+    }
+    for name, keyword in (("ge", "minimum"), ("le", "maximum"), ("gt", "exclusiveMinimum"), ("lt", "exclusiveMaximum")):
+        bound = bounds.get(name)
+        if bound is not None and abs(bound) <= most:
+            found[keyword] = _plain(bound)
+        elif bound is not None and (bound > 0) == (name in ("ge", "gt")):
+            return None
+    return found
+
+
+def _places(value: Decimal) -> int:
+    exponent = value.normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 99
+
+
+def _plain(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def float_bounds(schema: Any) -> dict[str, Any]:
+    """A float's bounds as those of the number that is written: what is written is rounded before it is compared."""
+    found: dict[str, Any] = {"type": "number"}
+    if schema.get("allow_inf_nan") is False:
+        largest = float.fromhex("0x1.fffffffffffffp+1023")
+        found |= {"minimum": -int(largest), "maximum": int(largest)}
+    lows = [
+        schema[name] if name == "ge" else math.nextafter(schema[name], math.inf)
+        for name in ("ge", "gt")
+        if name in schema
+    ]
+    highs = [
+        schema[name] if name == "le" else math.nextafter(schema[name], -math.inf)
+        for name in ("le", "lt")
+        if name in schema
+    ]
+    lows, highs = (
+        [x for x in lows if x is not None and x > -math.inf],
+        [x for x in highs if x is not None and x < math.inf],
+    )
+    if lows:
+        found["minimum"] = max(lows)
+    if highs:
+        found["maximum"] = min(highs)
+    if schema.get("multiple_of") is not None:
+        found["multipleOf"] = schema["multiple_of"]
+    return found
+
+
+def enum_values(cls: type[enum.Enum], members: Iterable[enum.Enum]) -> list[Any]:
+    """The values of an enumeration that JSON can write and the validator then finds again.
+
+    A value that is a tuple or another object cannot be read from JSON. A `Flag` takes every union of its members.
+    """
+    values = [member.value for member in members]
+    if issubclass(cls, enum.Flag):
+        singles = [value for value in values if value and not value & (value - 1)]
+        if len(singles) > _MOST_FLAGS:
+            raise UnsupportedSchema(f"{cls.__name__} has {len(singles)} flags; at most {_MOST_FLAGS} are supported")
+        unions = [
+            reduce(or_, (flag for place, flag in enumerate(singles) if chosen >> place & 1), 0)
+            for chosen in range(1 << len(singles))
+        ]
+        values = list(dict.fromkeys([*unions, *values]))
+    return scalars(values, f"the enumeration {cls.__name__}")
+
+
+def scalars(values: Iterable[Any], owner: str) -> list[Any]:
+    """The values that are JSON scalars, plainly."""
+    found = []
+    for value in values:
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+            found.append(json.loads(json.dumps(value)))
+    if not found:
+        raise UnsupportedSchema(f"{owner} has no value that JSON can write")
+    return found
+
+
+def fraction(schema: Any) -> dict[str, Any]:
+    """A fraction: `1/2`, plain decimals, or a number; with bounds a number alone."""
+    bounds = {name: schema[name] for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
+    if bounds:
+        return float_bounds({**bounds, "allow_inf_nan": False})
+    string = text(r"-?(?:0|[1-9][0-9]{0,99})(?:/[1-9][0-9]{0,99}|\.[0-9]{1,99})?")
+    return {"anyOf": [{"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST}, string]}
+
+
+def complex_number() -> dict[str, Any]:
+    """A complex number as Python writes it, with or without parentheses."""
+    part = r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+    number = f"-?{part}|-?{part}j|-?{part}[+-]{part}j"
+    return text(rf"{number}|\((?:{number})\)")
+
+
+def byte_size() -> dict[str, Any]:
+    """A whole number of bytes, or a number with a unit."""
+    unit = "(?:b|[kmgtpe]i?b|[KMGTPE]i?B|B)"
+    return {
+        "anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": 2**53},
+            text(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,6}})?(?: ?{unit})?"),
+        ]
+    }
