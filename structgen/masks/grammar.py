@@ -14,9 +14,10 @@ from structgen.automaton.tables import (
     R_ARGUMENT, R_FRAME, R_NODE, OPEN, R_PHASE, R_VOCABULARY, R_WANT, WANT_ANSWER, YES, A, B, position as packed,
 )  # fmt: skip
 from structgen.errors import DeadEnd, TokenRejected
-from structgen.masks.late import Late, Snapshot
+from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, ends_at, resume
+from structgen.masks.late import Asked, Late, Snapshot
 from structgen.masks.slices import V_STACK, Slices, Uint32
-from structgen.masks.walk import ASKS, REJECTED, TESTED, WANTS, advance, ends_at, fill, resume
+from structgen.masks.walk import TESTED, fill
 from structgen.vocabulary import Vocabulary
 
 Filled = tuple[Uint32, bool, "Late | None"]
@@ -120,8 +121,8 @@ class Grammar:
                 self.automaton.provide()
         return int(after)
 
-    def follow(self, position: int, token_id: int, reading: JsonReading) -> int:
-        """The position after a text token behind the text that was read; REJECTED when it is not allowed there."""
+    def follow(self, position: int, token_id: int, asked: Asked) -> int:
+        """The position after a text token behind the text that is asked; REJECTED when it is not allowed there."""
         text, taken = self.vocabulary.token(token_id), 0
         while position >= 0:
             with self.lock:
@@ -129,14 +130,12 @@ class Grammar:
                     self.automaton.provide()
                 if after != ASKS:
                     return int(after)
-                test, frame, now = self._registers[[R_ARGUMENT, R_FRAME, R_NODE]].tolist()
-            reading = reading.feed(text[taken:now])
-            position, taken = self._answered(test, frame, reading), now
+                test, frame, taken = self._registers[[R_ARGUMENT, R_FRAME, R_NODE]].tolist()
+            position = self._answered(test, frame, holds=asked.holds(self.automaton.checks[test], text[:taken]))
         return REJECTED
 
-    def _answered(self, test: int, frame: int, reading: JsonReading) -> int:
-        """Where a test leads behind the text that was read."""
-        holds = self.automaton.checks[test].holds(reading)
+    def _answered(self, test: int, frame: int, *, holds: bool) -> int:
+        """Where a test leads."""
         state = int(self.automaton.tables.states[test, A if holds else B])
         return packed(state, frame) if state else REJECTED
 
@@ -149,7 +148,7 @@ class Grammar:
                 if ends >= 0:
                     return bool(ends)
                 test, frame = self._registers[[R_ARGUMENT, R_FRAME]].tolist()
-            position = self._answered(test, frame, reading())
+            position = self._answered(test, frame, holds=self.automaton.checks[test].holds(reading()))
         return False
 
     @property
@@ -253,7 +252,7 @@ class Matcher:
 
     def _follow(self, token_id: int) -> bool:
         """Take a token that passes a test, if it may."""
-        position = self.grammar.follow(self._positions[-1], token_id, self.reading())
+        position = self.grammar.follow(self._positions[-1], token_id, Asked(self.reading()))
         if position >= 0:
             self._positions.append(position)
             self._tokens.append(token_id)

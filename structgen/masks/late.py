@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from structgen.automaton.late import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
@@ -94,6 +95,24 @@ class Snapshot:
     mask: Uint32 | None = None
 
 
+class Asked:
+    """The answers to checks behind a text and some more bytes, each found once."""
+
+    def __init__(self, reading: JsonReading) -> None:
+        self._readings = {b"": reading}
+        self._answers: dict[tuple[Check, bytes], bool] = {}
+
+    def holds(self, check: Check, more: bytes) -> bool:
+        """Does `check` hold behind the text and `more`?"""
+        answer = self._answers.get((check, more))
+        if answer is None:
+            reading = self._readings.get(more)
+            if reading is None:
+                reading = self._readings[more] = self._readings[b""].feed(more)
+            answer = self._answers[check, more] = check.holds(reading)
+        return answer
+
+
 class _Whole:
     """Tokens that hold whole values or names, by what stands between quotes in them."""
 
@@ -148,11 +167,11 @@ class Late:
         return snapshot.mask
 
     def _correct(self, row: Uint32, reading: JsonReading) -> Uint32:
-        grammar, vocabulary = self._grammar, self._grammar.vocabulary
+        grammar, vocabulary, asked = self._grammar, self._grammar.vocabulary, Asked(reading)
         changes = [
             token
             for token in set(self._suspects(row, reading))
-            if bit(row, token) != (grammar.follow(self._position, token, reading) >= 0)
+            if bit(row, token) != (grammar.follow(self._position, token, asked) >= 0)
         ]
         if self._end_asks and bit(row, vocabulary.end_ids[0]) != self._may_end(reading):
             changes += vocabulary.end_ids

@@ -1,4 +1,4 @@
-"""The joint walk of trie and automaton: kernels from a position to a packed mask, and from a token to a position.
+"""The joint walk of trie and automaton: kernels from a position to a packed mask.
 
 The plain loop that all of it equals (`masks.reference` has it): for each token, `step` through its bytes from the
 position; set the token's bit when no byte was refused. Kernels take the address of the registers; they stop (-1) when
@@ -14,17 +14,16 @@ from structgen.automaton.step import (
 )  # fmt: skip
 from structgen.automaton.tables import (
     ASK, CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS,
-    R_MET, R_NODE, R_PHASE, R_SEGMENT, R_TAKEN, R_WANT, START, TARGET, UNBOUNDED, WANT_ANSWER, A,
+    R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
 from structgen.masks.slices import (
     ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, HAS_TWIN, LENGTHS,
-    V_COUNTS, V_COVER, V_DATA, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES,
-    V_OFFSETS, V_ROWS, V_STACK, V_TWIN, V_WORDS,
+    V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES,
+    V_ROWS, V_STACK, V_TWIN, V_WORDS,
 )  # fmt: skip
 
 FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
-REJECTED, WANTS, ASKS = -1, -2, -3
 TESTED = 4
 NARROW = 4
 
@@ -36,8 +35,6 @@ _first = table(types.int32, 0, V_FIRST)
 _kids = table(types.int32, 0, V_KIDS)
 _kid_starts = table(types.int32, 0, V_KID_STARTS)
 _ends = table(types.int32, 0, V_ENDS)
-_data = table(types.uint8, 0, V_DATA)
-_offsets = table(types.int32, 0, V_OFFSETS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
@@ -370,53 +367,3 @@ def _fill(base: int, position: int, out: int) -> int:
     elif ends == 0 and _empty(base, out):
         return 2
     return ends
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def advance(base: int, position: int, token: int) -> int:
-    """The position after a token's bytes; REJECTED; WANTS or ASKS, see `resume`, when the registers say what."""
-    data = _data(base)
-    offsets = _offsets(base)
-    s, f, c = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
-    if offsets[token] == offsets[token + 1]:
-        return REJECTED
-    for i in range(offsets[token], offsets[token + 1]):
-        s, f, c = step(base, s, f, c, int64(data[i]))
-        if s <= 0:
-            return REJECTED if s == 0 else _stopped(base, i - offsets[token])
-    return s | f << FRAME_SHIFT | c << COUNT_SHIFT
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _stopped(base: int, taken: int) -> int:
-    """Why a token's walk has stopped behind `taken` bytes, or behind one more when that one led to a test."""
-    r = registers_at(base)
-    if r[R_WANT] != WANT_ANSWER:
-        return WANTS
-    r[R_NODE] = taken + r[R_TAKEN]
-    return ASKS
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def resume(base: int, position: int, token: int, taken: int) -> int:
-    """The position after the rest of a token, its first `taken` bytes having led to `position`.
-
-    REJECTED; WANTS; or ASKS: a test must be answered, it is the state in R_ARGUMENT, met in the frame R_FRAME with
-    R_NODE bytes of the token taken. Then the walk resumes from there, where the answer leads."""
-    data = _data(base)
-    offsets = _offsets(base)
-    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    if s < 0:
-        registers_at(base)[R_TAKEN] = 0
-        return _stopped(base, taken)
-    for i in range(offsets[token] + taken, offsets[token + 1]):
-        s, f, c = step(base, s, f, c, int64(data[i]))
-        if s <= 0:
-            return REJECTED if s == 0 else _stopped(base, i - offsets[token])
-    return s | f << FRAME_SHIFT | c << COUNT_SHIFT
-
-
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def ends_at(base: int, position: int) -> int:
-    """1 when the text may end at `position`, 0 when not, -1 when the registers say what is wanted."""
-    return may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
