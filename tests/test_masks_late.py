@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import structgen
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
+from structgen.masks.reference import Reference
 from structgen.vocabulary import Vocabulary
 from tests.late_texts import good, loose_json
 from tests.matching import END, PIECES, Checked, allowed, byte_vocabulary, rich_vocabulary, splits, takes, vocabulary_of
@@ -167,3 +170,28 @@ def test_dead_end_is_raised_where_nothing_is_left() -> None:
     walk.advance(256)
     with pytest.raises(DeadEnd):
         walk.mask()
+
+
+def test_masks_over_a_real_tokenizer_are_the_plain_twins() -> None:
+    """The tokenizer of the bundled model: its own tokens of good and bad texts, in strings, names and numbers."""
+    from transformers import PreTrainedTokenizerFast
+
+    folder = Path(structgen.__file__).parent / "demo" / "model"
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    draw = random.Random(2)
+    for round_ in range(6):
+        grammar = Grammar(loose_json(free=round_ % 2 == 0, any_spelling=round_ % 3 == 0), vocabulary)
+        text = json.dumps(random_value(draw), ensure_ascii=False)
+        matcher, reference = grammar.matcher(), Reference.of(grammar)
+        place = reference.start
+        for token in tokenizer(text, add_special_tokens=False)["input_ids"]:
+            mask = matcher.mask()
+            assert np.array_equal(mask, reference.mask(place)), matcher.text
+            after = reference.advance(place, token)
+            assert (after is not None) == allowed(mask, token)
+            if after is None:
+                break
+            place = after
+            matcher.advance(token)
+        assert np.array_equal(matcher.mask(), reference.mask(place))
