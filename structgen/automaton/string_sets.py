@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 COUNT_LIMIT = 10_000
 """Up to how many members a set is counted."""
+CAPPED_LIMIT = 100_000
+"""With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
 
 
@@ -29,7 +31,10 @@ def _constraints(strings: Strings) -> tuple[CharDfa | None, bool]:
     language: CharDfa | None = None
     exact = True
     for part, known in parts:
-        language = part if language is None else intersect(language, part)
+        try:
+            language = part if language is None else intersect(language, part)
+        except LimitExceeded:
+            known = False
         exact = exact and known
     for other in strings.without:
         language, exact = _difference(language, exact, other)
@@ -73,11 +78,10 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
         language = intersect(language, length(strings.min_length))
     if longest is not None and most is not None and longest <= most:
         most = None
-    if not exact:
+    if not exact and count_members(language, _FEW, most) is not None:
         capped = language if most is None else intersect(language, length(0, most))
-        few = members(capped, _FEW)
-        if few is not None:
-            return literals([text for text in few if string_holds(strings, text)]), None, True
+        few = [text for text in members(capped, _FEW) or () if string_holds(strings, text)]
+        return literals(few), None, True
     return language, most, exact
 
 
@@ -86,18 +90,26 @@ def _longest(strings: Strings) -> int | None:
     return min(bounds, default=None)
 
 
+@lru_cache(1024)
 def string_language(strings: Strings) -> CharDfa:
     """All strings that satisfy `strings`; a superset where there is a `string_predicate`."""
     language, most = uncapped_language(strings)
-    return language if most is None else intersect(language, length(0, most))
+    if most is None or not _capped(language, most):
+        return language
+    return intersect(language, length(0, most), limit=CAPPED_LIMIT)
 
 
 @lru_cache(1024)
 def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Whether a string satisfies `strings`; None when the language says so already."""
-    if strings.free or strings.literals is not None:
+    if strings.literals is not None or (strings.free and (strings.max_length or 0) < CAPPED_LIMIT // 4):
         return None
-    return None if _language(strings)[2] else partial(string_holds, strings)
+    language, most, exact = _language(strings)
+    return None if exact and (most is None or _capped(language, most)) else partial(string_holds, strings)
+
+
+def _capped(language: CharDfa, most: int) -> bool:
+    return len(language.final) * (most + 2) <= CAPPED_LIMIT
 
 
 def string_holds(strings: Strings, text: str) -> bool:
