@@ -19,6 +19,7 @@ PACKAGE = Path(structgen.__file__).parent
 LAYERS = [
     {"errors"},
     {"options"},
+    {"kernels"},
     {"schema", "vocabulary"},
     {"automaton"},
     {"masks"},
@@ -31,7 +32,8 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "options", "schema", "automaton", "vocabulary", "masks", "constraints", "guards", "explanation",
+    "errors", "options", "kernels", "schema", "automaton", "vocabulary", "masks", "constraints", "guards",
+    "explanation",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.rows import kernel
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
     CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, A, Int32,
 )  # fmt: skip
+from structgen.kernels import kernel
 
 MAX_DEPTH = 255
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.rows import kernel
 from structgen.automaton.step import edge, edges_at, int64, states_at
 from structgen.automaton.tables import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
 )  # fmt: skip
+from structgen.kernels import kernel
 
 
 def write_literals(

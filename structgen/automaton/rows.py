@@ -6,28 +6,16 @@ functions inside kernels cost seconds when those are compiled for the first time
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+from structgen.kernels import inner_kernel
+
 _Number = TypeVar("_Number", bound=np.generic)
 
 FIRST_ROWS = 64
-
-
-def kernel(function: _F) -> _F:
-    """numba's compiler with the settings of every kernel; `.py_func` is the plain twin."""
-    return cast(_F, numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function))
-
-
-def inner_kernel(function: _F) -> _F:
-    """`kernel` for what only kernels call."""
-    compiled = numba.njit(cache=True, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
-    return cast(_F, compiled(function))
 
 
 def empty_table(rows: NDArray[np.int64]) -> NDArray[np.int64]:

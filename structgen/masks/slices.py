@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from structgen.automaton.chars import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.machine import Automaton
-from structgen.automaton.rows import kernel
 from structgen.automaton.step import step
 from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.tables import DONE, R_VOCABULARY, Int32, Int64
+from structgen.kernels import kernel
 from structgen.vocabulary import Vocabulary
 
 Uint32 = npt.NDArray[np.uint32]

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from structgen.errors import VocabularyError
+from structgen.kernels import kernel
 
 MAX_TOKEN_BYTES = 65_535
 """Bytes of the longest token that `Trie.depth` (uint16) can hold. Llama-3's longest token has 128."""
@@ -95,7 +95,7 @@ def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[n
     return np.array(sorted(ids, key=tokens.__getitem__), np.int32)
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def shared_prefixes(
     data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32], shared: NDArray[np.int32]
 ) -> None:
@@ -111,7 +111,7 @@ def shared_prefixes(
         shared[k] = a - start
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def fill_trie(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int32],

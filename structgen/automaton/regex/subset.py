@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from structgen.automaton.regex import charsets
 from structgen.automaton.regex.nodes import Place
 from structgen.automaton.regex.program import Assembler, Instruction
-from structgen.automaton.rows import FIRST_ROWS, empty_table, grown_rows, inner_kernel, intern, kernel
+from structgen.automaton.rows import FIRST_ROWS, empty_table, grown_rows, intern
+from structgen.kernels import inner_kernel, kernel
 
 LIVE, STACK, SEEN = range(3)
 HERE, COUNT, EVERYTHING = range(3)
