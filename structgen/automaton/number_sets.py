@@ -8,8 +8,8 @@ left out has plain spellings only.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -28,7 +28,6 @@ COUNT_LIMIT = 10_000
 _FEW = 1_000
 _DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
-_IS_PLAIN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
 def number_language(numbers: Numbers) -> CharDfa:
@@ -51,7 +50,7 @@ def _holds(language: CharDfa, numbers: Numbers, text: str) -> bool:
 
 def spelled_in(numbers: Numbers, text: str) -> bool:
     """The definition: whether the number that `text` spells, in plain notation, is in the set."""
-    value = Fraction(text)
+    value = Fraction(Decimal(text))  # a Fraction alone reads no more than a few thousand digits
     if numbers.plain and not text.lstrip("-").isdigit():
         return False
     return _in_set(numbers, value) and not any(spelled_in(other, text) for other in numbers.without)

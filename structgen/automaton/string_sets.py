@@ -73,11 +73,12 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
         return length(strings.min_length), most, exact
     if language.empty:
         return language, None, True
-    shortest, longest = language.length_range()
-    if shortest < strings.min_length:
-        language = intersect(language, length(strings.min_length))
-    if longest is not None and most is not None and longest <= most:
-        most = None
+    if strings.min_length or most is not None:
+        shortest, longest = language.length_range()
+        if shortest < strings.min_length:
+            language = intersect(language, length(strings.min_length))
+        if longest is not None and most is not None and longest <= most:
+            most = None
     if not exact and count_members(language, _FEW, most) is not None:
         capped = language if most is None else intersect(language, length(0, most))
         few = [text for text in members(capped, _FEW) or () if string_holds(strings, text)]
