@@ -9,16 +9,19 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypeVar
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     AliasPath,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
     Tag,
     computed_field,
+    model_validator,
 )
-from typing_extensions import NotRequired, Required, TypedDict
+from typing_extensions import NotRequired, Required, TypeAliasType, TypedDict
 
 UTC = dt.timezone.utc
 
@@ -125,6 +128,43 @@ class Stripped(BaseModel):
 class LookAhead(BaseModel):
     model_config = ConfigDict(regex_engine="python-re")
     code: str = Field(pattern=r"^(?=.*\d)[a-z\d]{2,4}$")
+
+
+class InBase64(BaseModel):
+    model_config = ConfigDict(val_json_bytes="base64")
+    raw: bytes
+
+
+class InHex(BaseModel):
+    model_config = ConfigDict(val_json_bytes="hex")
+    raw: bytes = Field(min_length=1, max_length=3)
+
+
+class StrictKeys(BaseModel):
+    model_config = ConfigDict(strict=True)
+    names: dict[Literal["a", 1], bool]
+
+
+class Later(BaseModel):
+    size: Annotated[int, BeforeValidator(lambda value: value)] = 1
+    word: Annotated[str, AfterValidator(str.upper), Field(min_length=2)] = "ab"
+
+    @model_validator(mode="after")
+    def same(self) -> Later:
+        return self
+
+
+class Closed(TypedDict, extra_items=int):
+    a: str
+
+
+@dataclasses.dataclass(kw_only=True)
+class Initial:
+    seed: dataclasses.InitVar[int]
+    size: int = 0
+
+
+Nested = TypeAliasType("Nested", "int | list[Nested]")
 
 
 class Aliased(BaseModel):

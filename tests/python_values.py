@@ -14,11 +14,13 @@ import pathlib
 import re
 import sys
 import uuid
+import zoneinfo
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     UUID4,
+    UUID7,
     AnyUrl,
     AwareDatetime,
     Base64Bytes,
@@ -27,17 +29,24 @@ from pydantic import (
     Field,
     FileUrl,
     FiniteFloat,
+    FutureDate,
     HttpUrl,
     IPvAnyAddress,
     IPvAnyNetwork,
     Json,
+    MongoDsn,
     NaiveDatetime,
     PastDate,
+    PastDatetime,
+    PositiveInt,
     PostgresDsn,
+    RedisDsn,
     Secret,
+    SecretBytes,
     SecretStr,
     StrictInt,
     StringConstraints,
+    WebsocketUrl,
     constr,
 )
 
@@ -45,6 +54,8 @@ from tests.python_classes import (
     UTC,
     Cat,
     Colour,
+    InBase64,
+    InHex,
     LookAhead,
     Rights,
     Size,
@@ -284,6 +295,30 @@ SCALARS: list[Row] = [
         quoted("mysql://a/b", "postgres://"),
     ),
     ("ByteSize", ByteSize, ["1024", '"1.5 GB"', '"10kib"', '"3"'], ['"1xx"', "-1", "1.5"]),
+    ("SecretBytes", SecretBytes, ['"a"', '"é"'], ["1"]),
+    (
+        "PastDatetime",
+        PastDatetime,
+        quoted("2001-01-01T00:00:00Z", "1999-12-31T23:59:59"),
+        quoted("2999-01-01T00:00:00Z"),
+    ),
+    ("FutureDate", FutureDate, quoted("2999-01-01"), quoted("2001-01-01")),
+    ("UUID7", UUID7, quoted("12345678-1234-7678-8234-567812345678"), quoted(ONE_UUID)),
+    ("ZoneInfo", zoneinfo.ZoneInfo, quoted("Europe/Paris", "UTC"), quoted("Nowhere/Town")),
+    ("MongoDsn", MongoDsn, quoted("mongodb://u:p@a:27017,b:27018/x?y=z"), quoted("http://a", "mongodb://")),
+    ("RedisDsn", RedisDsn, quoted("redis://localhost:6379/0"), quoted("http://a")),
+    ("WebsocketUrl", WebsocketUrl, quoted("wss://a.b/c"), quoted("http://a")),
+    ("IPv6Interface", ipaddress.IPv6Interface, quoted("::1/64", "::"), quoted("::/129")),
+    ("PositiveInt", PositiveInt, ["1", "100"], ["0", "-1"]),
+    ("Json[dict]", Json[dict[str, float]], quoted("{}", '{"a": 1.5, "b": 2}'), quoted("[]", '{"a": "b"}')),
+    (
+        "Json[tuple]",
+        Json[tuple[bool, dt.date | None]],
+        quoted("[true, null]", '[false,"2024-02-29"]'),
+        quoted("[true]", '[true, "x"]'),
+    ),
+    ("bytes in Base64", InBase64, ['{"raw": "YQ=="}'], ['{"raw": "Y"}']),
+    ("bytes in hex", InHex, ['{"raw": "00ff"}'], ['{"raw": "0"}', '{"raw": ""}']),
     ("Json[int]", Json[int], quoted("1", "-20"), quoted("a", "", "1.5")),
     ("Json[list]", Json[list[Literal["a", "b"]]], quoted("[]", '["a", "b"]'), quoted('["c"]', "[")),
     ("Json[model]", Json[Cat], quoted('{"lives": 3}', '{"kind": "cat", "lives": 9}'), quoted("{}", '{"lives": 10}')),

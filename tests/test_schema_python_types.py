@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, validators
 from jsonschema import ValidationError as Invalid
-from pydantic import ValidationError
+from pydantic import EmailStr, NameEmail, ValidationError
 
 from structgen.constraints import JsonSchema
-from structgen.errors import TokenRejected
+from structgen.errors import TokenRejected, UnsupportedSchema
 from structgen.schema.types import from_type
 from tests.matching import rich_vocabulary
 from tests.python_object_values import CONTAINERS, MODELS
@@ -77,6 +77,28 @@ def test_the_schema_says_it_in_the_standards_own_words(name: str, tp: Any, right
         assert oracle.is_valid(json.loads(text)), text
     for text in wrong:
         assert not oracle.is_valid(json.loads(text)), text
+
+
+EMAILS = ["a@b.co", "ada.lovelace+x@example.com", "o'brien@a-b.ie", "x" * 64 + "@a.de"]
+NO_EMAILS = ["a@b", "a..b@c.de", "a@b.test", "a@localhost", "a@-b.co", "a@b.c1", "", "a b@c.de", "x" * 65 + "@a.de"]
+
+
+def test_e_mail_addresses() -> None:
+    """What the masks allow, `email-validator` takes; without that package the type is refused by name."""
+    try:
+        import email_validator  # noqa: F401
+    except ImportError:
+        with pytest.raises(UnsupportedSchema, match="email-validator"):
+            from_type(EmailStr)
+        return
+    for text in EMAILS:
+        assert validates(EmailStr, json.dumps(text)), text
+        assert takes(EmailStr, json.dumps(text)), text
+    for text in NO_EMAILS:
+        assert not takes(EmailStr, json.dumps(text)), text
+    for seed in range(30):
+        walk_validates(EmailStr, seed)
+        walk_validates(NameEmail, seed)
 
 
 def walk_validates(tp: Any, seed: int) -> None:

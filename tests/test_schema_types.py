@@ -10,8 +10,19 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
-from pydantic import Base64Str, BaseModel, ConfigDict, Discriminator, Field, Json, RootModel, Tag
-from typing_extensions import NotRequired, TypedDict
+from pydantic import (
+    AliasPath,
+    Base64Str,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    ImportString,
+    Json,
+    RootModel,
+    Tag,
+)
+from typing_extensions import NotRequired, TypedDict, Unpack
 
 from structgen.errors import UnsupportedSchema
 from structgen.schema.reader import read
@@ -136,9 +147,14 @@ class Plain:
     [
         Callable[[int], int],
         Plain,
-        Json[int],
-        Annotated[Decimal, Field(max_digits=5, le=3)],
-        Annotated[Decimal, Field(max_digits=5, gt=3)],
+        Json,
+        Json[Tree],
+        type[int],
+        ImportString,
+        set[list[int]],
+        tuple[Unpack[tuple[int, ...]], str],
+        dict[tuple[int, int], str],
+        Literal[b"a"],
         "NoSuchType",
     ],
     ids=str,
@@ -149,11 +165,36 @@ def test_a_type_without_an_exact_schema_is_refused_with_a_remedy(tp: Any) -> Non
         from_type(tp)
 
 
-@pytest.mark.parametrize("tp", [set[int], dict[int, str], Annotated[int, Field(multiple_of=3)]], ids=str)
-def test_what_needs_a_keyword_of_a_later_release_is_refused_by_name(tp: Any) -> None:
-    """The schema says it, and the reader refuses it."""
-    with pytest.raises(UnsupportedSchema, match="not supported yet"):
-        read(from_type(tp)[0])
+class Holder(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    fine: int
+    deep: list[dict[str, Callable[[], int]]]
+
+
+class Outer(BaseModel):
+    inner: list[Holder]
+
+
+def test_the_error_names_the_field() -> None:
+    """Where in a model the type stands that cannot be held, through every class on the way."""
+    with pytest.raises(UnsupportedSchema, match="Callable") as caught:
+        from_type(Outer)
+    assert caught.value.pointer == "/properties/inner/properties/deep"
+    with pytest.raises(UnsupportedSchema) as caught:
+        from_type(dataclasses.make_dataclass("Row", [("cells", set[list[int]])]))
+    assert caught.value.pointer == "/properties/cells"
+    assert "hash" in str(caught.value)
+
+
+def test_an_alias_that_is_only_a_path_is_refused_where_it_is_required() -> None:
+    """No member name gives the field a value."""
+
+    class Deep(BaseModel):
+        lost: int = Field(validation_alias=AliasPath("a", 0))
+
+    with pytest.raises(UnsupportedSchema, match="AliasPath") as caught:
+        from_type(Deep)
+    assert caught.value.pointer == "/properties/lost"
 
 
 def test_a_callable_discriminator_admits_every_branch() -> None:

@@ -31,11 +31,12 @@ _SAME_IN_OTHER_WORDS = frozenset(
 )
 
 
-def names(keys: Any, describe: Describe, *, counted: bool) -> dict[str, Any] | None:
+def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False) -> dict[str, Any] | None:
     """The member names that are keys of a core schema; None for every name.
 
     Args:
         describe: the JSON Schema of a core schema.
+        strict: keys are read in Pydantic's strict mode.
         counted: the mapping has a least number of entries, so that two names must not mean one key.
 
     Raises:
@@ -43,30 +44,33 @@ def names(keys: Any, describe: Describe, *, counted: bool) -> dict[str, Any] | N
     """
     kind = keys["type"]
     if kind in WRAPPERS and "json_schema_input_schema" not in keys:
-        return names(keys["schema"], describe, counted=counted)
+        return names(keys["schema"], describe, counted=counted, strict=strict)
     if kind == "json-or-python":
-        return names(keys["json_schema"], describe, counted=counted)
+        return names(keys["json_schema"], describe, counted=counted, strict=strict)
     if kind == "union":
         return _any_of(
-            [choice[0] if isinstance(choice, tuple) else choice for choice in keys["choices"]], describe, counted
+            [choice[0] if isinstance(choice, tuple) else choice for choice in keys["choices"]],
+            describe,
+            counted,
+            strict,
         )
     if kind in _READERS:
         return _READERS[kind](keys, counted)
     if counted and kind in _SAME_IN_OTHER_WORDS:
         raise UnsupportedSchema(f"a least number of entries, with keys that can be written in two ways ({kind})")
     if kind in ("literal", "enum"):
-        return {"enum": _finite(keys, describe(keys))}
+        return {"enum": _finite(keys, describe(keys), strict)}
     return _strings(describe(keys), kind)
 
 
-def _any_of(choices: list[Any], describe: Describe, counted: bool) -> dict[str, Any] | None:
+def _any_of(choices: list[Any], describe: Describe, counted: bool, strict: bool) -> dict[str, Any] | None:
     if counted and len(choices) > 1:
         raise UnsupportedSchema("a least number of entries, with keys of several types")
     found = []
     for choice in choices:
         if choice["type"] == "none":
             continue
-        schema = names(choice, describe, counted=counted)
+        schema = names(choice, describe, counted=counted, strict=strict)
         if schema is None:
             return None
         found.append(schema)
@@ -110,11 +114,11 @@ _READERS: dict[str, Callable[[Any, bool], dict[str, Any]]] = {
 }
 
 
-def _finite(keys: Any, described: dict[str, Any]) -> list[str]:
+def _finite(keys: Any, described: dict[str, Any], strict: bool) -> list[str]:
     """The values as names, those that the validator finds again."""
     values = described.get("enum", [described["const"]] if "const" in described else [])
     written = [value if isinstance(value, str) else json.dumps(value) for value in values]
-    validator = SchemaValidator(core_schema.dict_schema(keys, core_schema.any_schema()))
+    validator = SchemaValidator(core_schema.dict_schema(keys, core_schema.any_schema()), {"strict": strict})
     found = []
     for name in dict.fromkeys(written):
         try:

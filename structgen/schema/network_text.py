@@ -111,7 +111,8 @@ def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
     """
     schemes = schema.get("allowed_schemes")
     hosts = f"{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
-    authority = f"//{_USER}{hosts}{_TAIL}"
+    user = _USER.replace(",", "") if several_hosts else _USER  # a comma would end the first host
+    authority = f"//{user}{hosts}{_TAIL}"
     file = rf"{_cased(['file'])}://{'' if schema.get('host_required') else '(?:'}{_HOST}"
     file += f"{'' if schema.get('host_required') else ')?'}{_PATH}"
     if schemes is not None:
@@ -128,7 +129,7 @@ def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
     return found if longest is None else {**found, "maxLength": longest}
 
 
-_ATOM = "[0-9A-Za-z_]+(?:[+-][0-9A-Za-z_]+)*"
+_ATOM = "[0-9A-Za-z!#$%&'*+/=?^_`{|}~-]+"
 _NO_DOMAINS = _cased(("arpa", "invalid", "local", "localhost", "onion", "test"))
 
 
@@ -141,4 +142,9 @@ def email(*, named: bool = False) -> dict[str, Any]:
     domain = r"(?:[0-9A-Za-z]{1,30}(?:-[0-9A-Za-z]{1,30})?\.){1,3}[A-Za-z]{2,20}"
     mailbox = rf"{_ATOM}(?:\.{_ATOM})*@{domain}"
     found = text(rf"{mailbox}|[A-Za-z]+(?: [A-Za-z]+)* <{mailbox}>" if named else mailbox)
-    return {**found, "allOf": [{"pattern": "^(?:[^@]* <)?[^@]{1,64}@"}], "not": {"pattern": rf"\.{_NO_DOMAINS}>?$"}}
+    return {
+        **found,
+        "allOf": [{"pattern": "^(?:[^@]* <)?[^@]{1,64}@"}],
+        "not": {"pattern": rf"\.{_NO_DOMAINS}>?$"},
+        "maxLength": 254,
+    }

@@ -5,7 +5,7 @@ One method per kind of core schema, named as Pydantic names it. What is emitted 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -176,6 +176,12 @@ class ExactSchema(GenerateJsonSchema):
         described = super().enum_schema(schema)
         return {**described, "enum": python_types.enum_values(schema["cls"], schema["members"])}
 
+    def chain_schema(self, schema: core_schema.ChainSchema) -> JsonSchemaValue:
+        """What the first step takes; where a later one asks for what Python can hash, a scalar."""
+        described = super().chain_schema(schema)
+        hashable = any(step["type"] == "is-instance" and step["cls"] is Hashable for step in schema["steps"])
+        return python_types.SCALAR if hashable and not described else described
+
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
         return self.handle_invalid_for_json_schema(schema, f"a class ({schema.get('cls')!r})")
 
@@ -193,7 +199,7 @@ class ExactSchema(GenerateJsonSchema):
         if found:
             raise UnsupportedSchema(f"a set of {found}: Python cannot hash them; use a list, or make them frozen")
         if not described["items"]:
-            described["items"] = {"type": ["null", "boolean", "number", "string"]}
+            described["items"] = python_types.SCALAR
         return described
 
     def tuple_schema(self, schema: core_schema.TupleSchema) -> JsonSchemaValue:
@@ -210,7 +216,8 @@ class ExactSchema(GenerateJsonSchema):
             keys = schema["keys_schema"]
             core = self._cores.get(keys.get("schema_ref"), keys)
             counted = (schema.get("min_length") or 0) > 1
-            allowed = names(core, self._resolved, counted=counted)
+            strict = schema.get("strict", self._config.strict)
+            allowed = names(core, self._resolved, counted=counted, strict=bool(strict))
             if allowed is not None:
                 described["propertyNames"] = allowed
         values = self.generate_inner(schema["values_schema"]) if "values_schema" in schema else {}

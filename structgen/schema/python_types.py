@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import zoneinfo
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import reduce
@@ -19,6 +20,9 @@ from structgen.errors import UnsupportedSchema
 from structgen.schema.network_text import ADDRESSES, address, email
 from structgen.schema.number_text import at_least, at_most, decimals
 from structgen.schema.temporal_text import text
+
+SCALAR = {"type": ["null", "boolean", "number", "string"]}
+"""Any JSON that becomes a value that Python can hash."""
 
 _HEX = "[0-9A-Fa-f]"
 _DIGITS_OF_A_FLOAT = 15
@@ -60,6 +64,7 @@ FORMATS: dict[str, Callable[[], dict[str, Any]]] = {
     "base64url": lambda: text(_BASE64.replace("+/", "_-")),
     "email": email,
     "name-email": lambda: email(named=True),
+    "zoneinfo": lambda: {"enum": sorted(zoneinfo.available_timezones())},
     "regex": lambda: text(_regular_expressions()),
 }
 """Pydantic's names of formats whose own schema says less than the validator demands."""
@@ -120,7 +125,7 @@ def _decimal_number(
     digits: int | None, places: int | None, bounds: dict[str, Decimal], multiple: Any
 ) -> dict[str, Any] | None:
     """The numbers that come through a float unchanged, or None: at most 15 digits in all."""
-    if digits is not None and (places is None or places > digits):
+    if digits is not None and (places is None or places >= digits):
         return None
     free = not bounds and multiple is None and digits is None and places is None
     if free:

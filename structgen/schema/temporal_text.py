@@ -157,9 +157,9 @@ def _time_side(name: str, bound: datetime.datetime, tail: str) -> str:
     return _side(_before(exact), tail, equal)
 
 
-# Sums of the largest counts keep below the 999,999,999 days that a timedelta holds.
+# The largest counts keep below the 999,999,999 days that a timedelta holds, and each below 2**32 seconds or days.
 _SECONDS = r"[0-9]{1,9}(?:\.[0-9]+)?S"
-_TIME = rf"T(?:[0-9]{{1,9}}H(?:[0-9]{{1,9}}M)?(?:{_SECONDS})?|[0-9]{{1,9}}M(?:{_SECONDS})?|{_SECONDS})"
+_TIME = rf"T(?:[0-9]{{1,6}}H(?:[0-9]{{1,7}}M)?(?:{_SECONDS})?|[0-9]{{1,7}}M(?:{_SECONDS})?|{_SECONDS})"
 _DAYS = "[0-9]{1,8}D"
 _SPAN = rf"(?:[0-9]{{1,6}}Y(?:[0-9]{{1,6}}M)?(?:{_DAYS})?|[0-9]{{1,6}}M(?:{_DAYS})?|{_DAYS})"
 _DURATION = rf"(?:P{_SPAN}(?:{_TIME})?|P{_TIME}|P[0-9]{{1,7}}W)"
