@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 from structgen.automaton.late import Check
 from structgen.automaton.tables import (
-    KIND,
     R_ARGUMENT,
     R_OUTCOME,
     R_WANT,
-    STUB,
     WANT_FRAMES,
     WANT_NOTHING,
     WANT_RETURN,
@@ -80,12 +78,12 @@ class Automaton:
     def provide(self) -> None:
         """Provide what a kernel stopped for, as its registers say."""
         registers = self.tables.registers
-        want, argument = int(registers[R_WANT]), int(registers[R_ARGUMENT])
+        want, argument = registers[R_WANT], registers[R_ARGUMENT]
         registers[R_WANT] = WANT_NOTHING
         if want == WANT_FRAMES:
             self.tables.grow_frames()
         elif want == WANT_RETURN:
-            outcome = int(registers[R_OUTCOME])
+            outcome = registers[R_OUTCOME]
             self.tables.set_return(argument, outcome, self._returns[argument](outcome))
         elif want == WANT_STATE:
             self.expand(argument)
@@ -94,11 +92,11 @@ class Automaton:
 
     def expand(self, state: int) -> None:
         """Write a stub's row. Does nothing to a state that has one."""
-        if self.tables.states[state, KIND] != STUB:
+        if not self.tables.is_stub(state):
             return
         expander = self._expanders.pop(state, None)
         if expander is None:
             expander = self._blocks[bisect_right(self._block_starts, state) - 1]
         expander(state)
-        if self.tables.states[state, KIND] == STUB:
+        if self.tables.is_stub(state):
             raise AssertionError(f"state {state} was expanded and is still a stub")

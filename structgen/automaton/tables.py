@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,12 +79,28 @@ _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
     "blocks": R_BLOCKS, "depths": R_DEPTHS,
 }  # fmt: skip
-_FIRST_FRAMES, _FIRST_STRIDE = 64, 4
-_SIZES = (32 * 768, 8 * 1536, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 32 * _FIRST_STRIDE, 96, 512, 8 * N_REGISTERS)
-"""Bytes of the first arrays, in the order of their registers, and of the registers themselves."""
+_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_STRIDE = 768, 1536, 64, 4
+STACK_DEPTH = 256
+"""Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
+_SIZES = (
+    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 32 * _FIRST_STRIDE, 96, 512,
+    8 * N_REGISTERS, 32 * STACK_DEPTH,
+)  # fmt: skip
+"""Bytes of the first arrays, in the order of their registers, of the registers themselves, and of the stack."""
 _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
-_FIRST_REGISTERS: Int64 = np.array([*_STARTS[:7], _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_STRIDE], np.int64)
-"""The addresses less that of the arena, and the first sizes."""
+_ARENA, _STACK = _STARTS[7], _STARTS[8]
+
+
+def _first_arena() -> npt.NDArray[np.uint8]:
+    """All arrays of an empty table: the registers hold the first sizes, and state DONE is written."""
+    arena = np.zeros(_STARTS[-1], np.uint8)
+    sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_STRIDE
+    struct.pack_into("4q", arena.data, _ARENA + 8 * R_CAP_FRAMES, *sizes)
+    struct.pack_into("8i", arena.data, 32 * DONE, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
+    return arena
+
+
+_FIRST_ARENA = _first_arena()
 
 
 def position(state: int, frame: int = 0, count: int = 0) -> int:
@@ -101,25 +117,61 @@ class Tables:
     """The arrays of one automaton, and the only code that writes them from Python."""
 
     def __init__(self) -> None:
-        # One allocation holds all arrays until one must grow: a table is made for every schema.
-        arena = np.zeros(_STARTS[-1], np.uint8)
-        address = int(arena.ctypes.data)
-        parts = [arena[start:end] for start, end in pairwise(_STARTS)]
-        self.registers: Int64 = parts[7].view(np.int64)
-        self.states: Int32 = parts[0].view(np.int32).reshape(-1, 8)
-        self.edges: Int32 = parts[1].view(np.int32).reshape(-1, 2)
-        self.frames: Int64 = parts[2].view(np.int64).reshape(-1, 4)
-        self.buckets: Int32 = parts[3].view(np.int32)
-        self.returns: Int32 = parts[4].view(np.int32).reshape(-1, 4)
-        self.blocks: Int32 = parts[5].view(np.int32).reshape(-1, 6)
-        self.depths: npt.NDArray[np.uint8] = parts[6]
+        # A table is made for every schema: one copy holds all arrays until one must grow, and numpy's views of
+        # them are made when they are asked for.
+        self._arena = arena = _FIRST_ARENA.copy()
+        address = arena.__array_interface__["data"][0]
+        data = arena.data
+        struct.pack_into("7q", data, _ARENA, *[address + start for start in _STARTS[:7]])
+        self.base: int = address + _ARENA
+        self.stack: int = address + _STACK
+        self.registers = data[_ARENA:_STACK].cast("q")
+        self._state_bytes = data[: _STARTS[1]]
+        self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
+        self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths = 2, 0, 1, 0, 0
-        self.base = address + _STARTS[7]
-        self.registers[:len(_FIRST_REGISTERS)] = _FIRST_REGISTERS
-        self.registers[:R_CAP_FRAMES] += address
-        self._state_bytes = memoryview(parts[0].data)
-        self._edge_bytes = memoryview(parts[1].data)
-        self._write(DONE, RANGES)
+
+    def _part(self, index: int) -> npt.NDArray[np.uint8]:
+        return self._arena[_STARTS[index] : _STARTS[index + 1]]
+
+    @cached_property
+    def states(self) -> Int32:
+        """int32[., 8]: see above."""
+        return self._part(R_STATES).view(np.int32).reshape(-1, 8)
+
+    @cached_property
+    def edges(self) -> Int32:
+        """int32[., 2]: span, target and flags."""
+        return self._part(R_EDGES).view(np.int32).reshape(-1, 2)
+
+    @cached_property
+    def frames(self) -> Int64:
+        """int64[., 4]: return, parent, counter."""
+        return self._part(R_FRAMES).view(np.int64).reshape(-1, 4)
+
+    @cached_property
+    def buckets(self) -> Int32:
+        """int32[.]: frames by their hash."""
+        return self._part(R_BUCKETS).view(np.int32)
+
+    @cached_property
+    def returns(self) -> Int32:
+        """int32[., outcomes]: states by row and outcome."""
+        return self._part(R_RETURNS).view(np.int32).reshape(-1, _FIRST_STRIDE)
+
+    @cached_property
+    def blocks(self) -> Int32:
+        """int32[., 6]: see `block`."""
+        return self._part(R_BLOCKS).view(np.int32).reshape(-1, 6)
+
+    @cached_property
+    def depths(self) -> npt.NDArray[np.uint8]:
+        """uint8[.]: the alive-depths of all blocks."""
+        return self._part(R_DEPTHS)
+
+    def is_stub(self, state: int) -> bool:
+        """Is the state still to be expanded?"""
+        return self._state_bytes[32 * state] & 15 == STUB
 
     def _grow(self, name: str, need: int) -> None:
         """Replace an array by one with at least `need` rows, and point its register at it."""
@@ -130,22 +182,22 @@ class Tables:
     def _bind(self, name: str, array: Any) -> None:
         self.registers[_REGISTER[name]] = array.ctypes.data
         if name == "states":
-            self._state_bytes = memoryview(array).cast("B")
+            self._state_bytes, self._room_states = memoryview(array).cast("B"), len(array)
         elif name == "edges":
-            self._edge_bytes = memoryview(array).cast("B")
+            self._edge_bytes, self._room_edges = memoryview(array).cast("B"), len(array)
 
     def reserve(self, states: int = 0, edges: int = 0) -> None:
         """Make room for that many more rows."""
         if self.n_states + states > MAX_STATES:
             raise LimitExceeded(f"the automaton needs more than {MAX_STATES:,} states; simplify the schema")
-        if self.n_states + states > len(self.states):
+        if self.n_states + states > self._room_states:
             self._grow("states", self.n_states + states)
-        if self.n_edges + edges > len(self.edges):
+        if self.n_edges + edges > self._room_edges:
             self._grow("edges", self.n_edges + edges)
 
     def stub(self, count: int = 1) -> int:
         """The first of `count` new states, to be expanded when a walk meets them."""
-        if self.n_states + count > len(self.states):
+        if self.n_states + count > self._room_states:
             self.reserve(states=count)
         first = self.n_states
         self.n_states = first + count
@@ -163,7 +215,7 @@ class Tables:
     ) -> int:
         """Expand `state`: edges `(first byte, last byte, target | flags)`, and what a miss does. Returns `state`."""
         count, start = len(edges), self.n_edges
-        if start + count > len(self.edges):
+        if start + count > self._room_edges:
             self.reserve(edges=count)
         flat = [x for low, high, target in edges for x in (low | high << 8, target)]
         struct.pack_into(f"{2 * count}i", self._edge_bytes, start * 8, *flat)
@@ -190,7 +242,7 @@ class Tables:
 
     def met_tests(self) -> list[int]:
         """The tests that were met since this was asked last, where walks do not stop at them."""
-        met, state = [], int(self.registers[R_MET])
+        met, state = [], self.registers[R_MET]
         self.registers[R_MET] = 0
         while state:
             met.append(state)
@@ -204,7 +256,7 @@ class Tables:
         if not self.registers[R_OPEN]:
             state = self.stub()
             self.registers[R_OPEN] = self.ranges(state, [(0, 255, state)])
-        return int(self.registers[R_OPEN])
+        return self.registers[R_OPEN]
 
     def new_return(self) -> int:
         """A new, empty row of returns; use its negative as a return."""
@@ -245,7 +297,7 @@ class Tables:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
         self._grow("frames", size)
         self.buckets = np.zeros(2 * size, np.int32)
-        for frame in range(1, int(self.registers[R_N_FRAMES])):
+        for frame in range(1, self.registers[R_N_FRAMES]):
             slot = hash_frame(*(int(x) for x in self.frames[frame, :3])) & (2 * size - 1)
             while self.buckets[slot]:
                 slot = (slot + 1) & (2 * size - 1)

@@ -11,7 +11,8 @@ import numpy as np
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (
-    R_ARGUMENT, R_FRAME, R_NODE, OPEN, R_PHASE, R_VOCABULARY, R_WANT, WANT_ANSWER, YES, A, B, position as packed,
+    OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, YES, A, B,
+    position as packed,
 )  # fmt: skip
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, ends_at, resume
@@ -47,14 +48,17 @@ class Grammar:
         self.start = automaton.start
         self.lock = Lock()
         self.automaton, self._slices = automaton, slices
-        self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
         self._registers = registers = automaton.tables.registers
         self._base = automaton.tables.base
-        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
-        registers[V_STACK] = self._stack.ctypes.data
+        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers.data.cast("B").cast("q")
+        registers[V_STACK] = automaton.tables.stack
+        if slices.max_depth + 2 > STACK_DEPTH:
+            self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
+            registers[V_STACK] = self._stack.ctypes.data
         self._rows: dict[int, Filled] = {}
-        self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * vocabulary.words))
-        self._chunk: Uint32 = np.empty((0, vocabulary.words), np.uint32)
+        self._row_bytes = 4 * vocabulary.words
+        self._most_rows = max(CHUNKS[1], CACHE_BYTES // self._row_bytes)
+        self._chunk: Uint32 | tuple[()] = ()
         self._free, self._address = 0, 0
 
     def matcher(self) -> Matcher:
@@ -75,17 +79,16 @@ class Grammar:
 
     def _compute(self, position: int) -> Filled:
         with self.lock:
-            if not self._free:
-                self._new_chunk()
-            index = len(self._chunk) - self._free
-            ends = self._fill(position, self._address + index * 4 * self.vocabulary.words, YES)
+            chunk = self._chunk if self._free else self._new_chunk()
+            index = len(chunk) - self._free
+            ends = self._fill(position, self._address + index * self._row_bytes, YES)
             late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
             if ends & TESTED:
                 late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
             elif empty:
                 raise DeadEnd("no token of the vocabulary spells what must come next")
             self._free -= 1
-            found = self._rows[position] = (self._chunk[index], ends & ~TESTED == 1, late)
+            found = self._rows[position] = (chunk[index], ends & ~TESTED == 1, late)
         return found
 
     def _fill(self, position: int, address: int, answer: int) -> int:
@@ -102,16 +105,17 @@ class Grammar:
             self._fill(position, out.ctypes.data, answer)
             return self.automaton.tables.met_tests()
 
-    def _new_chunk(self) -> None:
+    def _new_chunk(self) -> Uint32:
         """Room for the next masks, more each time. Forgets the oldest half of them where there are too many."""
         rows = min(4 * len(self._chunk) or CHUNKS[0], CHUNKS[1])
         if len(self._rows) + rows > self._most_rows:
             for position in list(self._rows)[: len(self._rows) // 2]:
                 del self._rows[position]
-        chunk: Uint32 = np.empty((rows, self.vocabulary.words), np.uint32)
-        self._address, self._free = chunk.ctypes.data, rows
+        chunk: Uint32 = np.empty((rows, self._row_bytes // 4), np.uint32)
+        self._address, self._free = chunk.__array_interface__["data"][0], rows
         chunk.flags.writeable = False
         self._chunk = chunk
+        return chunk
 
     def advance(self, position: int, token_id: int) -> int:
         """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
@@ -130,7 +134,7 @@ class Grammar:
                     self.automaton.provide()
                 if after != ASKS:
                     return int(after)
-                test, frame, taken = self._registers[[R_ARGUMENT, R_FRAME, R_NODE]].tolist()
+                test, frame, taken = (self._registers[r] for r in (R_ARGUMENT, R_FRAME, R_NODE))
             position = self._answered(test, frame, holds=asked.holds(self.automaton.checks[test], text[:taken]))
         return REJECTED
 
@@ -147,7 +151,7 @@ class Grammar:
                     self.automaton.provide()
                 if ends >= 0:
                     return bool(ends)
-                test, frame = self._registers[[R_ARGUMENT, R_FRAME]].tolist()
+                test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
             position = self._answered(test, frame, holds=self.automaton.checks[test].holds(reading()))
         return False
 

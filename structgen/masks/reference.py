@@ -202,6 +202,7 @@ class Reference:
             return ret
         tables = self._automaton.tables
         if outcome >= tables.returns.shape[1] or not tables.returns[-ret, outcome]:
-            tables.registers[[R_WANT, R_ARGUMENT, R_OUTCOME]] = WANT_RETURN, -ret, outcome
+            registers = tables.registers
+            registers[R_WANT], registers[R_ARGUMENT], registers[R_OUTCOME] = WANT_RETURN, -ret, outcome
             self._automaton.provide()
         return int(tables.returns[-ret, outcome])
