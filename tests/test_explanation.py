@@ -27,7 +27,7 @@ def _how(schema: Any, pointer: str, **options: Any) -> tuple[str, str]:
     [
         ({"type": "string", "maxLength": 3}, "/maxLength", "masked"),
         ({"pattern": "^a+$"}, "/pattern", "masked"),
-        ({"pattern": r"(a)\1"}, "/pattern", "checked"),
+        ({"pattern": r"^(a+)b\1$"}, "/pattern", "checked"),
         ({"format": "date-time"}, "/format", "masked"),
         ({"format": "regex"}, "/format", "checked"),
         ({"format": "color-of-money"}, "/format", "not enforced"),
