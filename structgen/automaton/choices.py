@@ -7,7 +7,7 @@ these nodes; the sets that a lane excludes (`without`) are watched in lanes of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from structgen.schema.normal import Arrays, Node, Objects, Shape
@@ -50,15 +50,23 @@ class Choice:
     def arrays(self) -> Lanes[Arrays]:
         """The lanes in which an array is read."""
         if self._arrays is None:
-            self._arrays = Lanes(self, lambda shape: shape.arrays)
+            self._arrays = Lanes(self, _arrays_of)
         return self._arrays
 
     @property
     def objects(self) -> Lanes[Objects]:
         """The lanes in which an object is read."""
         if self._objects is None:
-            self._objects = Lanes(self, lambda shape: shape.objects)
+            self._objects = Lanes(self, _objects_of)
         return self._objects
+
+
+def _arrays_of(shape: Shape) -> Arrays | None:
+    return shape.arrays
+
+
+def _objects_of(shape: Shape) -> Objects | None:
+    return shape.objects
 
 
 class Lane(Generic[Part]):
@@ -82,7 +90,8 @@ class Lanes(Generic[Part]):
 
     def __init__(self, choice: Choice, part_of: Callable[[Shape], Part | None]) -> None:
         self.lanes: list[Lane[Part]] = []
-        self.watches = False
+        self._excludes = False
+        self._all_drive = True
         owners = list(choice.nodes)
         excluded: dict[Node, int] = {}
         for owner, node in enumerate(owners):  # the list grows by what its lanes exclude
@@ -94,18 +103,19 @@ class Lanes(Generic[Part]):
                     if each not in excluded:
                         excluded[each] = len(owners)
                         owners.append(each)
-                without = tuple(excluded[each] for each in part.without)
-                self.lanes.append(Lane(owner, part, drives=owner < choice.drivers, without=without))
-                self.watches = self.watches or bool(without)
+                without = tuple([excluded[each] for each in part.without])
+                drives = owner < choice.drivers
+                self.lanes.append(Lane(owner, part, drives=drives, without=without))
+                self._excludes, self._all_drive = self._excludes or bool(without), self._all_drive and drives
         self._all = (1 << len(choice.nodes)) - 1
 
     def accepted(self, closing: Iterable[int]) -> int:
         """The nodes of the choice that accept when these lanes (by index) may close, as bits."""
+        if not self._excludes:
+            return union(self.lanes[k].owner for k in closing)
         owned: dict[int, list[Lane[Part]]] = {}
         for k in closing:
             owned.setdefault(self.lanes[k].owner, []).append(self.lanes[k])
-        if not self.watches:
-            return union(owned)
         verdicts: dict[int, bool] = {}
         return union(owner for owner in owned if self._accepts(owner, owned, verdicts)) & self._all
 
@@ -118,9 +128,9 @@ class Lanes(Generic[Part]):
             )
         return verdicts[owner]
 
-    def driven(self, living: Iterable[int]) -> bool:
+    def driven(self, living: Sequence[int]) -> bool:
         """Does one of these lanes drive?"""
-        return any(self.lanes[k].drives for k in living)
+        return bool(living) if self._all_drive else any(self.lanes[k].drives for k in living)
 
 
 def union(nodes: Iterable[int]) -> int:

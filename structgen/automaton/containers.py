@@ -19,7 +19,7 @@ class Containers(Frames):
     def open_array(self, choice: Choice, depth: int) -> int:
         """The state after `[`; 0 when there is no array."""
         living = [(k, lane) for k, lane in enumerate(choice.arrays.lanes) if not self.is_empty.arrays(lane.part)]
-        if not any(lane.drives for _, lane in living):
+        if not choice.arrays.driven([k for k, _ in living]):
             return 0
         items = tuple(self.is_empty.items.start(k, lane.part) for k, lane in living)
         return self.later(partial(self._expand_open_array, choice, items, depth))
@@ -27,7 +27,7 @@ class Containers(Frames):
     def _after_item(self, choice: Choice, items: tuple[Items, ...], depth: int) -> int:
         """The state after an item, the same for equal progress; 0 when nothing drives the array any more."""
         items = uncovered(items)
-        if not choice.arrays.driven(p.lane for p in items):
+        if not choice.arrays.driven([p.lane for p in items]):
             return 0
         return self.shared((choice, items, depth), partial(self._expand_after_item, choice, items, depth))
 
@@ -40,7 +40,7 @@ class Containers(Frames):
         lanes = choice.arrays.lanes
         compared = any(self.is_empty.items.compares(p) for p in items)
         options = [(p.lane, node, after) for p in items for node, after in self.is_empty.next_items(p)]
-        if not any(lanes[k].drives for k, _, _ in options):
+        if not choice.arrays.driven([k for k, _, _ in options]):
             return None
 
         def resume(living: Sequence[int]) -> int:

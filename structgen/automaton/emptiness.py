@@ -158,10 +158,10 @@ class Emptiness:
 
     def _objects(self, objects: Objects) -> Question:
         required = 0
-        outline = self.members.outline(objects)
+        outline = self.members.outline(objects) if objects.patterns else None
         for i, member in enumerate(objects.properties):
             required += member.required
-            if member.required and (yield outline.member(i)):
+            if member.required and (yield outline.member(i) if outline else member.value):
                 return True
         if objects.max_properties is not None and objects.max_properties < max(required, objects.min_properties):
             return True

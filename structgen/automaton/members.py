@@ -48,7 +48,7 @@ class Members(NamedTuple):
 
     @property
     def required_left(self) -> int:
-        return sum(p.required for p in self.left())
+        return sum([p.required for p in self.left()])
 
     def declared(self) -> Iterator[tuple[int, Members]]:
         """The declared members that may come next: index, progress after it."""
@@ -71,13 +71,15 @@ class Members(NamedTuple):
         return not objects.some or self.met == (1 << len(objects.some)) - 1
 
     def _after(self, phase: int, *, others: bool | None = None, taken: int | None = None) -> Members:
-        objects = self.objects
-        most = objects.max_properties
+        objects, members = self.objects, 0
+        if objects.min_properties or objects.max_properties is not None:
+            most = 0 if objects.max_properties is None else objects.max_properties + 1
+            members = min(self.members + 1, max(most, objects.min_properties))
         return type(self)(
             self.lane,
             objects,
             phase,
-            min(self.members + 1, max(0 if most is None else most + 1, objects.min_properties)),
+            members,
             self.met,
             self.others if others is None else others,
             self.taken if taken is None else taken,
@@ -121,13 +123,19 @@ class Inhabited(NamedTuple):
         members: the declared members with a value; none where their number does not matter.
         others: the marks of undeclared names with a value.
         few: those names and their marks, where they are few.
-        servers: for each `some`, the names of declared members that can meet it, and whether others can.
+        servers: for each `some`, the names of declared members that can meet it, and the marks of others that can.
+        uncounted: may any member that has a value come, as far as counts and other members tell?
     """
 
     members: frozenset[str]
     others: frozenset[int]
     few: tuple[tuple[str, int], ...] | None
-    servers: tuple[tuple[frozenset[str], frozenset[int]], ...]
+    servers: tuple[tuple[frozenset[str], frozenset[int]], ...] = ()
+    uncounted: bool = False
+
+
+_OPEN = Inhabited(frozenset(), frozenset((0,)), None, uncounted=True)
+_CLOSED = Inhabited(frozenset(), frozenset(), (), uncounted=True)
 
 
 class MemberSteps:
@@ -146,9 +154,11 @@ class MemberSteps:
 
     def inhabited(self, objects: Objects) -> Asking[Inhabited]:
         """What of `objects` can be."""
+        counted = objects.some or objects.min_properties or objects.max_properties is not None
+        if not counted and not objects.patterns:
+            return _CLOSED if objects.rest is None or (yield objects.rest) else _OPEN
         outline = self.outline(objects)
         members = set()
-        counted = objects.some or objects.min_properties or objects.max_properties is not None
         for i, member in enumerate(objects.properties if counted else ()):
             if not (yield outline.member(i)):
                 members.add(member.name)

@@ -98,12 +98,15 @@ class Outline:
 
     def __init__(self, objects: Objects, algebra: Algebra) -> None:
         self._objects, self._algebra = objects, algebra
-        self.sets = tuple(dict.fromkeys([*(p.names for p in objects.patterns), *(s.names for s in objects.some)]))
-        self.ruled = bool(self.sets)
+        self.declared = {member.name: i for i, member in enumerate(objects.properties)}
+        self.ruled = bool(objects.patterns or objects.some)
+        self.sets: tuple[Strings, ...] = ()
+        if not self.ruled:
+            return
+        self.sets = tuple(dict.fromkeys([named.names for named in objects.patterns + objects.some]))
         bit = {names: 1 << k for k, names in enumerate(self.sets)}
         self._rules = [(bit[names], value) for names, value in objects.patterns]
         self._wishes = [(bit[names], value) for names, value in objects.some]
-        self.declared = {member.name: i for i, member in enumerate(objects.properties)}
         self._others: dict[int, Node | None] = {}
         self._members: dict[int, Node] = {}
 

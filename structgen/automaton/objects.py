@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -45,11 +45,11 @@ class ObjectFrames(Containers):
     def open_object(self, choice: Choice, depth: int) -> int:
         """The state after `{`; 0 when there is no object."""
         living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self.is_empty.objects(lane.part)]
-        if not any(lane.drives for _, lane in living):
+        if not choice.objects.driven([k for k, _ in living]):
             return 0
         # What is only watched is a set of values: the order of names means nothing there.
         members = tuple(
-            (UnorderedMembers if self.any_order or not lane.drives else Members)(k, lane.part) for k, lane in living
+            [(UnorderedMembers if self.any_order or not lane.drives else Members)(k, lane.part) for k, lane in living]
         )
         return self.later(partial(self._expand_object, choice, members, depth, self.layout.first(depth), b"}"))
 
@@ -84,7 +84,7 @@ class ObjectFrames(Containers):
         self.write_behind_gap(state, literals)
 
     def _driven(self, choice: Choice, nexts: Iterable[Next]) -> bool:
-        return choice.objects.driven(each.after.lane for each in nexts)
+        return choice.objects.driven([each.after.lane for each in nexts])
 
     def _opening(self, before: bytes, quote: bytes, names: int, *, spaced: bool) -> tuple[bytes, int]:
         if not spaced:
@@ -112,37 +112,45 @@ class ObjectFrames(Containers):
         return quoted(name) + (b'"' if self.layout.bound else b'"' + self.layout.colon)
 
     def _named(self, choice: Choice, members: tuple[Members, ...]) -> dict[str, Nexts]:
-        """What may come next by name. Every name that some progress tells by itself is there, with nothing
-        where it is refused now."""
+        """What may come next under the names that some progress tells by itself, where something may."""
+        if len(members) == 1:
+            return self._own_names(members[0])
         own = [self._own_names(p) for p in members]
-        if len(own) == 1:
-            return {name: tuple(nexts) for name, nexts in own[0].items()}
         named: dict[str, list[Next]] = {name: [] for names in own for name in names}
         for p, names in zip(members, own, strict=True):
-            outline, free = self.is_empty.members.outline(p.objects), self._takes_any(p)
+            known, free = self._known_names(p), self._takes_any(p)
             for name, nexts in named.items():
                 if name in names:
                     nexts += names[name]
-                elif free:
-                    nexts += self._other(p, outline.marks(name))
+                elif free and name not in known:
+                    nexts += self._other(p, self.is_empty.members.outline(p.objects).marks(name))
         return {name: tuple(nexts) for name, nexts in named.items()}
 
-    def _own_names(self, p: Members) -> dict[str, list[Next]]:
-        """The names that `p` tells one by one, with what may come under them next."""
-        outline, can = self.is_empty.members.outline(p.objects), self.is_empty.inhabited(p.objects)
-        names: dict[str, list[Next]] = {name: [] for name in outline.declared}
+    def _known_names(self, p: Members) -> Collection[str]:
+        """The names that `p` tells one by one."""
+        declared, few = self.is_empty.members.outline(p.objects).declared, self.is_empty.inhabited(p.objects).few
+        return {*declared, *(name for name, _ in few)} if few else declared
+
+    def _own_names(self, p: Members) -> dict[str, Nexts]:
+        """What may come next under the names that `p` tells one by one, where something may."""
+        is_empty, objects = self.is_empty, p.objects
+        outline, can = is_empty.members.outline(objects), is_empty.inhabited(objects)
+        names: dict[str, Nexts] = {}
         for i, after in p.declared():
-            name = p.objects.properties[i].name
-            marks = outline.marks(name) if p.objects.some else 0
-            options = self.is_empty.next_members(outline.member(i), after, marks)
-            names[name] = [Next(node, then, False) for node, then in options]
+            member = objects.properties[i]
+            if can.uncounted:
+                if not is_empty(member.value):
+                    names[member.name] = (Next(member.value, after, False),)
+                continue
+            options = is_empty.next_members(outline.member(i), after, outline.marks(member.name) if objects.some else 0)
+            if options:
+                names[member.name] = tuple(Next(node, then, False) for node, then in options)
         for k, (name, marks) in enumerate(can.few or ()):
-            names[name] = []
             after_other = None if p.taken >> k & 1 else p.other(1 << k)
             other = outline.other(marks)
-            if after_other is not None and other is not None:
-                options = self.is_empty.next_members(other, after_other, marks)
-                names[name] = [Next(node, then, False) for node, then in options]
+            options = is_empty.next_members(other, after_other, marks) if other and after_other else []
+            if options:
+                names[name] = tuple(Next(node, then, False) for node, then in options)
         return names
 
     def _takes_any(self, p: Members) -> bool:
@@ -152,9 +160,11 @@ class ObjectFrames(Containers):
 
     def _other(self, p: Members, marks: int) -> list[Next]:
         """What may come next under a name with these marks that `p` does not tell by itself."""
-        after, node = p.other(), self.is_empty.members.outline(p.objects).other(marks)
-        if after is None or node is None or marks not in self.is_empty.inhabited(p.objects).others:
+        after = p.other()
+        if after is None or marks not in self.is_empty.inhabited(p.objects).others:
             return []
+        node = self.is_empty.members.outline(p.objects).other(marks)
+        assert node is not None
         return [Next(n, then, p.others) for n, then in self.is_empty.next_members(node, after, marks)]
 
     def _member_stubs(self, choice: Choice, nexts: list[Nexts], depth: int) -> int:
@@ -199,21 +209,24 @@ class ObjectFrames(Containers):
     def _any_name(self, choice: Choice, members: tuple[Members, ...], named: dict[str, Nexts], depth: int) -> int:
         """The state after the quote of a name that need not be one of `named`; 0 when it must."""
         free = [p for p in members if self._takes_any(p)]
-        if not choice.objects.driven(p.lane for p in free):
+        if not choice.objects.driven([p.lane for p in free]):
             return 0
-        outlines = [self.is_empty.members.outline(p.objects) for p in free]
-        sets = tuple(dict.fromkeys(names for outline in outlines for names in outline.sets))
+        sets: tuple[Strings, ...] = ()
+        for p in free:
+            sets += self.is_empty.members.outline(p.objects).sets
         if sets:
-            return self._ruled_name(choice, free, sets, named, depth)
+            known = {name: named.get(name, ()) for p in members for name in self._known_names(p)}
+            return self._ruled_name(choice, free, tuple(dict.fromkeys(sets)), known, depth)
         close = self._behind_name(choice, tuple(each for p in free for each in self._other(p, 0)), depth)
         if not close:
             return 0
         inside = self._other_names.get(close) or self._free_name(close)
-        if not named:
+        known = [self._known_names(p) for p in members]
+        if not any(known):
             return inside
         allowed = [(name, nexts) for name, nexts in named.items() if self._driven(choice, nexts)]
         literals = self._literals_of(choice, allowed, depth, b"")
-        refused = named.keys() - {name for name, _ in allowed}
+        refused = set().union(*known).difference([name for name, _ in allowed])
         literals += [(quoted(name) + b'"', DEAD) for name in refused]
         return self.later(lambda state: write_literals(self, state, literals, inner=inside, other=inside))
 
@@ -259,4 +272,4 @@ class ObjectFrames(Containers):
 
 def _all_suspect(nexts: Nexts) -> bool:
     """Must the name be compared with those that came? Not where one progress knows that it is new."""
-    return all(each.suspect for each in nexts)
+    return nexts[0].suspect and all(each.suspect for each in nexts)
