@@ -144,7 +144,7 @@ def email(*, named: bool = False) -> dict[str, Any]:
     found = text(rf"{mailbox}|[A-Za-z]+(?: [A-Za-z]+)* <{mailbox}>" if named else mailbox)
     return {
         **found,
-        "allOf": [{"pattern": "^(?:[^@]* <)?[^@]{1,64}@"}],
+        "allOf": [{"pattern": "^(?:[^@<]* <)?[^@<]{1,64}@[^@]*$"}],
         "not": {"pattern": rf"\.{_NO_DOMAINS}>?$"},
         "maxLength": 254,
     }

@@ -1,7 +1,8 @@
 """Patterns of Python's `re` and of Rust's `regex`, as ECMA-262 ones that match no string more.
 
 Both read `\\d`, `\\w` and `\\s` in all scripts, ECMA-262 in ASCII alone (but for spaces). So what these stand for may
-stay as it is, the smaller set; their negations must leave out more.
+stay as it is, the smaller set; their negations must leave out more, and what is not assigned yet as well: others may
+know a newer Unicode.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import re
 from typing import Any
 
 _LEFT_OUT = {
-    "d": r"\p{Nd}",
-    "w": r"\p{L}\p{M}\p{N}\p{Pc}\p{So}\u200c\u200d",
+    "d": r"\p{Nd}\p{Cn}",
+    "w": r"\p{L}\p{M}\p{N}\p{Pc}\p{So}\p{Cn}\u200c\u200d",
     "s": r"\s\u0085\u001c-\u001f",
 }
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
@@ -58,7 +59,7 @@ def _translated(pattern: str) -> str:
 def _escape(letter: str, *, inside: bool, negated: bool) -> str:
     if inside and negated and letter in _LEFT_OUT:
         return _LEFT_OUT[letter]
-    if letter == "D":
+    if inside and letter == "D":
         return r"\P{Nd}"
     if not inside and letter.lower() in _LEFT_OUT and letter.isupper():
         return f"[^{_LEFT_OUT[letter.lower()]}]"
