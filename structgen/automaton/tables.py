@@ -91,16 +91,21 @@ _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
 _ARENA, _STACK = _STARTS[7], _STARTS[8]
 
 
-def _first_arena() -> npt.NDArray[np.uint8]:
-    """All arrays of an empty table: the registers hold the first sizes, and state DONE is written."""
-    arena = np.zeros(_STARTS[-1], np.uint8)
-    sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_STRIDE
-    struct.pack_into("4q", arena.data, _ARENA + 8 * R_CAP_FRAMES, *sizes)
-    struct.pack_into("8i", arena.data, 32 * DONE, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
-    return arena
+_ARENAS = 8
+"""Tables that share one allocation: to ask numpy for an address costs more than all else of a new table."""
+_free_arenas: list[tuple[memoryview, int]] = []
 
 
-_FIRST_ARENA = _first_arena()
+def _new_arena() -> tuple[memoryview, int]:
+    """Zeroed room for the first arrays of one table, and its address."""
+    try:
+        return _free_arenas.pop()
+    except IndexError:
+        size = _STARTS[-1]
+        block: npt.NDArray[np.uint8] = np.zeros(_ARENAS * size, np.uint8)
+        address, data = int(block.ctypes.data), block.data
+        _free_arenas.extend((data[i * size : (i + 1) * size], address + i * size) for i in range(1, _ARENAS))
+        return data[:size], address
 
 
 def position(state: int, frame: int = 0, count: int = 0) -> int:
@@ -117,12 +122,13 @@ class Tables:
     """The arrays of one automaton, and the only code that writes them from Python."""
 
     def __init__(self) -> None:
-        # A table is made for every schema: one copy holds all arrays until one must grow, and numpy's views of
+        # A table is made for every schema: all arrays lie in one arena until one must grow, and numpy's views of
         # them are made when they are asked for.
-        self._arena = arena = _FIRST_ARENA.copy()
-        address = arena.__array_interface__["data"][0]
-        data = arena.data
-        struct.pack_into("7q", data, _ARENA, *[address + start for start in _STARTS[:7]])
+        data, address = _new_arena()
+        self._arena = data
+        sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_STRIDE
+        struct.pack_into("11q", data, _ARENA, *[address + start for start in _STARTS[:7]], *sizes)
+        struct.pack_into("8i", data, 32 * DONE, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
         self.base: int = address + _ARENA
         self.stack: int = address + _STACK
         self.registers = data[_ARENA:_STACK].cast("q")
@@ -132,7 +138,7 @@ class Tables:
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths = 2, 0, 1, 0, 0
 
     def _part(self, index: int) -> npt.NDArray[np.uint8]:
-        return self._arena[_STARTS[index] : _STARTS[index + 1]]
+        return np.frombuffer(self._arena[_STARTS[index] : _STARTS[index + 1]], np.uint8)
 
     @cached_property
     def states(self) -> Int32:

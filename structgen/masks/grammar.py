@@ -17,7 +17,7 @@ from structgen.automaton.tables import (
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, ends_at, resume
 from structgen.masks.late import Asked, Late, Snapshot
-from structgen.masks.slices import V_STACK, Slices, Uint32
+from structgen.masks.slices import V_STACK, Slices, Uint32, new_rows
 from structgen.masks.walk import TESTED, fill
 from structgen.vocabulary import Vocabulary
 
@@ -50,16 +50,14 @@ class Grammar:
         self.automaton, self._slices = automaton, slices
         self._registers = registers = automaton.tables.registers
         self._base = automaton.tables.base
-        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers.data.cast("B").cast("q")
+        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
         registers[V_STACK] = automaton.tables.stack
         if slices.max_depth + 2 > STACK_DEPTH:
             self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
             registers[V_STACK] = self._stack.ctypes.data
         self._rows: dict[int, Filled] = {}
-        self._row_bytes = 4 * vocabulary.words
-        self._most_rows = max(CHUNKS[1], CACHE_BYTES // self._row_bytes)
-        self._chunk: Uint32 | tuple[()] = ()
-        self._free, self._address = 0, 0
+        self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * slices.words))
+        self._spare: list[tuple[Uint32, int]] = []
 
     def matcher(self) -> Matcher:
         """A new walk from the start."""
@@ -79,16 +77,16 @@ class Grammar:
 
     def _compute(self, position: int) -> Filled:
         with self.lock:
-            chunk = self._chunk if self._free else self._new_chunk()
-            index = len(chunk) - self._free
-            ends = self._fill(position, self._address + index * self._row_bytes, YES)
+            spare = self._spare or self._new_rows()
+            row, address = spare[-1]
+            ends = self._fill(position, address, YES)
             late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
             if ends & TESTED:
                 late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
             elif empty:
                 raise DeadEnd("no token of the vocabulary spells what must come next")
-            self._free -= 1
-            found = self._rows[position] = (chunk[index], ends & ~TESTED == 1, late)
+            spare.pop()
+            found = self._rows[position] = (row, ends & ~TESTED == 1, late)
         return found
 
     def _fill(self, position: int, address: int, answer: int) -> int:
@@ -105,17 +103,17 @@ class Grammar:
             self._fill(position, out.ctypes.data, answer)
             return self.automaton.tables.met_tests()
 
-    def _new_chunk(self) -> Uint32:
+    def _new_rows(self) -> list[tuple[Uint32, int]]:
         """Room for the next masks, more each time. Forgets the oldest half of them where there are too many."""
-        rows = min(4 * len(self._chunk) or CHUNKS[0], CHUNKS[1])
-        if len(self._rows) + rows > self._most_rows:
-            for position in list(self._rows)[: len(self._rows) // 2]:
+        known = len(self._rows)
+        if not known:
+            self._spare = [self._slices.first_row()]
+            return self._spare
+        if known + CHUNKS[1] > self._most_rows:
+            for position in list(self._rows)[: known // 2]:
                 del self._rows[position]
-        chunk: Uint32 = np.empty((rows, self._row_bytes // 4), np.uint32)
-        self._address, self._free = chunk.__array_interface__["data"][0], rows
-        chunk.flags.writeable = False
-        self._chunk = chunk
-        return chunk
+        self._spare = new_rows(min(max(3 * known, CHUNKS[0]), CHUNKS[1]), self._slices.words)
+        return self._spare
 
     def advance(self, position: int, token_id: int) -> int:
         """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the

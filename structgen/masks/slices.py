@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from structgen.automaton.chars import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import step
+from structgen.automaton.step import int64, step
 from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.tables import DONE, R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
@@ -112,6 +112,18 @@ def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, i
     return flat, np.array(entries, np.int32).reshape(-1, 2), len(root)
 
 
+FIRST_ROWS = 16
+"""First masks that share an allocation."""
+
+
+def new_rows(count: int, words: int) -> list[tuple[Uint32, int]]:
+    """Read-only room for masks, and the address of each."""
+    block: Uint32 = np.empty((count, words), np.uint32)
+    address = int(block.ctypes.data)
+    block.flags.writeable = False
+    return [(row, address + 4 * words * i) for i, row in enumerate(block)]
+
+
 class Slices:
     """Everything that the mask kernels need of a vocabulary, and the registers that point at it."""
 
@@ -137,6 +149,16 @@ class Slices:
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))
+        self._first_rows: list[tuple[Uint32, int]] = []
+
+    def first_row(self) -> tuple[Uint32, int]:
+        """Room for the first mask of a grammar, and its address; many grammars share one allocation."""
+        try:
+            return self._first_rows.pop()
+        except IndexError:
+            rows = new_rows(FIRST_ROWS, self.words)
+            self._first_rows.extend(rows[1:])
+            return rows[0]
 
     @staticmethod
     def of(vocabulary: Vocabulary) -> Slices:
@@ -147,8 +169,8 @@ class Slices:
         return slices
 
     @cached_property
-    def registers(self) -> Int64:
-        """The values of the registers from `R_VOCABULARY` on; the stack's address is left to the grammar."""
+    def registers(self) -> memoryview:
+        """int64[.]: the registers from `R_VOCABULARY` on; the stack's address is left to the grammar."""
         first, twin, data, offsets = self._keep
         values = {
             V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
@@ -167,7 +189,7 @@ class Slices:
         registers: Int64 = np.zeros(V_FREE + 2 * FREE_REGISTERS - R_VOCABULARY, np.int64)
         for register, value in values.items():
             registers[register - R_VOCABULARY] = value
-        return registers
+        return registers.data.cast("B").cast("q")
 
     @property
     def nbytes(self) -> int:
@@ -201,15 +223,16 @@ def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int,
     """Run each token through the free string from `start`: the code points it needs when it stays inside, or the
     offset behind its quote and the code points before it when it closes the string."""
     for token in range(offsets.size - 1):
-        s, f, c = np.int64(start), np.int64(0), np.int64(0)
+        s, f, c = int64(start), int64(0), int64(0)
         i = offsets[token]
         while i < offsets[token + 1] and s != 0 and s != DONE:
-            s, f, c = step(base, s, f, c, np.int64(data[i]))
+            s, f, c = step(base, s, f, c, int64(data[i]))
             i += 1
         if s == DONE:
             closes[token, 0], closes[token, 1] = i - offsets[token], c
         elif s != 0 and offsets[token] < offsets[token + 1]:
-            needs[token] = min(c + (s != start), IMPURE)
+            points = c + (s != start)
+            needs[token] = points if points < IMPURE else IMPURE
 
 
 def ascii_classes(spans: Int32, ends: Int32) -> Int32:
@@ -260,7 +283,7 @@ def class_lengths(
         if left == 0 and characters:
             for k in range(lengths.shape[0]):
                 if classes >> k & 1:
-                    lengths[k, token] = min(characters, ANY_LENGTH)
+                    lengths[k, token] = characters if characters < ANY_LENGTH else ANY_LENGTH
 
 
 @kernel
@@ -272,7 +295,8 @@ def cover(nodes: Int32, lengths: npt.NDArray[np.uint8], covers: npt.NDArray[np.u
             most = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
             j = i + 1
             while j < nodes[i, 1]:
-                most = max(most, covers[k, j])
+                if most < covers[k, j]:
+                    most = covers[k, j]
                 j = nodes[j, 1]
             covers[k, i] = most
 
