@@ -94,9 +94,10 @@ class Automaton:
         """Write a stub's row. Does nothing to a state that has one."""
         if not self.tables.is_stub(state):
             return
-        expander = self._expanders.pop(state, None)
+        expander = self._expanders.get(state)
         if expander is None:
             expander = self._blocks[bisect_right(self._block_starts, state) - 1]
         expander(state)
+        self._expanders.pop(state, None)  # only now: what a limit has stopped is asked for again, and stopped again
         if self.tables.is_stub(state):
             raise AssertionError(f"state {state} was expanded and is still a stub")

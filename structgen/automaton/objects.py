@@ -116,15 +116,17 @@ class ObjectFrames(Containers):
         if len(members) == 1:
             return self._own_names(members[0])
         own = [self._own_names(p) for p in members]
-        named: dict[str, list[Next]] = {name: [] for names in own for name in names}
-        for p, names in zip(members, own, strict=True):
-            known, free = self._known_names(p), self._takes_any(p)
+        told = [self._known_names(p) for p in members]
+        # A name that one progress knows and may not take is still any name to another.
+        named: dict[str, list[Next]] = {name: [] for names in (*own, *told) for name in names}
+        for p, names, known in zip(members, own, told, strict=True):
+            free = self._takes_any(p)
             for name, nexts in named.items():
                 if name in names:
                     nexts += names[name]
                 elif free and name not in known:
                     nexts += self._other(p, self.is_empty.members.outline(p.objects).marks(name))
-        return {name: tuple(nexts) for name, nexts in named.items()}
+        return {name: tuple(nexts) for name, nexts in named.items() if nexts}
 
     def _known_names(self, p: Members) -> Collection[str]:
         """The names that `p` tells one by one."""
@@ -221,12 +223,12 @@ class ObjectFrames(Containers):
         if not close:
             return 0
         inside = self._other_names.get(close) or self._free_name(close)
-        known = [self._known_names(p) for p in members]
-        if not any(known):
+        told = [self._known_names(p) for p in members]
+        if not any(told):
             return inside
         allowed = [(name, nexts) for name, nexts in named.items() if self._driven(choice, nexts)]
         literals = self._literals_of(choice, allowed, depth, b"")
-        refused = set().union(*known).difference([name for name, _ in allowed])
+        refused = set().union(*told).difference([name for name, _ in allowed])
         literals += [(quoted(name) + b'"', DEAD) for name in refused]
         return self.later(lambda state: write_literals(self, state, literals, inner=inside, other=inside))
 
