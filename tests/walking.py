@@ -71,7 +71,8 @@ def _next_value(start: Matcher, *, most: int = 60_000) -> tuple[bytes, Matcher]:
     """The cheapest bytes behind which an open value has ended, or a whole one has been written."""
     grammar, depth_there = start.grammar, _depth(start.grammar, start.position)
     order = count(1)
-    seen, queue = {start.position}, [(0, 0, start, b"", False)]
+    # Equal positions behind different names are not the same to a test: the last bytes tell most of them apart.
+    seen, queue = {(start.position, b"")}, [(0, 0, start, b"", False)]
     while queue and len(seen) < most:
         cost, _, at, text, below = heappop(queue)
         depth = _depth(grammar, at.position)
@@ -80,9 +81,10 @@ def _next_value(start: Matcher, *, most: int = 60_000) -> tuple[bytes, Matcher]:
         for byte in tokens_of(at.mask()[:8]):
             after = at.fork()
             after.advance(byte)
-            if after.position not in seen:
-                seen.add(after.position)
-                entry = (cost + COSTS.get(byte, 1), next(order), after, text + bytes([byte]), below or depth > depth_there)
+            longer = text + bytes([byte])
+            if (after.position, longer[-2:]) not in seen:
+                seen.add((after.position, longer[-2:]))
+                entry = (cost + COSTS.get(byte, 1), next(order), after, longer, below or depth > depth_there)
                 heappush(queue, entry)
     raise SearchLimit(f"no end found within {len(seen):,} positions")
 
