@@ -7,7 +7,7 @@ these nodes; the sets that a lane excludes (`without`) are watched in lanes of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from structgen.schema.normal import Arrays, Node, Objects, Shape
@@ -41,10 +41,6 @@ class Choice:
             self._numbers[accepted] = len(self.accepted)
             self.accepted.append(accepted)
         return self._numbers[accepted]
-
-    def members(self) -> Iterator[tuple[int, Shape]]:
-        """Every alternative shape with the index of its node."""
-        return ((i, shape) for i, node in enumerate(self.nodes) for shape in node.shapes)
 
     @property
     def arrays(self) -> Lanes[Arrays]:

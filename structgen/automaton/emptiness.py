@@ -28,6 +28,8 @@ class Emptiness:
         self._known: dict[Node, bool] = {}
         self._closing: dict[Items, bool] = {}
         self._inhabited: dict[Objects, Inhabited] = {}
+        self._some: set[Objects] = set()
+        """Sets in which a value was found."""
 
     def __call__(self, node: Node) -> bool:
         """True when no JSON value satisfies `node`."""
@@ -40,7 +42,7 @@ class Emptiness:
 
     def objects(self, objects: Objects) -> bool:
         """True when no object satisfies `objects`."""
-        return self._answer(self._objects(objects))
+        return objects not in self._some and self._answer(self._objects(objects))
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """What may come next in an array that can then still be closed; nothing when it must close now."""
@@ -142,7 +144,10 @@ class Emptiness:
             return False
         if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
             return False
-        return shape.objects is None or (yield from self._objects(shape.objects))
+        if shape.objects is None or (yield from self._objects(shape.objects)):
+            return True
+        self._some.add(shape.objects)
+        return False
 
     def _arrays(self, arrays: Arrays) -> Question:
         if arrays.contains or arrays.unique or arrays.repeated:

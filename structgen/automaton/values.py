@@ -62,18 +62,19 @@ class JsonAutomaton(ObjectFrames):
         edges: list[Edge] = []
         strings: list[tuple[int, Strings]] = []
         numbers: list[tuple[int, Numbers]] = []
-        words = {"null": 0, "true": 0, "false": 0}
+        null = true = false = 0
         arrays = objects = False
-        for i, shape in choice.members():
-            for word in words:
-                if getattr(shape, word):
-                    words[word] |= 1 << i
-            if shape.strings is not None:
-                strings.append((i, shape.strings))
-            if shape.numbers is not None:
-                numbers.append((i, shape.numbers))
-            arrays = arrays or shape.arrays is not None
-            objects = objects or shape.objects is not None
+        for i, node in enumerate(choice.nodes):
+            for shape in node.shapes:
+                null |= shape.null << i
+                true |= shape.true << i
+                false |= shape.false << i
+                if shape.strings is not None:
+                    strings.append((i, shape.strings))
+                if shape.numbers is not None:
+                    numbers.append((i, shape.numbers))
+                arrays = arrays or shape.arrays is not None
+                objects = objects or shape.objects is not None
         if strings and any(i < choice.drivers for i, _ in strings):
             edges.append((0x22, 0x22, self._string(choice, strings)))
         if objects:
@@ -87,7 +88,8 @@ class JsonAutomaton(ObjectFrames):
                 edges += digits
             else:
                 miss = CALL, *digits
-        edges += [(ord(w[0]), ord(w[0]), self._word(w[1:], choice, bits)) for w, bits in words.items()]
+        words = (("n", "ull", null), ("t", "rue", true), ("f", "alse", false))
+        edges += [(ord(w), ord(w), self._word(rest, choice, bits)) for w, rest, bits in words if bits]
         self.tables.ranges(state, [edge for edge in edges if edge[2]], miss=miss)
 
     def _word(self, rest: str, choice: Choice, accepted: int) -> int:
