@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from pydantic import ValidationError
-
-from structgen.constraints import Constraint, JsonSchema
 from structgen.decoding.generation import Generation
-from structgen.decoding.grammars import grammar_for
-from structgen.decoding.loop import Run, decode
-from structgen.decoding.model import Model, as_model, load
-from structgen.decoding.prompts import encode, is_batch
-from structgen.decoding.session import Session
-from structgen.errors import OptionError, RunError, SchemaError, StructgenError
+from structgen.decoding.loop import ROWS, decode
+from structgen.decoding.model import Model, load
+from structgen.decoding.request import GREEDY, LIMITS, prepare, raise_first_error
 from structgen.options import Limits, Sampling, Whitespace
-from structgen.schema.types import from_type
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,17 +30,16 @@ if TYPE_CHECKING:
 
         tokenizer: Any
         sampling: Sampling | Sequence[Sampling]
-        limits: Limits
+        limits: Limits | Sequence[Limits]
         whitespace: Whitespace
         order: str | Sequence[str]
+        fast_forward: bool
+        batch_size: int
 
 
 __all__ = ["Generation", "Model", "generate", "load"]
 
 T = TypeVar("T")
-
-GREEDY = Sampling()
-LIMITS = Limits()
 
 
 @overload
@@ -117,24 +107,29 @@ def generate(
     *,
     tokenizer: Any = None,
     sampling: Sampling | Sequence[Sampling] = GREEDY,
-    limits: Limits = LIMITS,
+    limits: Limits | Sequence[Limits] = LIMITS,
     whitespace: Whitespace = Whitespace.SPACED,
     order: str | Sequence[str] = "schema",
+    fast_forward: bool = True,
+    batch_size: int = ROWS,
     details: bool = False,
 ) -> Any:
     """Generates a value that satisfies `schema`: never text that fails to parse.
 
     Args:
-        model: what `load` gave, or a transformers causal model with `tokenizer=`.
+        model: what `load` gave, or a transformers model (causal or encoder-decoder) with `tokenizer=`.
         prompt: a string, chat messages (dicts with role and content), token ids, or a list of any of those,
             which runs as one batch.
         schema: a Pydantic model or any other type that Pydantic knows, a JSON Schema as a dict, a constraint
-            (`JsonSchema`, `Regex`, `Choice`), or None for plain text.
+            (`JsonSchema`, `Regex`, `Choice`), or None for plain text. For a list of prompts, a list of these gives
+            each its own.
         tokenizer: of a bare transformers model.
         sampling: how tokens are drawn, greedily by default; a list gives each prompt of a list its own.
-        limits: bounds of the run.
+        limits: bounds of the run; a list gives each prompt its own.
         whitespace: where JSON has white space; as `json.dumps` writes it by default.
         order: of an object's keys: "schema", "any", or a list of names.
+        fast_forward: feed text that must come next without asking the model for every token of it.
+        batch_size: of a list of prompts, so many are decoded at once; the others take the rows that become free.
         details: return `Generation`s, with text, token ids, finish reason and costs beside the value.
 
     Returns:
@@ -147,117 +142,22 @@ def generate(
         RunError: the run failed in another way. A failed prompt of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
-    owner = as_model(model, tokenizer)
-    target = _target(schema, whitespace, order)
-    many = is_batch(prompt)
-    rows = _rows(owner, prompt if many else [prompt], many)
-    ways = _per_row(sampling, len(rows))
-    _require_type("limits", limits, Limits)
-    grammar = None if target.constraint is None else grammar_for(target.constraint, owner.vocabulary)
-    sessions = [
-        Session(
-            ids,
-            owner.vocabulary,
-            matcher=None if grammar is None else grammar.matcher(),
-            sampling=way,
-            **_bounds(owner, ids, limits),
-        )
-        for ids, way in zip(rows, ways, strict=True)
-    ]
-    run = decode(owner.module, owner.vocabulary, sessions, record=details)
-    results = [_generation(target, session, run, row) for row, session in enumerate(sessions)]
-    if not (details and many):
-        _raise_first_error(results)
-    values = results if details else [result.value for result in results]
-    return values if many else values[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Target(Generic[T]):
-    """What the text must be, and how it becomes a value."""
-
-    constraint: Constraint | None
-    parse: Callable[[str], T]
-
-
-def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> _Target[Any]:
-    _require_type("whitespace", whitespace, Whitespace)
-    given = isinstance(schema, Constraint) and not isinstance(schema, type)
-    if given or schema is None:
-        if whitespace != Whitespace.SPACED or order != "schema":
-            where = f"give them to {type(schema).__name__}(...)" if given else "plain text has none"
-            raise OptionError(f"whitespace= and order= shape a schema's JSON: {where}")
-        return _Target(schema, _json_parser(schema.schema) if isinstance(schema, JsonSchema) else str)
-    constraint = JsonSchema(schema, order=order, whitespace=whitespace)
-    return _Target(constraint, _json_parser(schema))
-
-
-def _json_parser(schema: Any) -> Callable[[str], Any]:
-    """Parsed JSON for a JSON Schema, a validated value for a type."""
-    if isinstance(schema, (dict, bool)):
-        return json.loads
-    if isinstance(schema, (str, bytes, int, float, list, tuple)):
-        raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
-    validate: Callable[[str], Any] = from_type(schema)[1].validate_json
-    return validate
-
-
-def _rows(model: Model, prompts: Sequence[Any], many: bool) -> list[list[int]]:
-    names = [f"prompt[{row}]" if many else "prompt" for row in range(len(prompts))]
-    return [encode(model, prompt, name) for prompt, name in zip(prompts, names, strict=True)]
-
-
-def _per_row(sampling: Sampling | Sequence[Sampling], n: int) -> Sequence[Sampling]:
-    if isinstance(sampling, Sampling):
-        return [sampling] * n
-    if not isinstance(sampling, (list, tuple)) or not all(isinstance(way, Sampling) for way in sampling):
-        raise OptionError(f"sampling={sampling!r:.80}: expected Sampling(...) or a list of them")
-    if len(sampling) != n:
-        raise OptionError(f"sampling has {len(sampling)} entries for {n} prompts")
-    return sampling
-
-
-def _bounds(model: Model, ids: Sequence[int], limits: Limits) -> dict[str, Any]:
-    """A session's budget and what sets it; the last token is never read: it needs no place in the context."""
-    room = limits.max_new_tokens if model.context is None else model.context - len(ids) + 1
-    if room < limits.max_new_tokens:
-        return {"budget": room, "bound": "the model's context, tokens left"}
-    return {"budget": limits.max_new_tokens}
-
-
-def _generation(target: _Target[Any], session: Session, run: Run, row: int) -> Generation[Any]:
-    text, value, error = session.text(), None, session.error
-    if error is None:
-        try:
-            value = target.parse(text)
-        except (ValidationError, ValueError) as refusal:
-            error = RunError(f"the text is complete, but its type refuses it: {refusal}; text: {text!r:.200}")
-            error.__cause__ = refusal
-    return Generation(
-        value=value,
-        text=text,
-        token_ids=tuple(session.tokens),
-        prompt_tokens=len(session.prompt),
-        finish="error" if error is not None else session.finish or "error",
-        logprobs=tuple(run.logprobs[row][: len(session.tokens)]) if run.logprobs else (),
-        stats=run.stats,
-        error=error,
+    request = prepare(
+        model,
+        prompt,
+        schema,
+        tokenizer=tokenizer,
+        sampling=sampling,
+        limits=limits,
+        whitespace=whitespace,
+        order=order,
+        fast_forward=fast_forward,
+        batch_size=batch_size,
     )
-
-
-def _raise_first_error(results: Sequence[Generation[Any]]) -> None:
-    failed: list[tuple[int, StructgenError]] = [
-        (row, result.error) for row, result in enumerate(results) if result.error is not None
-    ]
-    if not failed:
-        return
-    row, error = failed[0]
-    if len(results) > 1:
-        others = f" ({len(failed)} of {len(results)} prompts failed)" if len(failed) > 1 else ""
-        error.args = (f"prompt[{row}]{others}: {error}", *error.args[1:])
-    raise error
-
-
-def _require_type(name: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise OptionError(f"{name}={value!r:.80}: expected {kind.__name__}(...)")
+    owner = request.model
+    batch = decode(owner.module, owner.vocabulary, request.sessions, rows=request.batch_size, record=details)
+    results = [request.result(row, batch) for row in range(len(request.sessions))]
+    if not (details and request.many):
+        raise_first_error(results)
+    values = results if details else [result.value for result in results]
+    return values if request.many else values[0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import ClassVar
 
 from structgen.errors import OptionError
@@ -12,6 +13,10 @@ from structgen.errors import OptionError
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:
     if not condition:
         raise OptionError(f"{name}={value!r}: expected {allowed}")
+
+
+def _digest(seed: int, number: int) -> bytes:
+    return blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,11 @@ class Sampling:
         top_k: keep the `top_k` likeliest tokens; 0 keeps all.
         top_p: keep the smallest set of tokens whose probabilities reach `top_p`, in (0, 1].
         min_p: drop tokens less likely than `min_p` times the likeliest one, in [0, 1).
+        typical_p: keep the smallest set of the most typical tokens that has `typical_p` of the mass, in (0, 1].
+        repetition_penalty: scores of tokens in the prompt or the text are divided by it where they are positive,
+            multiplied where not; above 0, 1 is none. Punctuation is punished too: JSON repeats it.
+        frequency_penalty: subtracted from a token's score for every time it stands in the text.
+        presence_penalty: subtracted once from the score of a token that stands in the text.
         seed: the same seed gives the same result, whatever else is in the batch. None draws a fresh one.
     """
 
@@ -30,6 +40,10 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
+    typical_p: float = 1.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -38,11 +52,33 @@ class Sampling:
         _require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or a positive count")
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "a number in (0, 1]")
         _require(0 <= self.min_p < 1, "min_p", self.min_p, "a number in [0, 1)")
+        _require(0 < self.typical_p <= 1, "typical_p", self.typical_p, "a number in (0, 1]")
+        repetition = math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0
+        _require(repetition, "repetition_penalty", self.repetition_penalty, "a finite number above 0")
+        for name in ("frequency_penalty", "presence_penalty"):
+            _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "a finite number")
 
     @property
     def greedy(self) -> bool:
         """True when the likeliest allowed token is always taken."""
         return self.temperature == 0
+
+    @property
+    def penalises(self) -> bool:
+        """True when what was said changes the scores."""
+        return self.repetition_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
+
+    def several(self, count: int) -> list[Sampling]:
+        """The same options for `count` samples of one prompt, each with a seed of its own that this seed decides.
+
+        Raises:
+            OptionError: greedy, which gives the same text every time.
+        """
+        _require(not self.greedy, "temperature", self.temperature, "above 0 for several samples")
+        _require(count >= 1, "count", count, "at least 1")
+        if self.seed is None:
+            return [self] * count
+        return [replace(self, seed=int.from_bytes(_digest(self.seed, i), "little")) for i in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +87,21 @@ class Limits:
 
     Attributes:
         max_new_tokens: tokens that may be generated, the end token included.
+        rollbacks: how often the decoder may take tokens back because the text cannot go on from where it is.
+        stop: plain text ends before the first of these strings. A constraint says itself where its text ends.
     """
 
     max_new_tokens: int = 512
+    rollbacks: int = 256
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        _require(self.rollbacks >= 0, "rollbacks", self.rollbacks, "at least 0")
+        stop = self.stop
+        listed = isinstance(stop, (tuple, list)) and all(isinstance(text, str) and text for text in stop)
+        _require(listed, "stop", stop, "a list of texts, none of them empty")
+        object.__setattr__(self, "stop", tuple(stop))
 
 
 @dataclass(frozen=True, slots=True)

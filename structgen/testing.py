@@ -8,12 +8,14 @@ Nothing is downloaded and nothing is random, so tests of your code that calls st
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.decoding.model import Model
@@ -86,6 +88,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(vocabulary.width, 1)
         self.lm_head = nn.Linear(1, vocabulary.width, bias=False)
+        self._prompts_of: weakref.WeakKeyDictionary[Cache, int] = weakref.WeakKeyDictionary()
         self.post_init()  # type: ignore[no-untyped-call]
         self.train(False)
 
@@ -98,21 +101,46 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        past_key_values: DynamicCache | None = None,
+        past_key_values: Cache | None = None,
+        prompt_tokens: Sequence[int] | None = None,
         **options: Any,
     ) -> CausalLMOutputWithPast:
-        """Logits of the last token only: float32[rows, 1, width]."""
+        """Logits of the last token only: float32[rows, 1, width].
+
+        Args:
+            input_ids: int64[rows, columns].
+            attention_mask: of any kind; only one of four dimensions matters: [rows, 1, columns, slots].
+            position_ids: int64[rows, columns].
+            past_key_values: what was read before.
+            prompt_tokens: of each row, how many tokens are its prompt; by default what comes first.
+            options: not used.
+        """
         cache = DynamicCache() if past_key_values is None else past_key_values
         fed = input_ids[:, None, :, None].float()  # the ids as keys, exact up to 2**24
-        generated = torch.full_like(fed, float(cache.get_seq_length() > 0))  # as values: not in the prompt
-        ids, flags = cache.update(fed, generated, 0)
-        logits = torch.stack(
-            [
-                self._scores(row, [int(i) for i, said in zip(keys, marks, strict=True) if said])
-                for row, (keys, marks) in enumerate(zip(ids[:, 0, :, 0], flags[:, 0, :, 0], strict=True))
-            ]
-        )
-        return CausalLMOutputWithPast(logits=logits[:, None].to(self.device), past_key_values=cache)
+        marks = torch.zeros_like(fed)
+        for row, script in enumerate(self._started(cache, input_ids, position_ids)):
+            marks[row] = 0 if script is None else -1 - script  # as values: which prompt this is, or what was said
+        ids, values = cache.update(fed, marks, 0)
+        logits = []
+        for row in range(len(input_ids)):
+            seen = _seen(attention_mask, row, ids.shape[2])
+            keys, notes = ids[row, 0, :, 0][seen], values[row, 0, :, 0][seen]
+            said = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
+            logits.append(self._scores(int(-1 - notes.min()), [int(i) for i in said]))
+        return CausalLMOutputWithPast(logits=torch.stack(logits)[:, None].to(self.device), past_key_values=cache)
+
+    def _started(self, cache: Cache, ids: Tensor, positions: Tensor | None) -> list[int | None]:
+        """Of each row, the number of its script if a prompt starts here: in the order in which prompts came."""
+        if positions is None:
+            fresh = [cache.get_seq_length() == 0] * len(ids)
+        else:
+            fresh = [_reaches_zero(row) for row in positions.tolist()]
+        started: list[int | None] = []
+        for is_new in fresh:
+            number = self._prompts_of.get(cache, 0)
+            started.append(number if is_new else None)
+            self._prompts_of[cache] = number + is_new
+        return started
 
     def _scores(self, row: int, said: Sequence[int]) -> Tensor:
         wanted = self.wanted[row % len(self.wanted)]
@@ -140,6 +168,22 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             known = {self.vocabulary.token(i): i for i in ids if self.vocabulary.token(i)}
             self.__dict__["_token_of"] = known
         return known
+
+
+def _seen(mask: Tensor | None, row: int, slots: int) -> Tensor:
+    """The slots that the row's last token sees: bool[slots]."""
+    if mask is None or mask.dim() != 4:
+        return torch.ones(slots, dtype=torch.bool)
+    last = mask[row, 0, -1]
+    return last if last.dtype == torch.bool else last >= 0
+
+
+def _reaches_zero(positions: Sequence[int]) -> bool:
+    """Do the positions, from the last one back, come down to 0 one by one? What is before is padding."""
+    down = 0
+    while down + 1 < len(positions) and positions[-down - 2] == positions[-down - 1] - 1:
+        down += 1
+    return positions[-down - 1] == 0
 
 
 def scripted(text: str | Sequence[str], **config: Any) -> Model:

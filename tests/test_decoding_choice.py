@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.choice import DeviceChooser, HostChooser
+from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.masking import FEW, pack
 from structgen.options import Sampling
 from structgen.search.sampling import NOTHING
@@ -19,14 +19,23 @@ WAYS = [
     Sampling(temperature=1.0, seed=1),
     Sampling(temperature=0.7, top_k=20, seed=2),
     Sampling(temperature=1.2, top_p=0.6, min_p=0.01, seed=3),
+    Sampling(temperature=0.9, typical_p=0.5, seed=4),
+    Sampling(repetition_penalty=1.5, frequency_penalty=0.2),
+    Sampling(temperature=0.8, top_k=9, presence_penalty=1.5, seed=5),
 ]
-SHARES = [0.005, 0.04, 0.2, 0.9]  # few tokens and many, around the border between the host's ways
+SAID = [3, 17, 17, 5]
+SHARES = [0.005, 0.04, 0.2, 0.9, 0.3, 0.02, 1.0]  # few tokens and many, around the border between the host's ways
 
 
 @pytest.fixture(scope="module")
 def vocabulary():
     tokens = [bytes([i % 256, i // 256]) for i in range(WIDTH - 20)] + [None]
     return Vocabulary.from_tokens(tokens, end_ids=[WIDTH - 20], width=WIDTH)
+
+
+def asks(masks, ways, uniforms=None):
+    points = [0.0] * len(ways) if uniforms is None else uniforms
+    return [Ask(mask, way, point, [1, 2], SAID) for mask, way, point in zip(masks, ways, points, strict=True)]
 
 
 def masks_of(seed: int) -> list[np.ndarray]:
@@ -37,25 +46,28 @@ def masks_of(seed: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_host_and_device_choose_the_same_allowed_tokens(vocabulary, dtype):
     """Forty steps of a batch with different options and masks by row: the two ways agree token for token."""
-    host, device = HostChooser(WAYS, vocabulary), DeviceChooser(WAYS, vocabulary, CPU)
+    host, device = HostChooser(vocabulary), DeviceChooser(vocabulary, CPU)
     generator = torch.Generator().manual_seed(4)
     for step in range(40):
-        logits = (5 * torch.randn(4, WIDTH, generator=generator)).to(dtype)
-        masks = masks_of(step)[step % 4 :] + masks_of(step)[: step % 4]
-        tokens = host.choose(logits, masks)
-        assert tokens == device.choose(logits, masks)
+        logits = (5 * torch.randn(7, WIDTH, generator=generator)).to(dtype)
+        masks = masks_of(step)[step % 7 :] + masks_of(step)[: step % 7]
+        before = logits.clone()
+        wishes = asks(masks, WAYS, torch.rand(7, generator=generator).tolist())
+        tokens = host.choose(logits, wishes)
+        assert tokens == device.choose(logits, wishes)
+        assert torch.equal(logits, before)
         for token, mask in zip(tokens, masks, strict=True):
             assert mask[token >> 5] >> np.uint32(token & 31) & 1
 
 
 def test_greedy_takes_the_likeliest_allowed_token_at_every_size_of_mask(vocabulary):
-    chooser = HostChooser([Sampling()], vocabulary)
+    chooser = HostChooser(vocabulary)
     for allowed in (1, 2, FEW, FEW + 1, WIDTH // 2, WIDTH):
         for seed in range(5):
             rng = np.random.default_rng(seed)
             ids = np.sort(rng.choice(WIDTH, allowed, replace=False))
             logits = torch.from_numpy(rng.standard_normal((1, WIDTH)).astype(np.float32))
-            (token,) = chooser.choose(logits, [pack(ids, WIDTH)])
+            (token,) = chooser.choose(logits, asks([pack(ids, WIDTH)], [Sampling()]))
             assert token == ids[logits[0, ids].argmax()]
 
 
@@ -64,7 +76,7 @@ def test_an_empty_mask_is_nothing_for_its_row_and_leaves_the_others(vocabulary, 
     logits = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(0))
     masks = [pack(np.array([7]), WIDTH), pack(np.array([], np.int64), WIDTH), None]
     for ways in ([Sampling()] * 3, [Sampling(temperature=1.0)] * 3):
-        first, second, third = make(ways, vocabulary).choose(logits, masks)
+        first, second, third = make(vocabulary).choose(logits, asks(masks, ways))
         assert (first, second) == (7, NOTHING)
         assert 0 <= third <= WIDTH - 20
 
@@ -74,7 +86,24 @@ def test_without_a_mask_padding_rows_are_still_forbidden(vocabulary, make):
     logits = torch.zeros(2, WIDTH)
     logits[:, WIDTH - 19 :] = 50.0  # what is beyond the end token does not exist
     logits[:, 5] = 20.0
-    assert make([Sampling(), Sampling(temperature=1.0, seed=0)], vocabulary).choose(logits, [None, None]) == [
-        5,
-        5,
-    ]
+    ways = [Sampling(), Sampling(temperature=1.0)]
+    assert make(vocabulary).choose(logits, asks([None, None], ways, [0.3, 0.3])) == [5, 5]
+
+
+def test_penalties_are_those_of_transformers_and_of_the_openai_interface():
+    """Repetition divides or multiplies once per token of prompt and text; the others count the text alone."""
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+    from structgen.search.penalties import penalised
+
+    scores = torch.randn(1, 40, generator=torch.Generator().manual_seed(0))
+    ours = scores.clone()
+    penalised(ours[0], Sampling(repetition_penalty=1.7), [1, 2, 3, 999], SAID)
+    theirs = RepetitionPenaltyLogitsProcessor(1.7)(torch.tensor([[1, 2, 3, *SAID]]), scores.clone())
+    assert torch.allclose(ours, theirs)
+    ours = scores.clone()
+    penalised(ours[0], Sampling(frequency_penalty=0.5, presence_penalty=0.25), [1, 2], SAID)
+    expected = scores.clone()
+    expected[0, [3, 5]] -= 0.75
+    expected[0, 17] -= 1.25
+    assert torch.allclose(ours, expected)

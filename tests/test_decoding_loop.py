@@ -14,8 +14,6 @@ from transformers import (
     MistralConfig,
     PreTrainedModel,
     Qwen2Config,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 from structgen.constraints import Regex
@@ -137,7 +135,7 @@ def test_no_forward_is_spent_when_the_end_is_the_only_way():
         session = Session(
             [1], vocabulary, matcher=Regex(text).compile(vocabulary).matcher(), sampling=Sampling(), budget=9
         )
-        forwards[text] = decode(model, vocabulary, [session]).stats.forwards
+        forwards[text] = decode(model, vocabulary, [session]).stats(session).forwards
         assert session.text() == text
         assert session.finish == "complete"
     assert forwards == {"": 0, "ab": 2, "abcd": 4}
@@ -173,12 +171,3 @@ def test_logits_that_are_not_numbers_are_a_row_error_not_token_zero():
         assert session.finish == "error"
         assert session.tokens == []
         assert "not numbers" in str(session.error)
-
-
-def test_a_model_without_a_cache_of_ours_is_an_option_error():
-    tiny = T5Config(vocab_size=WIDTH, d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2)
-    from structgen.decoding.model import as_model
-    from structgen.testing import ByteTokenizer
-
-    with pytest.raises(OptionError, match="encoder-decoder"):
-        as_model(T5ForConditionalGeneration(tiny), ByteTokenizer())

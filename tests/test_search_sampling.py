@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers import MinPLogitsWarper, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
 
 from structgen.options import Sampling
-from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, Uniforms, pick
+from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, pick
 
 CPU = torch.device("cpu")
 WAYS = [
@@ -69,7 +75,10 @@ def test_a_device_draws_what_the_host_picks_or_says_that_it_cannot_tell(way):
     assert len(decided) > 150 or way.top_k > 256
 
 
-@pytest.mark.parametrize("way", WAYS, ids=repr)
+TYPICAL = [Sampling(temperature=1.0, typical_p=0.6), Sampling(temperature=0.8, top_k=20, typical_p=0.9)]
+
+
+@pytest.mark.parametrize("way", [*WAYS, *TYPICAL], ids=repr)
 def test_what_is_kept_is_what_the_warpers_of_transformers_keep(way):
     """Over many draws exactly the tokens that transformers' chain leaves are seen, in its proportions."""
     scores = 2 * torch.randn(1, 30, generator=torch.Generator().manual_seed(5))
@@ -77,6 +86,7 @@ def test_what_is_kept_is_what_the_warpers_of_transformers_keep(way):
     chain += [TopKLogitsWarper(way.top_k)] if way.top_k else []
     chain += [TopPLogitsWarper(way.top_p)] if way.top_p < 1 else []
     chain += [MinPLogitsWarper(way.min_p)] if way.min_p else []
+    chain += [TypicalLogitsWarper(way.typical_p)] if way.typical_p < 1 else []
     warped = scores.clone()
     for warper in chain:
         warped = warper(None, warped)
@@ -86,21 +96,6 @@ def test_what_is_kept_is_what_the_warpers_of_transformers_keep(way):
     columns = [pick(scores[0].numpy(), way, u) for u in uniforms.tolist()]
     seen = torch.bincount(torch.tensor(columns), minlength=30) / n
     assert (seen - expected).abs().max() < 1e-3
-
-
-def test_a_row_draws_the_same_whatever_its_neighbours():
-    """A seed's stream is the same alone, in a batch and among greedy rows; another seed's differs."""
-    way = Sampling(temperature=1.0, seed=11)
-
-    def stream(ways, row):
-        uniforms = Uniforms(ways)
-        return [uniforms.next()[row] for _ in range(20)]
-
-    alone = stream([way], 0)
-    assert stream([Sampling(temperature=2.0), Sampling(), way, Sampling(temperature=1.0, seed=3)], 2) == alone
-    assert stream([Sampling(temperature=1.0, seed=12)], 0) != alone
-    assert len(set(alone)) == 20
-    assert stream([Sampling(temperature=1.0)], 0) != stream([Sampling(temperature=1.0)], 0)
 
 
 def test_greedy_rows_take_the_lowest_of_the_highest_logits():

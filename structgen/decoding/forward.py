@@ -1,94 +1,97 @@
-"""The model's side of the loop: a left-padded batch, explicit positions and the KV cache."""
+"""The model's side of the loop: which kind of cache it gets, and the probe that confirms the choice."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
-from structgen.errors import OptionError
+from structgen.decoding.rows import Row
+from structgen.decoding.slots import SlotForward, takes_slots
+from structgen.decoding.solo import SoloForward
+
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.1}
+"""The largest error that is rounding, by the largest logit."""
+
+PROBE = list(range(2, 16))
+"""Ids that every model knows."""
+
+_chosen: weakref.WeakKeyDictionary[PreTrainedModel, tuple[Any, Callable[[PreTrainedModel], Forward]]]
+_chosen = weakref.WeakKeyDictionary()
 
 
-class Forward:
-    """Runs a causal model over the rows of one batch.
-
-    Rows are padded on the left, so that the last column is every row's newest token. Positions are given
-    explicitly: models that count them from the mask or the cache get padded rows wrong.
-
-    Args:
-        module: a transformers causal language model.
-        prompts: token ids of each row, none empty.
-        room: tokens that may follow the longest prompt.
+class Forward(Protocol):
+    """Reads tokens into a model's cache, rows by row, each from where it stands.
 
     Attributes:
         count: forward passes so far.
     """
 
-    def __init__(self, module: PreTrainedModel, prompts: Sequence[Sequence[int]], room: int) -> None:
-        accepted = inspect.signature(module.forward).parameters
-        self.count = 0
-        self._module = module
-        self._device = module.device
-        self._prompts = prompts
-        self._positions = [len(prompt) - 1 for prompt in prompts]  # of each row's newest token
-        self._columns = max(map(len, prompts))
-        self._takes_positions = "position_ids" in accepted
-        self._prefill_options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
-        cache = cache_argument(module)
-        self._recurrent = cache == "cache_params"  # no attention: the mask is for the prompt's columns only
-        self._options = {"use_cache": True, "return_dict": True, cache: new_cache(module)}
-        self._attention = self._padding(room)
+    count: int
 
-    def prefill(self) -> Tensor:
-        """Reads the prompts. The logits after each row's last token: float[rows, width]."""
-        ids = [[0] * (self._columns - len(prompt)) + list(prompt) for prompt in self._prompts]
-        spans = [[0] * (self._columns - len(prompt)) + list(range(len(prompt))) for prompt in self._prompts]
-        return self._run(torch.tensor([ids, spans]), **self._prefill_options)
+    def read(self, rows: Sequence[Row]) -> Tensor:
+        """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width]."""
 
-    def step(self, tokens: Sequence[int | None]) -> Tensor:
-        """Reads one token per row, any for a row with None. The logits after it: float[rows, width]."""
-        self._columns += 1
-        self._positions = [p + (token is not None) for p, token in zip(self._positions, tokens, strict=True)]
-        ids = [token or 0 for token in tokens]
-        return self._run(torch.tensor([ids, self._positions]).unsqueeze(-1))
-
-    def _run(self, inputs: Tensor, **options: int) -> Tensor:
-        ids, positions = inputs.to(self._device)  # int64[2, rows, columns]: one copy to the device
-        if self._takes_positions:
-            options["position_ids"] = positions
-        mask = None if self._attention is None else self._attention[:, : self._columns]
-        if self._recurrent and self.count:
-            mask = None
-        self.count += 1
-        output = self._module(input_ids=ids, attention_mask=mask, **options, **self._options)
-        logits: Tensor = output.logits[:, -1]
-        return logits
-
-    def _padding(self, room: int) -> Tensor | None:
-        """int64[rows, columns + room], 0 on padding; None without padding: the device need not check it."""
-        pads = [self._columns - len(prompt) for prompt in self._prompts]
-        if not any(pads):
-            return None
-        column = torch.arange(self._columns + room)
-        return (column >= torch.tensor(pads).unsqueeze(1)).long().to(self._device)
+    def release(self, row: Row) -> None:
+        """The row is not read any more; what is kept for it can go."""
 
 
-def cache_argument(module: PreTrainedModel) -> str:
-    """The name under which the model takes its cache.
-
-    Raises:
-        OptionError: it takes none that we know.
-    """
-    accepted = inspect.signature(module.forward).parameters
-    for name in ("past_key_values", "cache_params"):
-        if name in accepted:
-            return name
-    raise OptionError(f"{type(module).__name__} takes neither past_key_values nor cache_params: no cache")
+def forward_for(module: PreTrainedModel) -> Forward:
+    """A fresh forward of the fastest kind that is exact for the model, found out once per model."""
+    setting = (getattr(module.config, "_attn_implementation", None), module.dtype, module.device)
+    known = _chosen.get(module)
+    if known is None or known[0] != setting:
+        known = _chosen[module] = setting, _choose(module)
+    return known[1](module)
 
 
-def new_cache(module: PreTrainedModel) -> DynamicCache:
-    """An empty cache with the layers that the model's configuration asks for: full, window, recurrent."""
-    return DynamicCache(config=module.config)
+def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
+    ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
+    for way in [*ways, SoloForward]:
+        if is_exact(module, way(module)):
+            return way
+    return partial(SoloForward, recompute=True)
+
+
+def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
+    """Reads two rows, goes back, reads on unevenly; are the logits those of the same tokens read at once?"""
+    source = PROBE[:5] if module.config.is_encoder_decoder else None
+    one, other = Row(PROBE[:8], source), Row(PROBE[3:8], source)
+    checked = []
+    try:
+        with torch.inference_mode():
+            forward.read([one, other])
+            one.truncate(5)
+            one.ids += PROBE[10:12]
+            other.ids += PROBE[:1]
+            checked.append((forward.read([one, other])[0], at_once(module, one)))
+            one.ids += PROBE[12:13]
+            other.ids += PROBE[1:4]
+            checked.append((forward.read([one, other])[0], at_once(module, one)))
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError):
+        return False  # whatever a model raises on a cache that is not for it
+    return all(_near(found, expected) for found, expected in checked)
+
+
+def at_once(module: PreTrainedModel, row: Row) -> Tensor:
+    """The logits after all ids of a row, without a cache: float[width]."""
+    ids = torch.tensor([row.ids], device=module.device)
+    if row.source is None:
+        output = module(input_ids=ids, use_cache=False, return_dict=True)
+    else:
+        source = torch.tensor([row.source], device=module.device)
+        output = module(input_ids=source, decoder_input_ids=ids, use_cache=False, return_dict=True)
+    logits: Tensor = output.logits[0, -1]
+    return logits
+
+
+def _near(found: Tensor, expected: Tensor) -> bool:
+    expected = expected.float()
+    error = (found.float() - expected).abs().max()
+    bound = TOLERANCE.get(found.dtype, 0.1) * expected.abs().max().clamp(min=1.0)
+    return bool(error <= bound) or bool(expected.isnan().any())

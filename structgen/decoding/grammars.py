@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
 from threading import Lock
+from typing import Any
 
 from structgen.constraints import Constraint, JsonSchema
+from structgen.decoding.forced import Spans
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary
 
@@ -16,6 +19,7 @@ REMEMBERED = 16
 """Grammars that are kept; the one not used for longest goes first."""
 
 _grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
+_spans: weakref.WeakKeyDictionary[Grammar, tuple[Any, Spans]] = weakref.WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -35,6 +39,14 @@ def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
         while len(_grammars) > REMEMBERED:
             _grammars.popitem(last=False)
     return grammar
+
+
+def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
+    """The forced spans of the grammar in the tokenizer's own tokens, remembered with the grammar."""
+    known = _spans.get(grammar)
+    if known is None or known[0] is not tokenizer:
+        known = _spans[grammar] = tokenizer, Spans(grammar.vocabulary, tokenizer)
+    return known[1]
 
 
 def _key(constraint: Constraint) -> Hashable | None:

@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel
 
-from structgen.decoding.forward import cache_argument
+from structgen.decoding.solo import cache_argument
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 
@@ -22,7 +22,7 @@ _vocabularies: weakref.WeakKeyDictionary[Any, list[tuple[Any, Vocabulary]]] = we
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What `load` gives: a transformers causal model, its tokenizer and the tokenizer's vocabulary.
+    """What `load` gives: a transformers model that generates, its tokenizer and the tokenizer's vocabulary.
 
     Attributes:
         module: the transformers model, on whatever device and in whatever dtype.
@@ -39,10 +39,10 @@ class Model:
         """Wraps a model that is loaded already. The vocabulary is made once per model and tokenizer.
 
         Raises:
-            OptionError: not a causal model of transformers.
+            OptionError: not a model that generates text from text.
             VocabularyError: the tokenizer cannot be represented, or has no end token.
         """
-        _require_causal(module)
+        _require_generative(module)
         known = _vocabularies.setdefault(module, [])
         for owner, vocabulary in known:
             if owner() is tokenizer:
@@ -61,6 +61,22 @@ class Model:
         return length if isinstance(length, int) and length > 0 else None
 
     @property
+    def start(self) -> list[int] | None:
+        """What the decoder of an encoder-decoder model starts with; None for a model that goes on from the prompt.
+
+        Raises:
+            OptionError: neither configuration says it.
+        """
+        if not self.module.config.is_encoder_decoder:
+            return None
+        found = [_configured(self.module, "decoder_start_token_id", "bos_token_id")]
+        found += [_configured(self.module, "forced_bos_token_id")]
+        if found[0] is None:
+            name = type(self.module).__name__
+            raise OptionError(f"{name} has no decoder_start_token_id: set it in its configuration")
+        return [token for token in found if token is not None]
+
+    @property
     def readable_ids(self) -> int:
         """How many token ids the model can read: the rows of its input embeddings."""
         embeddings: Any = self.module.get_input_embeddings()
@@ -74,31 +90,29 @@ class Model:
 def load(
     id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any
 ) -> Model:
-    """Loads a causal model and its tokenizer by transformers.
+    """Loads a causal or an encoder-decoder model and its tokenizer by transformers.
 
     Args:
         id_or_path: a folder, or a repository's id on the Hugging Face hub.
         tokenizer: a tokenizer, or the id or path of one, where it is not the model's own.
         device: move the model there; `device_map=` of transformers works too.
-        options: what `AutoModelForCausalLM.from_pretrained` takes (`dtype`, `device_map`, `revision`, ...).
+        options: what `from_pretrained` of transformers takes (`dtype`, `device_map`, `revision`, ...).
 
     Raises:
-        OptionError: nothing that transformers can load, or not a causal model.
+        OptionError: nothing that transformers can load, or not a model that generates.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
     shared = {name: options[name] for name in _SHARED if name in options}
     try:
         config = AutoConfig.from_pretrained(id_or_path, **shared)
-        if not config.is_encoder_decoder:
-            module: Any = AutoModelForCausalLM.from_pretrained(id_or_path, **options)
+        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        module: Any = kind.from_pretrained(id_or_path, **options)
         if tokenizer is None or isinstance(tokenizer, (str, PathLike)):
             tokenizer = AutoTokenizer.from_pretrained(tokenizer or id_or_path, **shared)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         name = repr(str(id_or_path)) + ("" if Path(id_or_path).exists() else " (no such folder here)")
-        raise OptionError(f"cannot load a causal model from {name}: {reason}") from error
-    if config.is_encoder_decoder:
-        raise OptionError(_encoder_decoder(str(id_or_path)))
+        raise OptionError(f"cannot load a model that generates from {name}: {reason}") from error
     if device is not None:
         module = module.to(device)
     return Model.of(module, tokenizer)
@@ -123,14 +137,21 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
     return Model.of(model, tokenizer)
 
 
-def _require_causal(module: PreTrainedModel) -> None:
-    if module.config.is_encoder_decoder:
-        raise OptionError(_encoder_decoder(type(module).__name__))
+def _require_generative(module: PreTrainedModel) -> None:
+    name = type(module).__name__
     head: Any = module.get_output_embeddings
     if head() is None and not hasattr(module, "lm_head"):
-        raise OptionError(f"{type(module).__name__} has no language-model head: load it as a causal model")
+        raise OptionError(f"{name} has no language-model head: load it as a model that generates")
+    if module.config.is_encoder_decoder and module.main_input_name != "input_ids":
+        raise OptionError(f"{name} reads {module.main_input_name}, not text: only models that read text are supported")
     cache_argument(module)
 
 
-def _encoder_decoder(name: str) -> str:
-    return f"{name}: encoder-decoder models are not supported in this release; causal (decoder-only) ones are"
+def _configured(module: PreTrainedModel, *names: str) -> int | None:
+    """The first id that one of the model's configurations has under one of the names."""
+    for name in names:
+        for config in (module.generation_config, module.config):
+            found = getattr(config, name, None)
+            if isinstance(found, int):
+                return found
+    return None

@@ -6,20 +6,30 @@ from collections.abc import Callable, Sequence
 from typing import Literal, ParamSpec, TypeVar
 
 import numpy as np
+from torch import Tensor
 
+from structgen.decoding.choice import Ask
+from structgen.decoding.forced import Spans
 from structgen.decoding.masking import Words, pack
+from structgen.decoding.measure import Choice, Ledger
+from structgen.decoding.rows import Row
+from structgen.decoding.undo import Undo
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
 from structgen.masks import Matcher
-from structgen.options import Sampling
+from structgen.options import Limits, Sampling
 from structgen.search.sampling import NOTHING
 from structgen.vocabulary import Vocabulary
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Finish = Literal["end", "complete", "length", "error"]
-"""Why a row stopped: the model chose an end token; the constraint left nothing to add; `max_new_tokens` or
-the model's context was reached (a constrained value happens to be complete there); or `error` says."""
+Finish = Literal["end", "complete", "stop", "length", "error"]
+"""Why a row stopped: the model chose an end token; the constraint left nothing to add; a stop string came;
+`max_new_tokens` or the model's context was reached (a constrained value happens to be complete there); or `error`
+says."""
+
+Entry = tuple[int, int]
+"""Where a token's measures stand in the ledger: step and row."""
 
 
 class Session:
@@ -30,14 +40,20 @@ class Session:
         vocabulary: of the model.
         matcher: a fresh matcher of the row's constraint; None for plain text.
         sampling: the row's sampling options.
-        budget: tokens that may be generated, the end token included.
+        limits: the row's bounds.
+        budget: tokens that may be generated, the end token included; `limits.max_new_tokens` where not given.
         bound: what set the budget, for messages.
+        spans: finds tokens that need not be asked for; None asks for every one.
+        start: for encoder-decoder models, what the decoder starts with; the encoder reads the prompt then.
 
     Attributes:
+        row: what the model has to read.
         tokens: the generated ids, an end token at the end where the model chose one.
-        budget: tokens that may be generated, the end token included.
         finish: None while the row is running.
         error: why the row failed, with `finish="error"`.
+        forced: tokens that were fed without asking the model.
+        entries: of each token, where it is measured; None where the model was not asked.
+        recalled: logits of an earlier step that the row chooses from again.
     """
 
     def __init__(
@@ -47,21 +63,35 @@ class Session:
         *,
         matcher: Matcher | None,
         sampling: Sampling,
-        budget: int,
+        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        budget: int | None = None,
         bound: str = "max_new_tokens",
+        spans: Spans | None = None,
+        start: Sequence[int] | None = None,
     ) -> None:
         self.prompt = prompt
         self.sampling = sampling
+        self.row = Row(prompt) if start is None else Row(start, source=prompt)
         self.tokens: list[int] = []
         self.finish: Finish | None = None
         self.error: StructgenError | None = None
+        self.forced = 0
+        self.entries: list[Entry | None] = []
+        self.recalled: Tensor | None = None
+        self.budget = limits.max_new_tokens if budget is None else budget
+        self._bound = bound
         self._vocabulary = vocabulary
         self._matcher = matcher
-        self.budget = budget
-        self._bound = bound
+        self._spans = spans
+        self._said = bytearray()
+        self._stop = [text.encode() for text in limits.stop]
+        self._undo = Undo(vocabulary.width, limits.rollbacks)
+        self._known: tuple[int, Tensor, int] | None = None  # after so many tokens: these logits, this row of them
+        self._random = None if sampling.greedy else np.random.default_rng(sampling.seed)
         self._ends = frozenset(vocabulary.end_ids)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._guard(self._stop_when_complete)
+        self._row_is_behind = False  # after going back: what was read last is not what the text ends with
+        self._guard(self._settle)
 
     @property
     def done(self) -> bool:
@@ -69,24 +99,70 @@ class Session:
         return self.finish is not None
 
     @property
-    def feed(self) -> int | None:
-        """The token that the model must read next; None when the row is done."""
-        return None if self.done else self.tokens[-1]
+    def rollbacks(self) -> int:
+        """How often the row was sent back."""
+        return self._undo.used
 
-    def mask(self) -> Words | None:
-        """The tokens that may come next; None when every one may, or when the row is done."""
-        if self.done or self._matcher is None:
+    def ask(self) -> Ask | None:
+        """What the row wants of the logits after its last token, or of `recalled`, where a dead end sent it back.
+
+        None when it has failed, or has gone back so far that the model must read again.
+        """
+        self.recalled = None
+        words = self._guard(self._mask)
+        length = len(self.tokens)
+        if self.done:
             return None
-        return self._guard(self._matcher.mask)
+        if self._row_is_behind:
+            if self._known is None or self._known[0] != length:
+                self.row.reread()
+                return None
+            self.recalled = self._known[1][self._known[2]]
+        uniform = 0.0 if self._random is None else self._random.random()
+        said = (self.prompt, self.tokens) if self.sampling.penalises else ((), ())
+        return Ask(words, self.sampling, uniform, *said)
 
-    def accept(self, token: int) -> None:
-        """Adds the chosen token; a row that is done stays as it is."""
-        if not self.done:
-            self._guard(self._advance, token)
+    def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
+        """Adds the token that was chosen from a row of logits, and what is sure to follow.
+
+        Args:
+            token: what was chosen.
+            logits: float[rows, width], kept until the next token is accepted.
+            row: the session's row of them.
+            entry: where the choice is measured.
+        """
+        self._known = len(self.tokens), logits, row
+        self._guard(self._advance, token, entry)
+
+    def go_back(self, first: int, why: DeadEnd) -> None:
+        """Takes back the tokens from the `first` on and bans that one there; goes further back where nothing is left.
+
+        Raises:
+            DeadEnd: nothing is left anywhere, or the budget of rollbacks is spent.
+        """
+        self._undo.spend(why)
+        while first >= 0:
+            self._undo.refuse(first, self.tokens[first])
+            self._truncate(first)
+            if self._allowed().any():
+                return
+            first -= 1
+        raise DeadEnd(f"{why}; every other way ends like this, too") from why
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
-        return self._vocabulary.decode(self.tokens).decode("utf-8", errors="replace")
+        return self._said.decode("utf-8", errors="replace")
+
+    @property
+    def said(self) -> bytes:
+        """What has been said, without a stop string."""
+        return bytes(self._said)
+
+    def choices(self, ledger: Ledger | None) -> list[Choice | None]:
+        """What was measured of each token; None where the model was not asked. Empty without a ledger."""
+        if ledger is None:
+            return []
+        return [None if entry is None else ledger.choice(*entry) for entry in self.entries]
 
     def _guard(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""
@@ -96,18 +172,74 @@ class Session:
             self.finish, self.error = "error", error
             return None
 
-    def _advance(self, token: int) -> None:
+    def _mask(self) -> Words | None:
+        """The tokens that may come next; None when every one may. Goes back from a dead end first."""
+        self._row_is_behind = False
+        try:
+            words = None if self._matcher is None else self._matcher.mask()
+        except DeadEnd as why:
+            self.go_back(len(self.tokens) - 1, why)
+            self._row_is_behind = True
+            return self._allowed()
+        return self._undo.allowed(words, len(self.tokens))
+
+    def _allowed(self) -> Words:
+        """The mask without bans; empty where nothing is left."""
+        everything = np.full(self._vocabulary.words, 0xFFFFFFFF, np.uint32)
+        try:
+            words = everything if self._matcher is None else self._matcher.mask()
+        except DeadEnd:
+            return np.zeros_like(everything)
+        left = self._undo.allowed(words, len(self.tokens))
+        return everything if left is None else left
+
+    def _advance(self, token: int, entry: Entry) -> None:
         if token == NOTHING:
             raise DeadEnd(self._nothing_left())
-        if self._matcher is not None:
-            self._matcher.advance(token)
-        self.tokens.append(token)
+        self._take(token, entry)
         if token in self._ends:
             self.finish = "end"
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        """What follows from the tokens so far without asking the model: more tokens, or the end."""
+        if self._stop and self._stopped():
+            self.finish = "stop"
             return
+        if self._spans is not None and self._matcher is not None:
+            for token in self._spans.after(self._matcher, self.tokens)[: self.budget - len(self.tokens)]:
+                self._take(token, None)
+                self.forced += 1
         self._stop_when_complete()
         if not self.done and len(self.tokens) >= self.budget:
             self._stop_at_budget()
+
+    def _take(self, token: int, entry: Entry | None) -> None:
+        if self._matcher is not None:
+            self._matcher.advance(token)
+        self.tokens.append(token)
+        self.row.ids.append(token)
+        self.entries.append(entry)
+        self._said += self._vocabulary.token(token)
+
+    def _truncate(self, length: int) -> None:
+        gone = self.tokens[length:]
+        if self._matcher is not None:
+            self._matcher.rollback(len(gone))
+        del self._said[len(self._said) - len(self._vocabulary.decode(gone)) :]
+        self.forced -= sum(entry is None for entry in self.entries[length:])
+        del self.tokens[length:], self.entries[length:]
+        self.row.truncate(len(self.row.ids) - len(gone))
+
+    def _stopped(self) -> bool:
+        """Does a stop string stand in what has been said? What is from there on is cut off."""
+        last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens else 0
+        found = [self._said.find(stop, max(0, len(self._said) - last - len(stop) + 1)) for stop in self._stop]
+        cuts = [at for at in found if at >= 0]
+        if cuts:
+            del self._said[min(cuts) :]
+        return bool(cuts)
 
     def _stop_when_complete(self) -> None:
         """The text may end and nothing else is allowed: no forward pass is needed to know the next token."""
@@ -123,8 +255,6 @@ class Session:
 
     def _nothing_left(self) -> str:
         said = _shortened(self.text())
-        if self._matcher is not None and not self._matcher.mask().any():
-            return f"no token is allowed after {said}, and the text may not end there"
         return f"after {said} the model's logits are -inf or not numbers for every token that is allowed"
 
 

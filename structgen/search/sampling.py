@@ -1,10 +1,10 @@
-"""Temperature, top-k, top-p and min-p in one pass, with parameters and randomness of each row's own.
+"""Temperature, top-k, top-p, min-p and typical-p in one pass, with parameters and randomness of each row's own.
 
 A draw is inverse transform sampling: the kept tokens lie side by side by ascending id, each as wide as its
 probability, and one uniform number per row points to one of them. So a row's token depends on its own scores
 and its own generator alone, never on its neighbours or the path taken.
 
-The filters' order: temperature, top-k, top-p (of what top-k left), min-p. Equal logits rank by ascending id.
+The filters' order: temperature, top-k, top-p (of what top-k left), min-p, typical-p. Equal logits rank by ascending id.
 What is forbidden is `-inf` before.
 
 `pick` is for one row on the host, exact for every option. `Sampler` is for a batch on a device: it never
@@ -67,11 +67,11 @@ def _kept(weights: Scores, way: Sampling) -> Columns | None:
         nucleus = _nucleus(among, way.top_p)
         columns = nucleus if columns is None else columns[nucleus]
     if way.min_p > 0:
-        return (
-            np.flatnonzero(weights >= way.min_p)
-            if columns is None
-            else columns[weights[columns] >= way.min_p]
-        )
+        likely = weights >= way.min_p if columns is None else weights[columns] >= way.min_p
+        columns = np.flatnonzero(likely) if columns is None else columns[likely]
+    if way.typical_p < 1:
+        columns = np.flatnonzero(weights) if columns is None else columns
+        columns = columns[_typical(weights[columns], way.typical_p)]
     return columns
 
 
@@ -96,6 +96,18 @@ def _nucleus(weights: Scores, top_p: float) -> Columns:
     return np.sort(ranked[before < top_p * total])
 
 
+def _typical(weights: Scores, typical_p: float) -> Columns:
+    """The columns of the smallest set with `typical_p` of the mass whose surprise is nearest to the mean one.
+
+    Locally typical sampling, Meister et al. 2022.
+    """
+    chances = weights.astype(np.float64) / weights.sum(dtype=np.float64)
+    surprise = -np.log(np.maximum(chances, np.finfo(np.float64).tiny))
+    ranked = np.argsort(np.abs(surprise - (chances * surprise).sum()), kind="stable")
+    before = np.cumsum(chances[ranked]) - chances[ranked]
+    return np.sort(ranked[before < typical_p])
+
+
 def _locate(weights: Scores, uniform: float, block: int = 512) -> int:
     """The column that `uniform` points to: the first whose cumulated weight exceeds `uniform * total`."""
     whole = len(weights) // block * block
@@ -111,29 +123,22 @@ def _locate(weights: Scores, uniform: float, block: int = 512) -> int:
     return at * block + min(offset, int(np.flatnonzero(inside)[-1]))
 
 
-class Uniforms:
-    """Each sampled row's own random numbers: a seed's stream is the same whatever else is in the batch."""
-
-    def __init__(self, rows: Sequence[Sampling]) -> None:
-        self._generators = [None if row.greedy else np.random.default_rng(row.seed) for row in rows]
-
-    def next(self) -> list[float]:
-        """One number in [0, 1) per row; greedy rows use none up."""
-        return [0.0 if generator is None else generator.random() for generator in self._generators]
-
-
 class Sampler:
     """Draws for all rows of a batch at once, on the device of their scores.
 
     Args:
         rows: one `Sampling` per row.
         device: where the scores will be.
+
+    Attributes:
+        rows: as given.
     """
 
     def __init__(self, rows: Sequence[Sampling], device: torch.device) -> None:
         def column(values: Sequence[float], dtype: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=device).unsqueeze(1)
 
+        self.rows = list(rows)
         self._all_greedy = all(row.greedy for row in rows)
         self._any_ranked = any(row.top_k or row.top_p < 1 for row in rows if not row.greedy)
         self._greedy = torch.tensor([row.greedy for row in rows], device=device)
@@ -142,6 +147,7 @@ class Sampler:
         self._top_k = column([row.top_k for row in rows], torch.int64)
         self._top_p = column([row.top_p for row in rows], torch.float32)
         self._min_p = column([row.min_p for row in rows], torch.float32)
+        self._by_host = column([row.typical_p < 1 for row in rows], torch.bool)
 
     def draw(self, scores: Tensor, uniforms: Sequence[float]) -> Tensor:
         """The chosen column of each row, or `NOTHING`, or `UNDECIDED`: int64[rows], still on the device.
@@ -160,15 +166,16 @@ class Sampler:
 
     def _drawn(self, scores: Tensor, best: Tensor, points: Tensor) -> Tensor:
         weights = ((scores - best) / self._temperature).exp()
-        unsure = torch.zeros_like(best, dtype=torch.bool)
+        unsure = self._by_host
         if self._any_ranked:
-            ranked, unsure = self._only_ranked(weights)
+            ranked, undecided = self._only_ranked(weights)
+            unsure = unsure | undecided
             weights = torch.where(self._ranked, ranked, weights)
         weights = weights.where(weights >= self._min_p, 0.0)
         cumulated = weights.cumsum(dim=-1)
         column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
         inside = column.clamp(max=scores.shape[-1] - 1)
-        unsure |= (column != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
+        unsure = unsure | (column != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
         return inside.masked_fill(unsure, UNDECIDED).squeeze(1)
 
     def _only_ranked(self, weights: Tensor) -> tuple[Tensor, Tensor]:

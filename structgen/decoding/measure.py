@@ -1,0 +1,124 @@
+"""What is known of each choice: how likely the token was, what the mask took away, what else was likely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structgen.decoding.choice import Ask
+from structgen.decoding.masking import FEW, Words, bits_of, count, existing, forbid, ids_of
+from structgen.search.sampling import Columns, Scores
+from structgen.vocabulary import Vocabulary
+
+ALTERNATIVES = 8
+"""So many of the likeliest allowed tokens are kept for each choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One token that the model chose, before sampling options and penalties.
+
+    Attributes:
+        logprob: natural logarithm of the token's probability before the mask.
+        removed: the probability that the mask took away, 0 to 1.
+        entropy: of the allowed tokens' distribution, in nats.
+        alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
+    """
+
+    logprob: float
+    removed: float
+    entropy: float
+    alternatives: tuple[tuple[int, float], ...]
+
+
+class Ledger:
+    """Measures the choices of a run, step by step. On a device they stay there until the run is over."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._existing = existing(vocabulary)
+        self._steps: list[list[Choice | None] | Tensor] = []
+
+    def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int]) -> int:
+        """Measures one step; a negative token was no choice. The step's number."""
+        words = [self._existing if ask.words is None else ask.words for ask in asks]
+        if logits.device.type == "cpu":
+            each = zip(logits.float().numpy(), words, tokens, strict=True)
+            self._steps.append([None if token < 0 else measured(scores, w, token) for scores, w, token in each])
+        else:
+            self._steps.append(_on_device(logits.float(), words, tokens))
+        return len(self._steps) - 1
+
+    def choice(self, step: int, row: int) -> Choice | None:
+        """What was measured; None where nothing was chosen."""
+        found = self._steps[step]
+        if isinstance(found, Tensor):
+            found = self._steps[step] = [_choice(numbers) for numbers in found.tolist()]
+        return found[row]
+
+
+def measured(scores: Scores, words: Words | None, token: int) -> Choice:
+    """One row's choice, from its float32[width] logits."""
+    best = scores.max()
+    weights = np.exp(scores - best)
+    total = float(weights.sum(dtype=np.float64))
+    logprob = float(scores[token] - best) - float(np.log(total))
+    if words is not None and count(words) <= FEW:
+        ids = ids_of(words)
+        kept = weights[ids]
+    else:
+        ids = None
+        kept = weights if words is None else weights * bits_of(words, len(weights))
+    mass = float(kept.sum(dtype=np.float64))
+    if mass == 0:  # what is allowed is beyond float32: nothing can be said of it but that
+        return Choice(logprob, 1.0, 0.0, ((token, 1.0),))
+    top = np.argsort(-kept, kind="stable")[:ALTERNATIVES] if ids is not None else _highest(kept)
+    named = top if ids is None else ids[top]
+    chances = kept / np.float32(mass)
+    entropy = -float(np.dot(chances, np.log(np.maximum(chances, np.finfo(np.float32).tiny))))
+    likely = tuple((int(i), float(chances[c])) for i, c in zip(named, top, strict=True) if kept[c] > 0)
+    return Choice(logprob, max(0.0, 1 - mass / total), max(0.0, entropy), likely)
+
+
+def _highest(kept: Scores) -> Columns:
+    """The columns of the highest weights, highest first, by few passes: blocks by their maximum, then these."""
+    if len(kept) <= 64 * ALTERNATIVES:
+        return np.argsort(-kept, kind="stable")[:ALTERNATIVES]
+    block = 64
+    whole = len(kept) // block * block
+    peaks = kept[:whole].reshape(-1, block).max(axis=1)
+    blocks = np.argpartition(peaks, -ALTERNATIVES)[-ALTERNATIVES:]
+    columns = np.concatenate([(blocks[:, None] * block + np.arange(block)).ravel(), np.arange(whole, len(kept))])
+    ranked: Columns = columns[np.argsort(-kept[columns], kind="stable")[:ALTERNATIVES]]
+    return ranked
+
+
+def _on_device(scores: Tensor, words: Sequence[Words | None], tokens: Sequence[int]) -> Tensor:
+    """float64[rows, 3 + 2 * ALTERNATIVES]: log-probability, removed, entropy, ids, probabilities."""
+    full = np.uint32(0xFFFFFFFF)
+    size = -(-scores.shape[1] // 32)
+    packed = np.stack([np.full(size, full) if mask is None else mask for mask in words]).view(np.int32)
+    chosen = torch.tensor(tokens).unsqueeze(1).to(scores.device, non_blocking=True)
+    total = scores.logsumexp(dim=-1, keepdim=True)
+    masked = forbid(scores, torch.from_numpy(packed).to(scores.device, non_blocking=True))
+    mass = masked.logsumexp(dim=-1, keepdim=True)
+    logs = masked - mass
+    chances = logs.exp()
+    entropy = -(chances * logs.clamp(min=-100)).sum(dim=-1, keepdim=True)
+    top = chances.topk(min(ALTERNATIVES, scores.shape[1]), dim=-1)
+    logprob = scores.gather(1, chosen.clamp(min=0)) - total
+    logprob = logprob.masked_fill(chosen < 0, torch.nan)
+    removed = (1 - (mass - total).exp()).clamp(min=0)
+    return torch.cat([logprob, removed, entropy, top.indices, top.values], dim=1).double()
+
+
+def _choice(numbers: Sequence[float]) -> Choice | None:
+    logprob, removed, entropy, *rest = numbers
+    if logprob != logprob:
+        return None
+    half = len(rest) // 2
+    likely = tuple((int(i), p) for i, p in zip(rest[:half], rest[half:], strict=True) if p > 0)
+    return Choice(logprob, removed, max(0.0, entropy), likely)

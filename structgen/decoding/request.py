@@ -1,0 +1,205 @@
+"""From what a caller gave to sessions, and from sessions to what the caller gets. All checks come first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from structgen.constraints import Constraint, JsonSchema
+from structgen.decoding.generation import Generation
+from structgen.decoding.grammars import grammar_for, spans_for
+from structgen.decoding.loop import ROWS, Batch
+from structgen.decoding.model import Model, as_model
+from structgen.decoding.prompts import encode, is_batch
+from structgen.decoding.session import Session
+from structgen.errors import OptionError, RunError, SchemaError, StructgenError
+from structgen.options import Limits, Sampling, Whitespace
+from structgen.schema.types import from_type
+
+GREEDY = Sampling()
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a row's text must be, and how it becomes a value.
+
+    Attributes:
+        constraint: None for plain text.
+        parse: text to value.
+        is_json: the text is JSON.
+    """
+
+    constraint: Constraint | None
+    parse: Callable[[str], Any]
+    is_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A checked call, ready to run.
+
+    Attributes:
+        model: what runs it.
+        targets: one per row.
+        sessions: one per row.
+        many: a list of prompts was given: a list is given back.
+        batch_size: rows that are decoded at once.
+    """
+
+    model: Model
+    targets: list[Target]
+    sessions: list[Session]
+    many: bool
+    batch_size: int
+
+    def result(self, row: int, batch: Batch) -> Generation[Any]:
+        """The outcome of one row, once its session is done."""
+        session, value = self.sessions[row], None
+        text, error = session.text(), session.error
+        if error is None:
+            try:
+                value = self.targets[row].parse(text)
+            except (ValidationError, ValueError) as refusal:
+                error = RunError(f"the text is complete, but its type refuses it: {refusal}; text: {text!r:.200}")
+                error.__cause__ = refusal
+        choices = session.choices(batch.ledger)
+        return Generation(
+            value=value,
+            text=text,
+            token_ids=tuple(session.tokens),
+            prompt_tokens=len(session.prompt),
+            finish="error" if error is not None else session.finish or "error",
+            logprobs=tuple(float("nan") if choice is None else choice.logprob for choice in choices),
+            stats=batch.stats(session),
+            error=error,
+        )
+
+
+def prepare(
+    model: Any,
+    prompt: Any,
+    schema: Any = None,
+    *,
+    tokenizer: Any = None,
+    sampling: Sampling | Sequence[Sampling] = GREEDY,
+    limits: Limits | Sequence[Limits] = LIMITS,
+    whitespace: Whitespace = Whitespace.SPACED,
+    order: str | Sequence[str] = "schema",
+    fast_forward: bool = True,
+    batch_size: int = ROWS,
+) -> Request:
+    """The request that `generate` and `stream` run; their docstrings say what each argument is.
+
+    Raises:
+        RequestError: the schema, an option, the model or the prompt cannot work.
+    """
+    owner = as_model(model, tokenizer)
+    many = is_batch(prompt)
+    count = len(prompt) if many else 1
+    each = isinstance(schema, list) and many
+    schemas = _per_row("schema", schema if each else [schema] * count, count)
+    known = {id(given): target(given, whitespace, order) for given in schemas}
+    targets = [known[id(given)] for given in schemas]
+    rows = _rows(owner, prompt if many else [prompt], many)
+    ways = _each("sampling", sampling, Sampling, count)
+    bounds = _each("limits", limits, Limits, count)
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise OptionError(f"batch_size={batch_size!r}: expected a count of at least 1")
+    grammars = {
+        id(t): None if t.constraint is None else grammar_for(t.constraint, owner.vocabulary) for t in targets
+    }
+    start = owner.start
+    sessions = []
+    for row, ids in enumerate(rows):
+        grammar = grammars[id(targets[row])]
+        if bounds[row].stop and grammar is not None:
+            raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+        sessions.append(
+            Session(
+                ids,
+                owner.vocabulary,
+                matcher=None if grammar is None else grammar.matcher(),
+                sampling=ways[row],
+                limits=bounds[row],
+                spans=spans_for(grammar, owner.tokenizer) if fast_forward and grammar is not None else None,
+                start=start,
+                **_budget(owner, ids if start is None else start, bounds[row]),
+            )
+        )
+    return Request(owner, targets, sessions, many, batch_size)
+
+
+def raise_first_error(results: Sequence[Generation[Any]]) -> None:
+    """The first row's failure as an exception that says which row it was."""
+    failed: list[tuple[int, StructgenError]] = [
+        (row, result.error) for row, result in enumerate(results) if result.error is not None
+    ]
+    if not failed:
+        return
+    row, error = failed[0]
+    if len(results) > 1:
+        others = f" ({len(failed)} of {len(results)} prompts failed)" if len(failed) > 1 else ""
+        error.args = (f"prompt[{row}]{others}: {error}", *error.args[1:])
+    raise error
+
+
+def target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Target:
+    """What a schema of any kind asks of the text."""
+    _require_type("whitespace", whitespace, Whitespace)
+    given = isinstance(schema, Constraint) and not isinstance(schema, type)
+    if given or schema is None:
+        if whitespace != Whitespace.SPACED or order != "schema":
+            where = f"give them to {type(schema).__name__}(...)" if given else "plain text has none"
+            raise OptionError(f"whitespace= and order= shape a schema's JSON: {where}")
+        json_like = isinstance(schema, JsonSchema)
+        return Target(schema, _json_parser(schema.schema) if json_like else str, json_like)
+    constraint = JsonSchema(schema, order=order, whitespace=whitespace)
+    return Target(constraint, _json_parser(schema), is_json=True)
+
+
+def _json_parser(schema: Any) -> Callable[[str], Any]:
+    """Parsed JSON for a JSON Schema, a validated value for a type."""
+    if isinstance(schema, (dict, bool)):
+        return json.loads
+    if isinstance(schema, (str, bytes, int, float, list, tuple)):
+        raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
+    validate: Callable[[str], Any] = from_type(schema)[1].validate_json
+    return validate
+
+
+def _rows(model: Model, prompts: Sequence[Any], many: bool) -> list[list[int]]:
+    names = [f"prompt[{row}]" if many else "prompt" for row in range(len(prompts))]
+    return [encode(model, prompt, name) for prompt, name in zip(prompts, names, strict=True)]
+
+
+def _each(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:
+    """One value for every row, or a list with one for each."""
+    if isinstance(given, kind):
+        return [given] * count
+    if not isinstance(given, (list, tuple)) or not all(isinstance(item, kind) for item in given):
+        raise OptionError(f"{name}={given!r:.80}: expected {kind.__name__}(...) or a list of them")
+    return _per_row(name, given, count)
+
+
+def _per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
+    if len(given) != count:
+        raise OptionError(f"{name} has {len(given)} entries for {count} prompts")
+    return given
+
+
+def _budget(model: Model, ids: Sequence[int], limits: Limits) -> dict[str, Any]:
+    """A session's budget and what sets it; the last token is never read: it needs no place in the context."""
+    room = limits.max_new_tokens if model.context is None else model.context - len(ids) + 1
+    if room < limits.max_new_tokens:
+        return {"budget": room, "bound": "the model's context, tokens left"}
+    return {"budget": limits.max_new_tokens}
+
+
+def _require_type(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise OptionError(f"{name}={value!r:.80}: expected {kind.__name__}(...)")

@@ -1,0 +1,159 @@
+"""Rows with a cache each, for models whose cache cannot be shared by rows that stand at different places.
+
+Encoder-decoder models, recurrent and hybrid ones, those that count positions by the cache. Going back removes
+tokens from the cache where it can (attention), else restores a snapshot and reads on from there (recurrent states),
+else reads all again.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers.cache_utils import get_layer_types_and_kwargs
+
+from structgen.decoding.rows import Row
+from structgen.errors import OptionError
+
+CROPPED = {"full_attention", "sliding_attention", "chunked_attention", "dummy"}
+"""Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
+
+SNAPSHOT_EVERY = 8
+"""Tokens between two snapshots of a recurrent state; so many at most are read again."""
+
+SNAPSHOTS = 4
+"""So many are kept, beside the one of the prompt."""
+
+
+def cache_argument(module: PreTrainedModel) -> str:
+    """The name under which the model takes its cache.
+
+    Raises:
+        OptionError: it takes none that we know.
+    """
+    accepted = inspect.signature(module.forward).parameters
+    for name in ("past_key_values", "cache_params"):
+        if name in accepted:
+            return name
+    raise OptionError(f"{type(module).__name__} takes neither past_key_values nor cache_params: no cache")
+
+
+class Alone:
+    """What is kept for one row.
+
+    Attributes:
+        cache: of transformers.
+        length: tokens that the cache holds.
+        snapshots: (length, copy of the cache), the first of them behind the prompt.
+        encoded: the encoder's output.
+    """
+
+    __slots__ = ("cache", "encoded", "length", "snapshots")
+
+    def __init__(self, cache: Any, encoded: Any) -> None:
+        self.cache, self.encoded = cache, encoded
+        self.length = 0
+        self.snapshots: list[tuple[int, Any]] = []
+
+
+class SoloForward:
+    """Runs any model that generates, one row at a time.
+
+    Args:
+        module: a causal or encoder-decoder model.
+        recompute: go back by reading all again, whatever the cache says it can.
+
+    Attributes:
+        count: forward passes so far, without those of an encoder.
+    """
+
+    def __init__(self, module: PreTrainedModel, *, recompute: bool = False) -> None:
+        self.count = 0
+        self._module, self._recompute = module, recompute
+        config = module.config.get_text_config(decoder=True)
+        self._crops = set(get_layer_types_and_kwargs(config)[0]) <= CROPPED
+        accepted = inspect.signature(module.forward).parameters
+        self._tells_prompts = "prompt_tokens" in accepted
+        self._takes_positions = "position_ids" in accepted
+        self._ids = "decoder_input_ids" if module.config.is_encoder_decoder else "input_ids"
+        self._argument = cache_argument(module)
+        self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._alone: dict[Row, Alone] = {}
+
+    def read(self, rows: Sequence[Row]) -> Tensor:
+        """Reads what is pending. The logits after each row's last token: float[rows, width]."""
+        return torch.cat([self._read(row) for row in rows])
+
+    def release(self, row: Row) -> None:
+        """The row is not read any more."""
+        self._alone.pop(row, None)
+
+    def _read(self, row: Row) -> Tensor:
+        alone = self._alone.get(row)
+        if alone is None:
+            alone = self._alone[row] = Alone(self._new_cache(), self._encoded(row))
+        if alone.length > row.valid:
+            self._go_back(alone, row.valid)
+        whole = self._crops or alone.length == 0
+        while alone.length < len(row.ids):
+            end = len(row.ids) if whole else alone.length + 1  # several tokens behind a state are not read exactly
+            logits = self._run(alone, row.ids[alone.length : end], row.given)
+        row.valid = len(row.ids)
+        return logits
+
+    def _run(self, alone: Alone, ids: Sequence[int], prompt: int) -> Tensor:
+        options: dict[str, Any] = {self._ids: torch.tensor([ids]), self._argument: alone.cache, **self._options}
+        if self._takes_positions:
+            options["position_ids"] = torch.arange(alone.length, alone.length + len(ids)).unsqueeze(0)
+        given = {name: v.to(self._module.device) if isinstance(v, Tensor) else v for name, v in options.items()}
+        if alone.encoded is not None:
+            given["encoder_outputs"] = alone.encoded
+        if self._tells_prompts:
+            given["prompt_tokens"] = [prompt]
+        self.count += 1
+        output = self._module(use_cache=True, return_dict=True, **given)
+        alone.length += len(ids)
+        self._remember(alone)
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    def _remember(self, alone: Alone) -> None:
+        """A snapshot, where the cache cannot be shortened and the last one is far."""
+        if self._crops or self._recompute:
+            return
+        if not alone.snapshots or alone.length >= alone.snapshots[-1][0] + SNAPSHOT_EVERY:
+            alone.snapshots.append((alone.length, copy.deepcopy(alone.cache)))
+            if len(alone.snapshots) > SNAPSHOTS + 1:
+                del alone.snapshots[1]
+
+    def _go_back(self, alone: Alone, length: int) -> None:
+        """The cache of at most the first `length` tokens."""
+        if self._crops and not self._recompute and length:
+            alone.cache.crop(length - alone.length)
+            alone.length = length
+            return
+        while alone.snapshots and alone.snapshots[-1][0] > length:
+            alone.snapshots.pop()
+        if alone.snapshots:
+            alone.length, saved = alone.snapshots[-1]
+            alone.cache = copy.deepcopy(saved)
+        else:
+            alone.length, alone.cache = 0, self._new_cache()
+
+    def _new_cache(self) -> Any:
+        config = None if self._crops else self._module.config
+        if self._module.config.is_encoder_decoder:
+            return EncoderDecoderCache(DynamicCache(config=config), DynamicCache())
+        return DynamicCache(config=config)
+
+    def _encoded(self, row: Row) -> Any:
+        if row.source is None:
+            return None
+        source = torch.tensor([row.source], device=self._module.device)
+        encoder: Any = self._module.get_encoder()
+        return encoder(input_ids=source, attention_mask=torch.ones_like(source), return_dict=True)

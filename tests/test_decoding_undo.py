@@ -1,0 +1,142 @@
+"""Dead ends: a vocabulary that cannot spell what the grammar wants, so that only going back helps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
+
+from structgen.constraints import JsonSchema, Regex
+from structgen.decoding.forced import Spans
+from structgen.decoding.loop import decode
+from structgen.decoding.masking import bits_of
+from structgen.decoding.session import Session
+from structgen.decoding.undo import Undo
+from structgen.errors import DeadEnd
+from structgen.options import Limits, Sampling
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
+from structgen.vocabulary import Vocabulary
+
+WITHOUT_Z = Vocabulary.from_tokens(
+    [None if byte == ord("z") else bytes([byte]) for byte in range(256)] + [None], end_ids=[256], width=257
+)
+
+
+def run(module, pattern, prompts=(b"x",), *, forward=True, limits=Limits(200), vocabulary=WITHOUT_Z, **options):  # noqa: B008
+    grammar = (Regex(pattern) if isinstance(pattern, str) else pattern).compile(vocabulary)
+    spans = Spans(vocabulary, ByteTokenizer()) if forward else None
+    ways = options.get("sampling", [Sampling()] * len(prompts))
+    sessions = [
+        Session(list(prompt), vocabulary, matcher=grammar.matcher(), sampling=way, limits=limits, spans=spans)
+        for prompt, way in zip(prompts, ways, strict=True)
+    ]
+    decode(module, vocabulary, sessions, rows=options.get("rows", 64))
+    return sessions
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["fast-forward", "stepping"])
+@pytest.mark.parametrize(
+    ("pattern", "wanted", "text"),
+    [
+        ("az|bc", "az", "bc"),  # one token back: chosen again from the same logits
+        ("axyz|bc", "axyz", "bc"),  # three tokens back
+        ("a(bz|cz)|d[ez]", "abz", "de"),  # every way behind the first token is dead
+        ("(az|b){3}c", "ababc", "bbbc"),  # the same dead end at three prefixes
+    ],
+)
+def test_a_dead_end_is_left_by_the_nearest_way_that_is_left(pattern, wanted, text, forward):
+    (session,) = run(ScriptedModel(wanted, WITHOUT_Z), pattern, forward=forward)
+    assert (session.text(), session.error) == (text, None)
+    assert session.rollbacks >= 1
+
+
+def test_going_back_one_token_costs_no_forward_of_its_own():
+    """The token is chosen again from logits that are there: only the one useless forward is spent."""
+    straight = run_counting("bc", "bc")
+    detour = run_counting("az|bc", "az")
+    assert detour == straight + 1
+
+
+def run_counting(pattern: str, wanted: str) -> int:
+    grammar = Regex(pattern).compile(WITHOUT_Z)
+    session = Session([1], WITHOUT_Z, matcher=grammar.matcher(), sampling=Sampling(), limits=Limits())
+    return decode(ScriptedModel(wanted, WITHOUT_Z), WITHOUT_Z, [session]).stats(session).forwards
+
+
+@pytest.mark.parametrize("pattern", ["az", "a(b|c)z", "z"])
+def test_where_every_way_is_dead_the_error_says_so(pattern):
+    (session,) = run(ScriptedModel("abz", WITHOUT_Z), pattern)
+    assert isinstance(session.error, DeadEnd)
+    assert session.finish == "error"
+
+
+def test_a_spent_budget_of_rollbacks_is_a_dead_end_that_names_the_limit():
+    """Twelve dead ends with a budget of eleven fail, with one of twelve they do not."""
+    model, pattern = ScriptedModel("a" * 12, WITHOUT_Z), "(az|b){12}"
+    (enough,) = run(model, pattern, limits=Limits(rollbacks=12))
+    assert (enough.text(), enough.rollbacks) == ("b" * 12, 12)
+    (less,) = run(model, pattern, limits=Limits(rollbacks=11))
+    assert isinstance(less.error, DeadEnd)
+    assert "rollbacks=11" in str(less.error)
+    assert "after b'" in str(less.error)
+
+
+def test_bans_belong_to_their_prefix():
+    undo = Undo(10, budget=3)
+    undo.refuse(2, 7)
+    undo.refuse(4, 5)
+    assert not bits_of(undo.allowed(None, 4), 10)[5]
+    assert undo.allowed(None, 3) is None
+    undo.refuse(2, 6)
+    assert undo.allowed(None, 4) is None
+    assert not bits_of(undo.allowed(None, 2), 10)[[6, 7]].any()
+
+
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(2)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return sharpened(LlamaForCausalLM(LlamaConfig(vocab_size=257, max_position_embeddings=256, **sizes)))
+
+
+def mamba() -> MambaForCausalLM:
+    torch.manual_seed(2)
+    config = MambaConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2, state_size=8)
+    return sharpened(MambaForCausalLM(config))
+
+
+def sharpened(module):
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(3.0) if parameter.dim() > 1 else None
+    return module.eval()
+
+
+PATTERN = "([a-c]xyz|[d-fg-k][0-9]{1,3};){8}[.]"
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["fast-forward", "stepping"])
+@pytest.mark.parametrize(("make", "n"), [(llama, 64), (mamba, 5)], ids=["llama", "mamba"])
+def test_a_batch_with_rollbacks_in_half_its_rows_says_what_each_row_says_alone(make, n, forward):
+    """Greedy and sampled rows, few places for many prompts: row by row the text of the row alone."""
+    module = make()
+    prompts = [bytes([40 + i]) * (1 + i % 7) for i in range(n)]
+    ways = [Sampling() if i % 2 else Sampling(temperature=0.8, seed=i) for i in range(n)]
+    together = run(module, PATTERN, prompts, forward=forward, sampling=ways, rows=16)
+    assert all(session.error is None for session in together)
+    assert sum(session.rollbacks > 0 for session in together) >= n // 2
+    for i in range(0, n, 5):
+        (alone,) = run(module, PATTERN, prompts[i : i + 1], forward=forward, sampling=ways[i : i + 1])
+        assert alone.text() == together[i].text()
+        assert alone.rollbacks == together[i].rollbacks
+
+
+def test_unique_items_are_kept_unique_by_whatever_it_takes():
+    """A model that wants the same letter again and again fills the array with others."""
+    schema = {"type": "array", "items": {"type": "string", "pattern": "^[a-h]{1,2}$"}}
+    schema |= {"uniqueItems": True, "minItems": 6, "maxItems": 6}
+    model = ScriptedModel('["a", "a", "a", "a", "a", "a"]', byte_vocabulary())
+    (session,) = run(model, JsonSchema(schema), vocabulary=byte_vocabulary())
+    assert session.error is None
+    assert len(set(json.loads(session.text()))) == 6
