@@ -88,13 +88,39 @@ def unpacked(folder: Path, target: str) -> str:
 
 
 def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:
-    """Why a schema is not right, by cause; empty when it is."""
+    """Why a schema is not right, by cause; empty when it is.
+
+    A valid document that is refused is of cause `key order` when it is accepted in any order: the documents of many
+    schemas do not stand in their schema's order.
+    """
     for cause in ("timeout", "crash", "refused", "error"):
         if cause in result:
             return [cause]
-    pairs = list(zip(valid, result["accepted"], strict=True))
-    causes = [("valid refused", (True, False)), ("invalid accepted", (False, True))]
-    return [cause for cause, pair in causes if pair in pairs]
+    verdicts = list(zip(valid, result["accepted"], strict=True))
+    anyhow = result.get("in_any_order", result["accepted"])
+    refused = [number for number, verdict in enumerate(verdicts) if verdict == (True, False)]
+    return [
+        cause
+        for cause, found in (
+            ("key order", any(anyhow[number] for number in refused)),
+            ("valid refused", not all(anyhow[number] for number in refused)),
+            ("invalid accepted", (False, True) in verdicts),
+        )
+        if found
+    ]
+
+
+def in_any_order(
+    worker: Worker, job: dict[str, Any], result: dict[str, Any], valid: list[bool]
+) -> dict[str, Any]:
+    """What accepts the valid documents that were refused when members may come in any order; not timed."""
+    accepted = result.get("accepted", valid)
+    refused = [number for number, verdict in enumerate(zip(valid, accepted, strict=True)) if verdict == (True, False)]
+    if not refused or not worker.ready.get("orders"):
+        return {}
+    again = worker.run(job | {"order": "any", "documents": [job["documents"][number] for number in refused]})
+    found = dict(zip(refused, again.get("accepted", [False] * len(refused)), strict=True))
+    return {"in_any_order": [verdict or found.get(number, False) for number, verdict in enumerate(accepted)]}
 
 
 def measured(
@@ -111,7 +137,9 @@ def measured(
         for worker in workers[number % len(workers) :] + workers[: number % len(workers)]:
             if number % every.get(worker.engine, 1) == 0:
                 result = worker.run(job)
-                causes = outcome(result, [test["valid"] for test in row["tests"]])
+                valid = [test["valid"] for test in row["tests"]]
+                result |= in_any_order(worker, job, result, valid)
+                causes = outcome(result, valid)
                 results[worker.engine] = result | {"causes": causes}
         yield {"id": row["id"], "results": results}
         if sys.stderr.isatty() or (number + 1) % 100 == 0:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-CAUSES = ("refused", "timeout", "crash", "error", "valid refused", "invalid accepted")
+CAUSES = ("refused", "timeout", "crash", "error", "valid refused", "key order", "invalid accepted")
 STEP_COLUMNS = ("mean", "p50", "p75", "p90", "p99", "p99.9", "worst")
 FIRST_COLUMNS = ("mean", "p50", "p90", "p99", "worst")
 TARGETS = (
@@ -24,6 +24,17 @@ TARGETS = (
     ("first mask", "mean", 0.2),
 )
 """What structgen's figure may be at most, as a share of llguidance's in the same run."""
+BOUNDS = (
+    ("refused, % of schemas", 0.5),
+    ("valid refused, % of schemas", 0.3),
+    ("invalid accepted, schemas", 0.0),
+    ("timeout, crash or error, schemas", 0.0),
+    ("slowest schema, s", 5.0),
+)
+"""What structgen's figure over all schemas may be at most. A document refused for its key order alone is not
+counted here."""
+
+SLOWEST_SHOWN = 5
 
 Row = dict[str, Any]
 
@@ -98,6 +109,37 @@ def comparison(rows: list[Row], ours: str = "structgen", theirs: str = "llguidan
     return {"schemas": len(both), ours: ours_times, theirs: theirs_times, "judged": judged}
 
 
+def whole(result: Row) -> int:
+    """All the time of one schema, in ns."""
+    return int(result["first"] + sum(result["steps"]))
+
+
+def bounded(rows: list[Row], ours: str = "structgen") -> list[Row]:
+    """The figures of `BOUNDS`, judged."""
+    mine = [row["results"][ours] for row in rows if ours in row["results"]]
+    if not mine:
+        return []
+    found = counts(mine)
+    figures = (
+        100 * found["refused"] / len(mine),
+        100 * found["valid refused"] / len(mine),
+        float(found["invalid accepted"]),
+        float(found["timeout"] + found["crash"] + found["error"]),
+        max((whole(result) for result in mine if "first" in result), default=0) / 1e9,
+    )
+    return [
+        {"what": what, "figure": round(figure, 3), "bound": bound, "met": figure <= bound}
+        for (what, bound), figure in zip(BOUNDS, figures, strict=True)
+    ]
+
+
+def alone(rows: list[Row], ours: str = "structgen", theirs: str = "llguidance") -> Row | None:
+    """Our figures over the schemas that the other engine refuses; None where there is none."""
+    found = [row["results"] for row in rows if {ours, theirs} <= row["results"].keys()]
+    mine = [results[ours] for results in found if "refused" in results[theirs]]
+    return {"counts": counts(mine), "times": times(mine)} if mine else None
+
+
 def failures(rows: list[Row], engine: str) -> dict[str, list[str]]:
     """The ids of the schemas that are not right, by cause; a refusal says why."""
     found: dict[str, list[str]] = {cause: [] for cause in CAUSES}
@@ -110,12 +152,12 @@ def failures(rows: list[Row], engine: str) -> dict[str, list[str]]:
 
 
 def slowest(rows: list[Row], engine: str, count: int = 15) -> dict[str, dict[str, float]]:
-    """The ids with the longest single step, the most time in all steps, and the longest first mask; in us."""
+    """The ids with the longest single step, the longest first mask, and the most time for all of it; in us."""
     ran = [(row["id"], row["results"].get(engine, {})) for row in rows]
     measures = {
         "step": lambda result: max(result["steps"], default=0),
-        "all steps": lambda result: sum(result["steps"]),
         "first mask": lambda result: result["first"],
+        "whole schema": whole,
     }
     found = {}
     for name, measure in measures.items():
@@ -136,6 +178,8 @@ def summary(rows: list[Row], engines: list[Row], setting: Row) -> Row:
             | {"failures": failures(rows, name), "slowest": slowest(rows, name)}
         )
     result["comparison"] = comparison(rows)
+    result["bounds"] = bounded(rows)
+    result["alone"] = alone(rows)
     return result
 
 
@@ -173,6 +217,8 @@ def markdown(result: Row) -> str:
         f"transformers {machine_of['transformers']}; {machine_of['date']}.",
         "",
         *_judged(result["comparison"]),
+        *_bounded(result["bounds"]),
+        *_alone(result["alone"]),
         "## Every engine over all of its schemas",
         "",
     ]
@@ -188,6 +234,11 @@ def markdown(result: Row) -> str:
     ]
     lines += [*_table(["start-up", "s", "memory for the vocabulary, MB", "process at the end, MB"], body), ""]
     lines += ["Settings:", ""] + [f"- {name}: {engine['settings']}" for name, engine in named]
+    for name, engine in named:
+        if engine["slowest"]["whole schema"]:
+            lines += ["", f"The slowest schemas of {name}, all of their documents, ms:", ""]
+            slow = list(engine["slowest"]["whole schema"].items())[:SLOWEST_SHOWN]
+            lines += [f"- {row}: {time / 1e3:,.1f}" for row, time in slow]
     return "\n".join(lines) + "\n"
 
 
@@ -205,6 +256,7 @@ def digest(result: Row) -> str:
     body += [
         [f"schemas: {cause}", *(engines[name]["counts"][cause] for name in names), ""]
         for cause in ("right", *CAUSES)
+        if cause in engines[names[0]]["counts"]
     ]
     head = ["", *(f"{name} {engines[name]['version']}" for name in names), "ratio"]
     text = (
@@ -241,5 +293,30 @@ def _judged(compared: Row | None) -> list[str]:
         *_times_table("first mask", timed, FIRST_COLUMNS),
         "",
         *_table([f"{names[0]} / {names[1]}", "ratio", "at most", "met"], ratios),
+        "",
+    ]
+
+
+def _bounded(bounds: list[Row]) -> list[str]:
+    if not bounds:
+        return []
+    body = [
+        [row["what"], f"{row['figure']:g}", f"{row['bound']:g}", "yes" if row["met"] else "no"] for row in bounds
+    ]
+    return ["## structgen, over all schemas", "", *_table(["", "figure", "at most", "met"], body), ""]
+
+
+def _alone(found: Row | None) -> list[str]:
+    if found is None:
+        return []
+    counted, timed = found["counts"], [("structgen", found["times"])]
+    return [
+        f"## structgen alone, over the {counted['schemas']:,} schemas that llguidance refuses",
+        "",
+        *_times_table("mask + advance", timed, STEP_COLUMNS),
+        "",
+        *_times_table("first mask", timed, FIRST_COLUMNS),
+        "",
+        *_table(["schemas", "taken", "all right", *CAUSES], [["structgen", *counted.values()]]),
         "",
     ]

@@ -1,6 +1,7 @@
 """One engine in a process of its own: a job per line on standard input, a result per line on standard output.
 
-A job is `{"schema", "documents": [[token, ...], ...], "end": [token, ...]}`; `measure` describes a result.
+A job is `{"schema", "documents": [[token, ...], ...], "end": [token, ...]}`; `measure` describes a result. With
+`"order": "any"` the members of objects may come in any order, where the engine has that choice.
 What an engine prints goes to standard error, so that it cannot break the protocol.
 """
 
@@ -69,6 +70,8 @@ def measure(engine: Engine, job: dict[str, Any]) -> dict[str, Any]:
         `steps`: every later mask with the advance before it (a later document's first mask has none);
         `accepted`: per document, whether every token was allowed and the text may end.
     """
+    if engine.order is not None:
+        engine.order = job.get("order", "schema")
     prepared = engine.prepare(job["schema"])
     end: list[int] = job["end"]
     steps: list[int] = []
@@ -122,6 +125,7 @@ def _ready(engine: Engine, name: str, start_up: float, before: int) -> dict[str,
         "engine": name,
         "version": engine.version,
         "settings": engine.settings,
+        "orders": engine.order is not None,
         "start_up_s": round(start_up, 3),
         "start_up_rss_mb": round((psutil.Process().memory_info().rss - before) / 1e6, 1),
     }

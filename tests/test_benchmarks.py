@@ -22,6 +22,7 @@ class FakeEngine:
 
     settings = version = "fake"
     lazy = False
+    order: str | None = "schema"
 
     def __init__(self, text: list[int]) -> None:
         self.text = text
@@ -100,6 +101,9 @@ def test_refusals_and_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
         ({"accepted": [False]}, [True], ["valid refused"]),
         ({"accepted": [True]}, [False], ["invalid accepted"]),
         ({"accepted": []}, [], []),
+        ({"accepted": [False, True], "in_any_order": [True, True]}, [True, True], ["key order"]),
+        ({"accepted": [False, False], "in_any_order": [True, False]}, [True, True], ["key order", "valid refused"]),
+        ({"accepted": [False, False], "in_any_order": [False, False]}, [True, False], ["valid refused"]),
         ({"timeout": 1.0}, [True], ["timeout"]),
         ({"crash": -11}, [True], ["crash"]),
         ({"refused": "not"}, [True], ["refused"]),
@@ -109,6 +113,56 @@ def test_refusals_and_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
 def test_outcome_names_every_cause(result: dict[str, Any], valid: list[bool], causes: list[str]) -> None:
     """A schema is right when all of its documents are."""
     assert maskbench.outcome(result, valid) == causes
+
+
+def test_an_engine_is_asked_for_the_order_that_the_job_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job anew; an engine without the choice is left alone."""
+    engine = FakeEngine([1])
+    for job, wanted in (({"order": "any"}, "any"), ({}, "schema")):
+        worker.measure(engine, {"schema": True, "documents": [[1]], "end": [9]} | job)
+        assert engine.order == wanted
+    engine.order = None
+    worker.measure(engine, {"schema": True, "documents": [[1]], "end": [9], "order": "any"})
+    assert engine.order is None
+
+
+class OrderWorker:
+    """Accepts in any order the documents that begin with a 1."""
+
+    def __init__(self, *, orders: bool = True, dies: bool = False) -> None:
+        self.ready = {"orders": orders}
+        self.dies = dies
+        self.jobs: list[dict[str, Any]] = []
+
+    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        self.jobs.append(job)
+        return {"crash": -9} if self.dies else {"accepted": [document[0] == 1 for document in job["documents"]]}
+
+
+JOB = {"schema": True, "documents": [[1], [2], [1, 2], [1, 3], [4]], "end": [9]}
+RESULT = {"accepted": [True, False, False, False, False]}
+VALID = [True, True, True, False, False]
+
+
+def test_only_valid_documents_that_were_refused_are_tried_in_any_order() -> None:
+    """The second of them is refused in any order too."""
+    fake: Any = OrderWorker()
+    found = maskbench.in_any_order(fake, JOB, RESULT, VALID)
+    assert fake.jobs == [JOB | {"order": "any", "documents": [[2], [1, 2]]}]
+    assert found == {"in_any_order": [True, False, True, False, False]}
+    assert maskbench.outcome(RESULT | found, VALID) == ["key order", "valid refused"]
+
+
+def test_engines_without_orders_and_results_without_refusals_are_not_asked_again() -> None:
+    """Nor is a schema that was refused whole; and a death on the second way excuses nothing."""
+    fake: Any = OrderWorker()
+    assert maskbench.in_any_order(fake, JOB, {"accepted": VALID}, VALID) == {}
+    assert maskbench.in_any_order(fake, JOB, {"refused": "not"}, VALID) == {}
+    assert fake.jobs == []
+    other: Any = OrderWorker(orders=False)
+    assert maskbench.in_any_order(other, JOB, RESULT, VALID) == {}
+    dead: Any = OrderWorker(dies=True)
+    assert maskbench.in_any_order(dead, JOB, RESULT, VALID) == {"in_any_order": RESULT["accepted"]}
 
 
 WORKER_SCRIPT = """
@@ -192,6 +246,36 @@ def test_a_missed_target_is_called_missed() -> None:
     }
 
 
+def test_bounds_over_all_schemas_are_judged() -> None:
+    """One of four refused, one too slow; a wrong key order is held against nobody."""
+    rows = [
+        row("a", structgen=ran(10**9, 10**9)),
+        row("b", structgen={"refused": "no", "causes": ["refused"]}),
+        row("c", structgen=ran(3 * 10**9, 3 * 10**9)),
+        row("d", structgen=ran(1) | {"causes": ["key order"]}),
+        row("e", llguidance=ran(1) | {"causes": ["invalid accepted"]}),
+    ]
+    judged = [(line["figure"], line["met"]) for line in report.bounded(rows)]
+    assert judged == [(25.0, False), (0.0, True), (0.0, True), (0.0, True), (6.0, False)]
+    assert report.bounded(rows[4:]) == []
+
+
+def test_what_the_other_engine_refuses_is_reported_alone() -> None:
+    """Only schemas that both were given, and the other one refused."""
+    rows = [
+        row("a", structgen=ran(2000, 4000), llguidance={"refused": "no", "causes": ["refused"]}),
+        row("b", structgen=ran(10**9), llguidance=ran(10**9)),
+        row("c", structgen=ran(10**9)),
+        row("d", structgen={"refused": "no", "causes": ["refused"]}, llguidance={"refused": "", "causes": ["refused"]}),
+    ]
+    found = report.alone(rows)
+    assert found is not None
+    assert (found["counts"]["schemas"], found["counts"]["right"], found["counts"]["refused"]) == (2, 1, 1)
+    assert found["times"]["first mask"]["mean"] == 2
+    assert found["times"]["mask + advance"]["mean"] == 4
+    assert report.alone(rows[1:3]) is None
+
+
 def test_statistics_are_in_microseconds() -> None:
     """A thousand values of 1 to 1,000 us."""
     found = report.distribution(np.arange(1, 1001) * 1000, report.STEP_COLUMNS)
@@ -220,6 +304,8 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
         "structgen 1",
         "llguidance 1",
         "over the 1 schemas that both compile",
+        "| refused, % of schemas | 50 | 0.5 | no |",
+        "The slowest schemas of structgen 1",
         "| refused |",
         "numba",
     ):

@@ -30,6 +30,9 @@ class Engine(Protocol):
     lazy: bool
     """Whether anything is compiled or built on first use, so that a warm-up changes what is measured."""
 
+    order: str | None
+    """Of an object's members: "schema", or "any" when it is set to that; None where the engine has no such choice."""
+
     def prepare(self, schema: dict[str, Any] | bool) -> Any:
         """The schema in the form that `compile` takes."""
 

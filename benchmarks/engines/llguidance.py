@@ -21,6 +21,7 @@ _LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 
 class LLGuidance:
     lazy = True
+    order = None
     settings = "whitespace_flexible=false, separators ', ' and ': '; the schema as a JSON string made beforehand"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

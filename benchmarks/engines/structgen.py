@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Structgen:
     lazy = True
     settings = "defaults"
+    order = "schema"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = sg.__version__
@@ -26,7 +27,7 @@ class Structgen:
 
     def compile(self, prepared: dict[str, Any] | bool) -> None:
         try:
-            self._grammar = sg.JsonSchema(prepared).compile(self._vocabulary)
+            self._grammar = sg.JsonSchema(prepared, order=self.order).compile(self._vocabulary)
         except RequestError as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
 
