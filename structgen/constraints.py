@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from structgen.automaton.chardfa import from_pattern, literals
+from structgen.automaton.chardfa import CharDfa, from_pattern, literals
+from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.automaton.plain import TextAutomaton
 from structgen.automaton.regex import PatternError, PatternUnsupported
 from structgen.automaton.regex.compiler import check
@@ -103,7 +104,7 @@ class Regex:
     """Text that matches an ECMA-262 regular expression as a whole.
 
     Raises (when it is compiled):
-        RequestError: the pattern is malformed, or uses what no automaton can decide (look-around, back-references).
+        RequestError: the pattern is malformed, or uses what no automaton can decide (most back-references).
     """
 
     pattern: str
@@ -111,12 +112,21 @@ class Regex:
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
         try:
-            language = from_pattern(self.pattern, anchored=True)
+            language = self._language()
         except (PatternError, PatternUnsupported) as error:
             raise OptionError(str(error)) from error
         if language.empty:
             raise OptionError(f"pattern {self.pattern!r} matches no text at all")
         return Grammar(TextAutomaton(language), vocabulary)
+
+    def _language(self) -> CharDfa:
+        try:
+            return from_pattern(self.pattern, anchored=True)
+        except PatternUnsupported:
+            whole = f"^(?:{self.pattern})$"
+            if pattern_predicate(whole) is not None:
+                raise
+            return pattern_language(whole)
 
 
 @dataclass(frozen=True)

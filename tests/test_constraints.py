@@ -127,7 +127,7 @@ def test_an_unsatisfiable_part_is_left_out_where_it_may_be() -> None:
     assert bytes(walk.forced_tokens()[:-1]) == b'{"b": [], "c": "x"}'
 
 
-@pytest.mark.parametrize("pattern", ["(", "[b-a]", "a{2,1}", "(?=a)b", "(a)\\1", "\\p{Nope}", "a**", "[^\\s\\S]"])
+@pytest.mark.parametrize("pattern", ["(", "[b-a]", "a{2,1}", "(?=a)b", "(.*)\\1", "\\p{Nope}", "a**", "[^\\s\\S]"])
 def test_a_pattern_that_cannot_be_compiled_is_refused(pattern: str) -> None:
     """Malformed, undecidable or empty: each is an error of the request, with the pattern in the message."""
     with pytest.raises(RequestError, match="pattern"):
@@ -292,3 +292,15 @@ def test_one_constraint_compiles_for_any_vocabulary() -> None:
         assert tokens_of(small.mask()) == [token for token in tokens_of(large.mask()) if token <= 256]
         small.advance(byte)
         large.advance(byte)
+
+
+def test_a_regex_may_look_around() -> None:
+    """What an automaton holds is held; what none can is refused."""
+    words = Regex(r"(?!the)[a-z]{3}(?<!x)|(a|b)-\1")
+    assert accepts(words, "cat")
+    assert accepts(words, "a-a")
+    assert not accepts(words, "the")
+    assert not accepts(words, "fox")
+    assert not accepts(words, "a-b")
+    with pytest.raises(RequestError):
+        Regex(r"(.*)-\1").compile(byte_vocabulary())
