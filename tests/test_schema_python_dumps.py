@@ -112,7 +112,7 @@ def grammar(name: str) -> Grammar:
 
 
 @pytest.mark.parametrize("name", VALUES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_what_pydantic_writes_is_allowed(name: str, data: st.DataObject) -> None:
     """Every value that the validator itself gives back from its text."""

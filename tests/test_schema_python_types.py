@@ -124,7 +124,7 @@ def walk_validates(tp: Any, seed: int) -> None:
 @pytest.mark.parametrize(("name", "tp", "right", "wrong"), MARKED)
 def test_random_walks_validate(name: str, tp: Any, right: list[str], wrong: list[str]) -> None:
     """A few walks for every type."""
-    for seed in range(4):
+    for seed in range(3):
         walk_validates(tp, seed)
 
 
@@ -136,7 +136,7 @@ def test_many_random_walks_validate(name: str, tp: Any, right: list[str], wrong:
         walk_validates(tp, seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, len(ROWS) - 1))
 def test_walks_of_other_seeds_validate(seed: int, row: int) -> None:
     """Seeds that nobody chose."""

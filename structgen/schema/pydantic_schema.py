@@ -256,7 +256,8 @@ class ExactSchema(GenerateJsonSchema):
             self._names[id(field)] = name
         if schema.get("extras_keys_schema") is not None and schema["extras_keys_schema"]["type"] != "str":
             raise UnsupportedSchema("extra members whose names are validated", "".join(self._path))
-        by_name = self._config.validate_by_name or self._config.config_dict.get("populate_by_name")
+        config = self._config.config_dict
+        by_name = config.get("validate_by_name") or config.get("populate_by_name")
         return reachable(schema, by_name=bool(by_name), path="".join(self._path))
 
     def _finished(self, described: JsonSchemaValue) -> JsonSchemaValue:
