@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from structgen.api import Generation, Model, generate, load
+    from structgen.api import Event, Generation, Model, astream, generate, load, stream
     from structgen.constraints import Choice, JsonSchema, Regex
     from structgen.errors import (
         BudgetExhausted,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Generation", "Model", "generate", "load"),
+    "api": ("Event", "Generation", "Model", "astream", "generate", "load", "stream"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
     "errors": (
         "BudgetExhausted",
@@ -60,6 +60,7 @@ __all__ = [
     "BudgetExhausted",
     "Choice",
     "DeadEnd",
+    "Event",
     "Explanation",
     "Generation",
     "Grammar",
@@ -81,10 +82,12 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "Whitespace",
+    "astream",
     "explain",
     "fill_masks",
     "generate",
     "load",
+    "stream",
 ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS, decode
 from structgen.decoding.model import Model, load
 from structgen.decoding.request import GREEDY, LIMITS, prepare, raise_first_error
+from structgen.decoding.stream import Event, events, in_thread
 from structgen.options import Limits, Sampling, Whitespace
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         batch_size: int
 
 
-__all__ = ["Generation", "Model", "generate", "load"]
+__all__ = ["Event", "Generation", "Model", "astream", "generate", "load", "stream"]
 
 T = TypeVar("T")
 
@@ -161,3 +162,55 @@ def generate(
         raise_first_error(results)
     values = results if details else [result.value for result in results]
     return values if request.many else values[0]
+
+
+@overload
+def stream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[Options]
+) -> Iterator[Event[str]]: ...
+@overload
+def stream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: type[T], **options: Unpack[Options]
+) -> Iterator[Event[T]]: ...
+@overload
+def stream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[Options]
+) -> Iterator[Event[Any]]: ...
+def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Iterator[Event[Any]]:
+    """The same as `generate`, told while it happens.
+
+        for event in stream(model, prompt, schema=City):
+            print(event.text, end="")
+            if event.path == "/name":
+                print(event.value)
+        city = event.result.value
+
+    Args:
+        model, prompt, schema: as for `generate`. Of a list of prompts, events of all rows come as they happen.
+        options: as for `generate`, without `details`.
+
+    Returns:
+        An iterator of `Event`s. Stop whenever you like: no step is run ahead.
+
+    Raises:
+        RequestError: at once, before the first event is asked for.
+        RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
+    """
+    return events(prepare(model, prompt, schema, **options))
+
+
+@overload
+def astream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[Options]
+) -> AsyncIterator[Event[str]]: ...
+@overload
+def astream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: type[T], **options: Unpack[Options]
+) -> AsyncIterator[Event[T]]: ...
+@overload
+def astream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[Options]
+) -> AsyncIterator[Event[Any]]: ...
+def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
+    """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
+    return in_thread(stream(model, prompt, schema, **options))

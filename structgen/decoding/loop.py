@@ -108,10 +108,9 @@ class Batch:
 
     def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor) -> None:
         tokens = self._chooser.choose(logits, asks)  # the one copy from the device
-        if self.ledger is not None:
-            self.ledger.add(logits, asks, tokens)
+        step = 0 if self.ledger is None else self.ledger.add(logits, asks, tokens)
         for row, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
-            session.accept(token, logits, row, (self._steps, row))
+            session.accept(token, logits, row, (step, row))
 
     def _of_those_choosing(self, logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
         """The logits of the rows that choose: of this step, or those that a row went back to."""

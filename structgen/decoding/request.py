@@ -32,11 +32,13 @@ class Target:
         constraint: None for plain text.
         parse: text to value.
         is_json: the text is JSON.
+        type: of the value, where JSON is read as a Python type; `Any` elsewhere.
     """
 
     constraint: Constraint | None
     parse: Callable[[str], Any]
     is_json: bool
+    type: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +158,13 @@ def target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> T
         if whitespace != Whitespace.SPACED or order != "schema":
             where = f"give them to {type(schema).__name__}(...)" if given else "plain text has none"
             raise OptionError(f"whitespace= and order= shape a schema's JSON: {where}")
-        json_like = isinstance(schema, JsonSchema)
-        return Target(schema, _json_parser(schema.schema) if json_like else str, json_like)
-    constraint = JsonSchema(schema, order=order, whitespace=whitespace)
-    return Target(constraint, _json_parser(schema), is_json=True)
+        if not isinstance(schema, JsonSchema):
+            return Target(schema, str, is_json=False, type=Any)
+        constraint, schema = schema, schema.schema
+    else:
+        constraint = JsonSchema(schema, order=order, whitespace=whitespace)
+    tp = Any if isinstance(schema, (dict, bool)) else schema
+    return Target(constraint, _json_parser(schema), is_json=True, type=tp)
 
 
 def _json_parser(schema: Any) -> Callable[[str], Any]:

@@ -158,6 +158,11 @@ class Session:
         """What has been said, without a stop string."""
         return bytes(self._said)
 
+    def begun_stop(self) -> int:
+        """How many bytes at the end may be the beginning of a stop string."""
+        ends = (n for stop in self._stop for n in range(1, len(stop)) if self._said.endswith(stop[:n]))
+        return max(ends, default=0)
+
     def choices(self, ledger: Ledger | None) -> list[Choice | None]:
         """What was measured of each token; None where the model was not asked. Empty without a ledger."""
         if ledger is None:

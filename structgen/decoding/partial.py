@@ -1,0 +1,162 @@
+"""Values of a type while they are being written: what is there is typed, what is missing is unset."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import from_json
+
+from structgen.decoding.pointers import Span
+
+
+class _Unset:
+    """Stands for what is not there yet."""
+
+
+UNSET = _Unset()
+ANY: Any = Any
+"""The type of what no type describes: JSON stays as it was parsed."""
+
+
+def completed(tp: Any, text: bytes, span: Span) -> Any:
+    """The value of a span of the text, typed where `tp` says how; parsed JSON where it does not."""
+    raw = text[span.start : span.end]
+    inner = _at(tp, span.path)
+    try:
+        return json.loads(raw) if inner is ANY else _adapter(inner).validate_json(raw)
+    except (ValidationError, PydanticUserError):
+        return json.loads(raw)
+
+
+def partial(tp: Any, text: bytes) -> Any:
+    """The value that the beginning of a JSON text spells so far; None before there is one.
+
+    Args:
+        tp: its type; `Any` gives JSON.
+        text: JSON up to any byte, not in the middle of a number. A string that is not over counts as far as it goes.
+    """
+    if not text.strip():
+        return None
+    raw = from_json(_whole_characters(text), allow_partial="trailing-strings")
+    if tp is ANY:
+        return raw
+    value = _typed(tp, raw)
+    return None if value is UNSET else value
+
+
+def _whole_characters(text: bytes) -> bytes:
+    return text.decode("utf-8", errors="ignore").encode()
+
+
+def _typed(tp: Any, raw: Any) -> Any:
+    """The raw value as `tp`: validated where it is whole, else built of the parts that are."""
+    if tp is ANY:
+        return raw
+    try:
+        return _adapter(tp).validate_json(json.dumps(raw))
+    except (ValidationError, PydanticUserError):
+        pass
+    if isinstance(raw, list):
+        items = [_typed(_child(tp, i), item) for i, item in enumerate(raw)]
+        return [item for item in items if item is not UNSET]
+    if not isinstance(raw, dict):
+        return UNSET
+    arm = _arm(tp, raw)
+    parts = {name: _typed(_child(arm, name), value) for name, value in raw.items()}
+    return _built(arm, {name: part for name, part in parts.items() if part is not UNSET})
+
+
+def _built(tp: Any, parts: Mapping[str, Any]) -> Any:
+    """A model with these members only; a dict for other types, whose objects cannot lack a member."""
+    tp = _plain(tp)
+    names = {_spelled(field, name): name for name, field in _fields(tp).items()}
+    attributes = {names.get(name, name): part for name, part in parts.items()}
+    if isinstance(tp, type) and issubclass(tp, BaseModel):
+        return tp.model_construct(_fields_set=set(attributes), **attributes)
+    return attributes
+
+
+def _at(tp: Any, path: Sequence[str | int]) -> Any:
+    for part in path:
+        tp = _child(tp, part)
+    return tp
+
+
+def _child(tp: Any, key: str | int) -> Any:
+    """The type of a member or an item; `Any` where it cannot be told."""
+    tp = _plain(tp)
+    origin, given = get_origin(tp), get_args(tp)
+    if origin in (Union, types.UnionType):
+        found = {inner for arm in given if arm is not type(None) and _is_known(inner := _child(arm, key))}
+        return found.pop() if len(found) == 1 else ANY
+    if isinstance(key, int):
+        if origin is tuple and not (len(given) == 2 and given[1] is Ellipsis):
+            return given[key] if key < len(given) else ANY
+        return given[0] if given and origin is not dict else ANY
+    for name, field in _fields(tp).items():
+        if _spelled(field, name) == key:
+            return _annotated(field) if isinstance(field, FieldInfo) else field
+    return given[1] if origin is not None and len(given) == 2 and issubclass(origin, Mapping) else ANY
+
+
+def _annotated(field: FieldInfo) -> Any:
+    """The type of a model's member with its bounds, without what only a model can use."""
+    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+
+
+def _is_known(tp: Any) -> bool:
+    try:
+        hash(tp)
+    except TypeError:
+        return False
+    return tp is not ANY
+
+
+def _arm(tp: Any, raw: Mapping[str, Any]) -> Any:
+    """Of a union the first type that has all the members; else the type itself."""
+    tp = _plain(tp)
+    if get_origin(tp) in (Union, types.UnionType):
+        for arm in get_args(tp):
+            fields = _fields(_plain(arm))
+            if fields and set(raw) <= {_spelled(field, name) for name, field in fields.items()}:
+                return arm
+    return tp
+
+
+def _plain(tp: Any) -> Any:
+    """Without `Annotated` and names given by `type`."""
+    while True:
+        if get_origin(tp) is Annotated:
+            tp = get_args(tp)[0]
+        elif hasattr(tp, "__value__"):
+            tp = tp.__value__
+        else:
+            return tp
+
+
+@lru_cache(maxsize=256)
+def _fields(tp: Any) -> Mapping[str, Any]:
+    """The members that a type declares: pydantic's description of each, or its type."""
+    if isinstance(tp, type) and issubclass(tp, BaseModel):
+        return tp.model_fields
+    if isinstance(tp, type) and (dataclasses.is_dataclass(tp) or is_typeddict(tp)):
+        return get_type_hints(tp, include_extras=True)
+    return {}
+
+
+def _spelled(field: Any, name: str) -> str:
+    """A member's name in JSON."""
+    alias = (field.validation_alias or field.alias) if isinstance(field, FieldInfo) else None
+    return alias if isinstance(alias, str) else name
+
+
+@lru_cache(maxsize=1024)
+def _adapter(tp: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(tp)

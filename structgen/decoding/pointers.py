@@ -1,0 +1,92 @@
+"""JSON text as it comes: which values are complete, and where in the text each of them stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+_BETWEEN, _DIGITS = rb"[ \n\t\r:,]*", rb"(-?[0-9][-+.0-9eE]*)"
+_STRING, _WORD = rb'("[^"\\]*(?:\\.[^"\\]*)*")', rb"(true|false|null)"
+_TOKEN = re.compile(
+    _BETWEEN + rb"(?:" + _STRING + rb"|([\[{])|([\]}])|" + _WORD + rb"|" + _DIGITS + rb"(?=[^-+.0-9eE]))", re.DOTALL
+)
+_NUMBER = re.compile(_BETWEEN + rb"(-?(?:[0-9][-+.0-9eE]*)?)\Z")
+
+
+class Span(NamedTuple):
+    """A value that is complete.
+
+    Attributes:
+        pointer: JSON pointer of it; "" is the whole text.
+        path: the same as names and indexes.
+        start: of its first byte.
+        end: behind its last byte.
+    """
+
+    pointer: str
+    path: tuple[str | int, ...]
+    start: int
+    end: int
+
+
+class PointerReader:
+    """Reads a JSON text piece by piece.
+
+    Attributes:
+        text: all that was read.
+    """
+
+    def __init__(self) -> None:
+        self.text = b""
+        self._at = 0
+        self._open: list[tuple[bool, int]] = []  # is it an object, and where does it start
+        self._path: list[str | int | None] = []  # of each open container, the name or index of what comes next
+
+    def feed(self, more: bytes) -> list[Span]:
+        """The values that are complete with these bytes, inner ones first. A number is complete when another byte
+        has ended it."""
+        self.text += more
+        found = []
+        while token := _TOKEN.match(self.text, self._at):
+            self._at = token.end()
+            kind = token.lastindex or 0
+            start = token.start(kind)
+            if kind == 1 and self._open and self._open[-1][0] and self._path[-1] is None:
+                self._path[-1] = json.loads(token[1])
+            elif kind == 2:
+                self._open.append((token[2] == b"{", start))
+                self._path.append(None if token[2] == b"{" else 0)
+            elif kind == 3:
+                _, start = self._open.pop()
+                self._path.pop()
+                found.append(self._complete(start, self._at))
+            else:
+                found.append(self._complete(start, self._at))
+        return found
+
+    def finish(self) -> list[Span]:
+        """What is complete because the text is over: a number that nothing followed."""
+        number = _NUMBER.match(self.text, self._at)
+        if number is None or self._open or not number[1]:
+            return []
+        self._at = len(self.text)
+        return [self._complete(number.start(1), self._at)]
+
+    @property
+    def settled(self) -> bytes:
+        """The text without the beginning of a number whose value may still change."""
+        number = _NUMBER.match(self.text, self._at)
+        return self.text if number is None else self.text[: number.start(1)]
+
+    def _complete(self, start: int, end: int) -> Span:
+        path = tuple(part for part in self._path if part is not None)
+        if self._open:
+            last = self._path[-1]
+            self._path[-1] = None if self._open[-1][0] else (last + 1 if isinstance(last, int) else 0)
+        return Span(pointer_of(path), path, start, end)
+
+
+def pointer_of(path: tuple[str | int, ...]) -> str:
+    """The JSON pointer (RFC 6901) of names and indexes."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -1,0 +1,173 @@
+"""The text as it comes: pieces of it, the values that are complete, and the whole as far as it is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from structgen.decoding.generation import Generation
+from structgen.decoding.loop import Batch, evaluating
+from structgen.decoding.partial import completed, partial
+from structgen.decoding.pointers import PointerReader, Span
+from structgen.decoding.request import Request
+from structgen.decoding.session import Session
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Generic[T]):
+    """One piece of a text, from `stream`.
+
+    Attributes:
+        text: what is new; it ends behind a value that is complete, or with the last whole character there is.
+        start: the character of the whole text at which it stands. Smaller than the length of what came before only
+            when the decoder had to go back: what stood there is gone.
+        path: JSON pointer of the value that is complete with this text; None where none is.
+        value: that value, of its type.
+        result: with the row's last event, what `generate(..., details=True)` gives.
+        row: which prompt of a list; 0 for a single one.
+    """
+
+    text: str
+    start: int
+    path: str | None = None
+    value: Any = None
+    result: Generation[T] | None = None
+    row: int = 0
+    _known: tuple[Any, bytes] | None = field(default=None, repr=False)
+
+    @property
+    def partial(self) -> T | None:
+        """The whole value so far: typed where its parts are complete, members that are missing are unset.
+
+        A model is one of its class with the members that are there; other types that cannot lack a member are dicts
+        as long as they do. None before there is anything, and where the text is no JSON.
+        """
+        if self.result is not None and self.result.error is None:
+            return self.result.value
+        return None if self._known is None else partial(*self._known)
+
+
+class Watch:
+    """What has been told of one session, and what is new.
+
+    Args:
+        session: that is watched.
+        tp: the type of its value; `Any` for parsed JSON.
+        is_json: its text is JSON.
+        row: for the events.
+    """
+
+    def __init__(self, session: Session, tp: Any, *, is_json: bool, row: int) -> None:
+        self._session, self._type, self._is_json, self._row = session, tp, is_json, row
+        self._told = b""
+        self._characters = 0
+        self._reader = PointerReader()
+
+    def events(self) -> Iterator[Event[Any]]:
+        """What has come since the last call."""
+        text = self._sure()
+        if not text.startswith(self._told):
+            self._go_back(text)
+        at = len(self._told)
+        spans = self._reader.feed(text[at:]) if self._is_json else []
+        if self._is_json and self._session.done and self._session.error is None:
+            spans += self._reader.finish()
+        for span in spans:
+            yield self._event(text[at : max(at, span.end)], span)
+            at = max(at, span.end)
+        if at < len(text):
+            yield self._event(text[at:], None)
+        self._told = text
+
+    def last(self, result: Generation[Any]) -> Event[Any]:
+        """The row is done."""
+        return Event("", self._characters, result=result, row=self._row)
+
+    def _event(self, new: bytes, span: Span | None) -> Event[Any]:
+        """One piece of text, up to the end of a span or of all that was read."""
+        piece, start = new.decode("utf-8", errors="replace"), self._characters
+        self._characters += len(piece)
+        if span is not None:
+            known = self._type, self._reader.text[: span.end]
+            value = completed(self._type, self._reader.text, span)
+            return Event(piece, start, span.pointer, value, row=self._row, _known=known)
+        settled = (self._type, self._reader.settled) if self._is_json else None
+        return Event(piece, start, row=self._row, _known=settled)
+
+    def _sure(self) -> bytes:
+        """The text up to where more tokens cannot change it: no part of a character, or of a stop string."""
+        text = self._session.said
+        if self._session.done:
+            return text
+        return text[: len(text) - max(_begun_character(text), self._session.begun_stop())]
+
+    def _go_back(self, text: bytes) -> None:
+        """Forgets what is gone; what is told again is what came after the last common character."""
+        same = next((i for i, (a, b) in enumerate(zip(text, self._told, strict=False)) if a != b), len(text))
+        kept = text[:same]
+        self._told = kept[: len(kept) - _begun_character(kept)]
+        self._characters = len(self._told.decode("utf-8", errors="replace"))
+        self._reader = PointerReader()
+        self._reader.feed(self._told)
+
+
+def events(request: Request) -> Iterator[Event[Any]]:
+    """Runs a request; each step's news as they come.
+
+    Raises:
+        RunError: a single prompt failed. A failed prompt of a list has its error in its last event's `result`.
+    """
+    model, sessions = request.model, request.sessions
+    watches = [
+        Watch(session, target.type, is_json=target.is_json, row=row)
+        for row, (session, target) in enumerate(zip(sessions, request.targets, strict=True))
+    ]
+    running = list(range(len(sessions)))
+    with evaluating(model.module):
+        batch = Batch(model.module, model.vocabulary, sessions, rows=request.batch_size, record=True)
+        more = True
+        while running:
+            for row in list(running):
+                yield from watches[row].events()
+                if sessions[row].done:
+                    running.remove(row)
+                    yield watches[row].last(_outcome(request, row, batch))
+            more = more and batch.step()
+
+
+def _outcome(request: Request, row: int, batch: Batch) -> Generation[Any]:
+    result = request.result(row, batch)
+    if result.error is not None and not request.many:
+        raise result.error
+    return result
+
+
+async def in_thread(events: Iterator[Event[T]]) -> AsyncIterator[Event[T]]:
+    """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
+    with closing(events) as source:  # type: ignore[type-var]
+        while True:
+            step = asyncio.ensure_future(asyncio.to_thread(next, source, None))
+            try:
+                event = await asyncio.shield(step)
+            except asyncio.CancelledError:
+                await asyncio.wait([step])  # a step that has begun cannot be stopped
+                raise
+            if event is None:
+                return
+            yield event
+
+
+def _begun_character(text: bytes) -> int:
+    """How many bytes at the end are the beginning of a UTF-8 character."""
+    for back in range(1, min(3, len(text)) + 1):
+        byte = text[-back]
+        if byte >= 0xC0:
+            return back if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
+        if byte < 0x80:
+            return 0
+    return 0

@@ -1,0 +1,198 @@
+"""Streams: what is told piece by piece is what `generate` gives at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import date
+from itertools import pairwise
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+import structgen as sg
+from structgen.decoding.partial import completed, partial
+from structgen.decoding.pointers import PointerReader
+from structgen.testing import ByteTokenizer, ScriptedModel, scripted
+from structgen.vocabulary import Vocabulary
+
+
+class Day(BaseModel):
+    when: date
+    rain: float
+
+
+class Trip(BaseModel):
+    title: str
+    kind: Literal["sea", "hills"]
+    days: list[Day]
+    price: int = Field(alias="price/€")
+
+
+TRIP = (
+    '{"title": "Brač, by \\"boat\\" 🙂", "kind": "sea", "days": [{"when": "2024-06-01", "rain": 0.5}, '
+    '{"when": "2024-06-02", "rain": 2}], "price/€": 120}'
+)
+
+
+def all_pointers(value, pointer=""):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from all_pointers(item, pointer + "/" + key.replace("~", "~0").replace("/", "~1"))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from all_pointers(item, f"{pointer}/{index}")
+    yield pointer, value
+
+
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_the_pieces_make_the_text_and_every_value_is_told_once_with_its_type(fast_forward):
+    events = list(sg.stream(scripted(TRIP), "x", schema=Trip, fast_forward=fast_forward))
+    assert "".join(event.text for event in events) == TRIP
+    assert [event.start for event in events] == starts_of(events)
+    told = [(event.path, event.value) for event in events if event.path is not None]
+    assert [path for path, _ in told] == [path for path, _ in all_pointers(json.loads(TRIP))]
+    values = dict(told)
+    assert values["/days/0/when"] == date(2024, 6, 1)
+    assert values["/days/0"] == Day(when=date(2024, 6, 1), rain=0.5)
+    assert values["/price~1€"] == 120
+    assert values[""] == Trip.model_validate_json(TRIP)
+    assert [event.result is not None for event in events] == [False] * (len(events) - 1) + [True]
+    assert events[-1].result.value == events[-1].partial == Trip.model_validate_json(TRIP)
+    assert events[-1].result.finish == "complete"
+
+
+def starts_of(events):
+    at, starts = 0, []
+    for event in events:
+        starts.append(at)
+        at += len(event.text)
+    return starts
+
+
+def test_the_partial_value_grows_and_is_typed_where_it_is_complete():
+    seen = [event.partial for event in sg.stream(scripted(TRIP), "x", schema=Trip)]
+    titles = [value.title for value in seen if value is not None and "title" in value.model_fields_set]
+    assert titles[-1] == 'Brač, by "boat" 🙂'
+    assert all(later.startswith(earlier) for earlier, later in pairwise(titles))
+    half = next(value for value in seen if value is not None and "days" in value.model_fields_set and value.days)
+    assert isinstance(half, Trip)
+    assert isinstance(half.days[0], Day)
+    assert "price" not in half.model_fields_set
+    assert not hasattr(half, "price")
+    assert all(getattr(value, "kind", "sea") == "sea" for value in seen if value is not None)
+
+
+def test_a_stream_may_be_stopped_at_any_event():
+    """No step is run ahead: the model has read no more than what was asked for, and its mode is restored."""
+    model = scripted(TRIP)
+    calls = []
+    model.module.register_forward_pre_hook(lambda *_: calls.append(1))
+    for event in sg.stream(model, "x", schema=Trip, fast_forward=False):
+        if event.path == "/title":
+            break
+    spent = len(calls)
+    assert spent < 45
+    model.module.train()
+    events = sg.stream(model, "x", schema=Trip)
+    next(events)
+    events.close()
+    assert model.module.training
+
+
+def test_a_prompt_that_cannot_work_raises_before_the_first_event():
+    with pytest.raises(sg.OptionError, match="empty"):
+        sg.stream(scripted("x"), "")
+
+
+def test_an_error_of_a_single_prompt_is_raised_and_one_of_a_list_is_in_its_result():
+    events = sg.stream(scripted(TRIP), "x", schema=Trip, limits=sg.Limits(40))
+    with pytest.raises(sg.BudgetExhausted):
+        list(events)
+    model = scripted([TRIP, "12"])
+    rows = list(sg.stream(model, ["x", "y"], schema=[Trip, int], limits=sg.Limits(40)))
+    last = {event.row: event.result for event in rows if event.result is not None}
+    assert isinstance(last[0].error, sg.BudgetExhausted)
+    assert last[1].value == 12
+    assert "".join(event.text for event in rows if event.row == 1) == "12"
+
+
+def test_plain_text_comes_in_whole_characters_and_nothing_of_a_stop_string_is_told():
+    model = scripted("naïve 🙂 text. STOPPED here")
+    events = list(sg.stream(model, "x", limits=sg.Limits(stop=("STOPPED",))))
+    assert "".join(event.text for event in events) == "naïve 🙂 text. "
+    assert all("�" not in event.text for event in events)
+    assert events[-1].result.value == "naïve 🙂 text. "
+    assert events[3].partial is None
+
+
+def test_what_was_told_and_is_taken_back_is_told_by_where_the_next_piece_starts():
+    """A dead end far behind: the consumer that follows `start` has the text of the result."""
+    tokens = [None if byte == ord("z") else bytes([byte]) for byte in range(256)] + [None]
+    vocabulary = Vocabulary.from_tokens(tokens, end_ids=[256])
+    model = sg.Model(ScriptedModel("aé567", vocabulary), ByteTokenizer(), vocabulary)
+    text = ""
+    back = 0
+    for event in sg.stream(model, "x", schema=sg.Regex("aé[0-9]z|aè[0-9]"), fast_forward=False):
+        back += event.start < len(text)
+        text = text[: event.start] + event.text
+        result = event.result
+    assert text == result.text
+    assert text.startswith("aè")
+    assert back >= 1
+    assert result.stats.rollbacks >= 1
+
+
+def test_the_async_twin_gives_the_same_events_while_others_run():
+    ticks = []
+
+    async def both():
+        async def tick():
+            while True:
+                ticks.append(1)
+                await asyncio.sleep(0.001)
+
+        beside = asyncio.ensure_future(tick())
+        events = [event async for event in sg.astream(scripted(TRIP), "x", schema=Trip)]
+        beside.cancel()
+        return events
+
+    plain = list(sg.stream(scripted(TRIP), "x", schema=Trip))
+    events = asyncio.run(both())
+    assert [(e.text, e.path, e.value) for e in events] == [(e.text, e.path, e.value) for e in plain]
+    assert len(ticks) > 1
+
+
+def test_an_async_stream_may_be_left_early():
+    async def first():
+        async for event in sg.astream(scripted(TRIP), "x", schema=Trip):
+            return event.text
+        return None
+
+    assert TRIP.startswith(asyncio.run(first()))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(JSON, st.lists(st.integers(0, 60), max_size=6))
+def test_pointers_of_any_document_cut_anywhere(value, cuts):
+    """In whatever pieces a text comes, every value is told once, in the order in which values end."""
+    text = json.dumps(value).encode()
+    reader, spans, at = PointerReader(), [], 0
+    for cut in [*sorted(cuts), len(text)]:
+        spans += reader.feed(text[at : max(at, cut)])
+        at = max(at, cut)
+        partial(object, reader.settled) if reader.settled.strip() else None
+    spans += reader.finish()
+    assert [(span.pointer, completed(dict, text, span)) for span in spans] == [
+        (pointer, pytest.approx(item, nan_ok=True) if isinstance(item, float) else item)
+        for pointer, item in all_pointers(value)
+    ]
