@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from structgen.automaton.finite import FewValues
+from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Contains, Node
 
@@ -20,6 +21,8 @@ Question = Generator[Node, bool, bool]
 
 SEARCH = 4096
 """How many steps of progress a search for an end may take; beyond, an end is taken for granted."""
+MOST_OPTIONS = 256
+"""So many ways of meeting the rules of `contains` may one item have."""
 
 
 class Items(NamedTuple):
@@ -154,6 +157,8 @@ class ItemSteps:
         for k, each in enumerate(arrays.contains):
             if at >= each.start:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
+                if len(steps) > MOST_OPTIONS:
+                    raise LimitExceeded(f"one item may meet rules of contains in more than {MOST_OPTIONS} ways")
         if plan.few:
             return [step for before in steps for step in self._told(*before)]
         return [step for before in steps for step in self._split(*before)] if plan.compared else steps

@@ -82,7 +82,8 @@ def _language(numbers: Numbers) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     bare = replace(numbers, multiples=(), without=(), plain=False)
     if numbers.literals is not None:
-        kept = [value for value in numbers.literals if _has(numbers, Fraction(exact_decimal(value)))]
+        others = replace(numbers, literals=None)
+        kept = [value for value in numbers.literals if _has(others, Fraction(exact_decimal(value)))]
         language, exact = number_dfa(replace(bare, literals=tuple(kept))), True
     elif numbers.multiples:
         language, exact = _multiples(numbers, bare)
@@ -133,7 +134,8 @@ def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
     """
     if numbers.literals is not None:
         values = {Fraction(exact_decimal(value)) for value in numbers.literals}
-        return [value for value in values if _in_set(numbers, value)] if len(values) <= limit else None
+        others = replace(numbers, literals=None)
+        return [value for value in values if _in_set(others, value)] if len(values) <= limit else None
     low, high = numbers.minimum, numbers.maximum
     if low is None or high is None:
         return None
@@ -158,8 +160,8 @@ def number_count(numbers: Numbers) -> int | None:
 
 def number_is_empty(numbers: Numbers) -> bool:
     """True when no number is in the set. Where the set is not regular and infinite, no is taken to be."""
-    if numbers == Numbers():
-        return False
+    if numbers == Numbers(literals=numbers.literals):
+        return numbers.literals == ()
     language, exact = _language(numbers)
     if language.empty or exact:
         return language.empty

@@ -38,8 +38,12 @@ class Disjointness:
         return next((pair for pair in pairs if not self.unions(branches[pair[0]], branches[pair[1]])), None)
 
     def _told_apart(self, branches: Sequence[Shapes]) -> bool:
-        """Whether a member that every branch requires has texts of its own in each: the usual tag."""
+        """Whether a member that every branch requires has texts of its own in each: the usual tag. Or whether all
+        branches are literals, and different ones."""
         every = [shape for shapes in branches for shape in shapes]
+        if all(_only_literals(shape) for shape in every):
+            listed = [value for shapes in branches for value in {v for shape in shapes for v in _literals(shape)}]
+            return len(set(listed)) == len(listed)
         if len(branches) < 3 or not every or not all(_only_objects(shape) for shape in every):
             return False
         first = every[0].objects
@@ -132,6 +136,17 @@ def _counts_apart(a: Objects, b: Objects) -> bool:
 def _only_objects(shape: Shape) -> bool:
     scalar = shape.null or shape.true or shape.false or shape.numbers is not None or shape.strings is not None
     return shape.objects is not None and shape.arrays is None and not scalar
+
+
+def _only_literals(shape: Shape) -> bool:
+    other = shape.null or shape.true or shape.false or shape.arrays is not None or shape.objects is not None
+    return not other and all(each is None or each.literals is not None for each in (shape.strings, shape.numbers))
+
+
+def _literals(shape: Shape) -> tuple[str | int | float, ...]:
+    """The texts and numbers of a shape of literals; what else is said of them only takes some away."""
+    strings, numbers = shape.strings, shape.numbers
+    return (*(strings.literals or () if strings else ()), *(numbers.literals or () if numbers else ()))
 
 
 def _only_texts(shape: Shape) -> bool:
