@@ -44,7 +44,10 @@ def kernel(function: _F) -> _F:
 
 
 def inner_kernel(function: _F) -> _F:
-    """`kernel` for what only kernels call: it becomes part of them, and is not kept by itself."""
+    """`kernel` for what only kernels call: it becomes part of them, and is not kept by itself.
+
+    Python must not call it: there is nothing to call, and numba does not look.
+    """
     return cast(_F, numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import edges_at, states_at
+from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.tables import (
     CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, A, Int32,
 )  # fmt: skip
@@ -124,7 +124,7 @@ def lift_rows(
     inc, room = (INC, ROOM) if counted else (0, 0)
     for q in range(low, high):
         # The states that are shared come first, so that the edges of q stand together.
-        wide, even = int(nexts[q, wides[0]]), True
+        wide, even = int64(nexts[q, wides[0]]), True
         for i in range(1, wides.size):
             even = even and nexts[q, wides[i]] == wide
         if not even:
@@ -132,7 +132,7 @@ def lift_rows(
             wide = 0
         if wide > 0 and continued[wide] == 0:
             continued[wide] = n_states
-            n_edges = write_utf8(base, n_states, first + wide - 1 | inc, int(limits[wide]), n_edges)
+            n_edges = write_utf8(base, n_states, first + wide - 1 | inc, int64(limits[wide]), n_edges)
             n_states += 7
         start = n_edges
         for i in range(spans.shape[0]):

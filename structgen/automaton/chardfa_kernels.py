@@ -372,12 +372,13 @@ def _lengths(
     while at < count:
         here = queue[at]
         at += 1
-        if final[here]:
-            most = max(most, longest[here])
+        if final[here] and longest[here] > most:
+            most = longest[here]
         for current in range(1, classes):
             target = next_[here, current]
             if target > 0:
-                longest[target] = max(longest[target], longest[here] + 1)
+                if longest[target] <= longest[here]:
+                    longest[target] = longest[here] + 1
                 degree[target] -= 1
                 if degree[target] == 0:
                     queue[count] = target

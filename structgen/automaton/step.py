@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from structgen.automaton.tables import (
     ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
@@ -21,6 +21,7 @@ from structgen.automaton.tables import (
     WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int64
+from structgen.kernels import inner_kernel
 
 Position = tuple[int, int, int]
 """State, frame, counter."""
@@ -35,10 +36,10 @@ _frames_at = table(types.int64, 4, R_FRAMES)
 _buckets_at = table(types.int32, 0, R_BUCKETS)
 _returns_at = table(types.int32, 0, R_RETURNS)
 
-_hash_frame = njit(hash_frame)
+_hash_frame = inner_kernel(hash_frame)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def push(base: int, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 when there is no room for a new one."""
     r = registers_at(base)
@@ -61,7 +62,7 @@ def push(base: int, ret: int, parent: int, count: int) -> int:
     return frame
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def leave(base: int, frame: int, outcome: int) -> Position:
     """Pop `frame`: the position it returns to for that outcome."""
     if frame == 0:
@@ -79,7 +80,7 @@ def leave(base: int, frame: int, outcome: int) -> Position:
     return ret, frames[frame, 1], frames[frame, 2]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _answer(base: int, s: int, f: int) -> int:
     """Where the test `s` leads, as the registers say that tests are answered; -1 when that must be asked."""
     r, states = registers_at(base), states_at(base)
@@ -96,7 +97,7 @@ def _answer(base: int, s: int, f: int) -> int:
     return int64(states[s, A])
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def settle(base: int, s: int, f: int, c: int) -> Position:
     """Do what is done on arrival at a state: eager calls, pops and tests."""
     states = states_at(base)
@@ -108,7 +109,7 @@ def settle(base: int, s: int, f: int, c: int) -> Position:
     return s, f, c
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def miss(base: int, s: int, f: int, c: int) -> Position:
     """Where a state goes on with a byte that none of its edges takes: state 0 when nowhere."""
     states = states_at(base)
@@ -123,7 +124,7 @@ def miss(base: int, s: int, f: int, c: int) -> Position:
     return leave(base, f, int64(states[s, A]))
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def edge(base: int, s: int, byte: int) -> int:
     """The edge of state `s` for a byte: 0 when there is none."""
     states, edges = states_at(base), edges_at(base)
@@ -137,7 +138,7 @@ def edge(base: int, s: int, byte: int) -> int:
     return target
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def unexpanded(base: int, s: int) -> bool:
     """True for a stub, which the registers then want."""
     stub = states_at(base)[s, KIND] == STUB
@@ -147,7 +148,7 @@ def unexpanded(base: int, s: int) -> bool:
     return stub
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
     """The position after `byte`: state 0 when it is refused, -1 when the registers say what is wanted."""
     states = states_at(base)
@@ -161,7 +162,9 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
                 if (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO]):
                     return 0, f, c
                 if t & INC:
-                    c = c + 1 if states[target, HI] != UNBOUNDED else min(c + 1, int64(states[target, LO]))
+                    c += 1
+                    if states[target, HI] == UNBOUNDED and c > states[target, LO]:
+                        c = int64(states[target, LO])
             return settle(base, target, f, c)
         if t < 0:
             return 0, f, c
@@ -169,7 +172,7 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
     return s, f, c
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def may_end(base: int, s: int, f: int) -> int:
     """1 when the text may end in `(s, f)`, 0 when not, -1 when the registers say what is wanted."""
     states = states_at(base)

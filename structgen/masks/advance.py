@@ -5,11 +5,12 @@ They take the address of the registers, and stop when the automaton wants someth
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 
 from structgen.automaton.step import int64, may_end, registers_at, settle, step
 from structgen.automaton.tables import R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER
 from structgen.automaton.views import table
+from structgen.kernels import inner_kernel, kernel
 from structgen.masks.slices import V_DATA, V_OFFSETS
 from structgen.masks.walk import COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT
 
@@ -19,7 +20,7 @@ _data = table(types.uint8, 0, V_DATA)
 _offsets = table(types.int32, 0, V_OFFSETS)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def advance(base: int, position: int, token: int) -> int:
     """The position after a token's bytes; REJECTED; WANTS or ASKS, see `resume`, when the registers say what."""
     data = _data(base)
@@ -36,7 +37,7 @@ def advance(base: int, position: int, token: int) -> int:
     return after
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _stopped(base: int, taken: int) -> int:
     """Why a token's walk has stopped behind `taken` bytes, or behind one more when that one led to a test."""
     r = registers_at(base)
@@ -46,7 +47,7 @@ def _stopped(base: int, taken: int) -> int:
     return ASKS
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def resume(base: int, position: int, token: int, taken: int) -> int:
     """The position after the rest of a token, its first `taken` bytes having led to `position`.
 
@@ -68,7 +69,7 @@ def resume(base: int, position: int, token: int, taken: int) -> int:
     return after
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def ends_at(base: int, position: int) -> int:
     """1 when the text may end at `position`, 0 when not, -1 when the registers say what is wanted."""
     ends: int = may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)

@@ -7,7 +7,7 @@ the automaton wants something, and go on where they were when they are called ag
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 
 from structgen.automaton.step import (
     edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
@@ -17,6 +17,7 @@ from structgen.automaton.tables import (
     R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
+from structgen.kernels import inner_kernel, kernel
 from structgen.masks.slices import (
     ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, HAS_TWIN, LENGTHS,
     V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES,
@@ -42,14 +43,14 @@ _suffix_nodes = view(types.int32, 4)
 _suffix_entries = view(types.int32, 2)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _put(base: int, depth: int, s: int, f: int, c: int, flag: int) -> None:
     """Write the stack: int64[depth, 4], the position at each depth of the walk, and a flag."""
     stack = _stack(base)
     stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = s, f, c, flag
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _start(base: int, out: int, rows: int, index: int, empty: int) -> None:
     """Start a mask with a row of the masks at `rows`, or with no token at all."""
     words = registers_at(base)[V_WORDS]
@@ -58,7 +59,7 @@ def _start(base: int, out: int, rows: int, index: int, empty: int) -> None:
         mask[w] = 0 if empty else row[w]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _twins(base: int, out: int, token: int, allowed: int) -> None:
     """Set or clear the bits of a token and of all ids with the same bytes."""
     twin, mask = _twin(base), view_uint32(out)
@@ -71,7 +72,7 @@ def _twins(base: int, out: int, token: int, allowed: int) -> None:
         token = int64(twin[token])
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _allow(base: int, out: int, token: int) -> None:
     """Set the bit of a node's token (none: -1) and of its twins."""
     if token >= HAS_TWIN:
@@ -80,7 +81,7 @@ def _allow(base: int, out: int, token: int) -> None:
         view_uint32(out)[token >> 5] |= 1 << (token & 31)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _forbid(base: int, out: int, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
     nodes = _nodes(base)
@@ -90,23 +91,25 @@ def _forbid(base: int, out: int, low: int, high: int) -> None:
             _twins(base, out, token, int64(0))
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _narrow(base: int, s: int) -> bool:
     """True for a state with so few edges that looking their bytes up beats trying all children of a node."""
     states = states_at(base)
     return 0 < states[s, COUNT] and states[s, COUNT] <= NARROW and states[s, MISS] == NOTHING
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _next_child(base: int, s: int, parent: int, byte: int) -> int:
     """The first child of `parent` from `byte` on that an edge of the narrow state `s` takes, or the node behind the
     subtree of `parent`."""
     nodes, states, edges = _nodes(base), states_at(base), edges_at(base)
     kids, starts = _kids(base), _kid_starts(base)
-    wanted = 256
+    wanted = int64(256)
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
         if edges[e, 0] >> 8 >= byte:
-            wanted = min(wanted, max(byte, int64(edges[e, 0] & 255)))
+            taken = int64(edges[e, 0] & 255)
+            taken = byte if taken < byte else taken
+            wanted = taken if taken < wanted else wanted
     low, high = int64(starts[parent]), int64(starts[parent + 1])
     end = high
     while low < high:
@@ -118,7 +121,7 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
     return int64(kids[low]) if low < end else int64(nodes[parent, 1])
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) -> int:
     """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
 
@@ -153,12 +156,12 @@ def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) ->
             _put(base, depth, s, f, c, i + 1)
             i = _next_child(base, s, i, int64(0))
         else:
-            _put(base, depth, s, f, c, 0)
+            _put(base, depth, s, f, c, int64(0))
             i += 1
     return high
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within: int) -> int:
     """`_walk` below the first bytes that the position can take at all: 0, or -1 when something is wanted.
 
@@ -166,7 +169,7 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within:
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = _first(base)
-    _put(base, 0, s, f, c, 0)
+    _put(base, int64(0), s, f, c, int64(0))
     segment = 0
     while s > 0:
         if unexpanded(base, s):
@@ -176,8 +179,8 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within:
             if segment >= r[R_SEGMENT]:
                 low = int64(first[edges[e, 0] & 255])
                 high = int64(first[(edges[e, 0] >> 8) + 1])
-                if segment == r[R_SEGMENT]:
-                    low = max(low, r[R_NODE])
+                if segment == r[R_SEGMENT] and low < r[R_NODE]:
+                    low = r[R_NODE]
                 stopped = _walk(base, out, low, high, covers, within)
                 if stopped < 0:
                     r[R_SEGMENT], r[R_NODE] = segment, stopped + LENGTH
@@ -188,19 +191,21 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within:
     return s
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _free_row(base: int, out: int, inner: int, c: int) -> None:
     """Start the mask inside a free string: the tokens that stay inside."""
     states = states_at(base)
     free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
     r = registers_at(base)
     levels = view_int32(r[free + F_LEVELS])
-    most = states[inner, HI]
-    room = 255 if most == UNBOUNDED else max(0, min(most - c, 254))
-    _start(base, out, r[free + F_ROWS], int64(levels[room]), 0)
+    room = int64(255)
+    if states[inner, HI] != UNBOUNDED:
+        room = states[inner, HI] - c
+        room = 0 if room < 0 else 254 if room > 254 else room
+    _start(base, out, r[free + F_ROWS], int64(levels[room]), int64(0))
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _allow_entries(out: int, where: int, low: int, high: int, least: int, most: int) -> None:
     """Allow the tokens of the entries `low..high - 1` with as many code points as are owed and have room."""
     entries, mask = _suffix_entries(where), view_uint32(out)
@@ -210,7 +215,7 @@ def _allow_entries(out: int, where: int, low: int, high: int, least: int, most: 
             mask[token >> 5] |= 1 << (token & 31)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     """Allow the tokens that close the free string: only what follows their quote is walked."""
     states, stack, r = states_at(base), _stack(base), registers_at(base)
@@ -219,10 +224,12 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     entries = r[free + F_ENTRIES]
     least = states[inner, LO] - c
     most = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
-    s, g, k = step(base, inner, f, max(c, int64(states[inner, LO])), int64(0x22))
+    # The quote asks for LO: whether it is reached, the characters of each entry decide.
+    owed = int64(states[inner, LO])
+    s, g, k = step(base, inner, f, owed if c < owed else c, int64(0x22))
     if s <= 0:
         return s
-    _put(base, 0, s, g, k, 0)
+    _put(base, int64(0), s, g, k, int64(0))
     _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, most)
     i, n = r[R_NODE], r[free + F_N_NODES]
     while i < n:
@@ -234,13 +241,13 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
         if s == 0:
             i = int64(nodes[i, 1])
             continue
-        _put(base, depth, s, g, k, 0)
+        _put(base, depth, s, g, k, int64(0))
         _allow_entries(out, entries, int64(nodes[i, 2]), int64(nodes[i, 3]), least, most)
         i += 1
     return 0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
     """Correct the mask of the free text in `out` along the literals that start at `s`: 0, or -1 when it is stopped.
 
@@ -248,7 +255,7 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
     that leaves the literals leads to the text, whose bits are right already. Beyond, every token is set or cleared.
     """
     nodes, stack, states, r = _nodes(base), _stack(base), states_at(base), registers_at(base)
-    _put(base, 0, s, f, c, 1)
+    _put(base, int64(0), s, f, c, int64(1))
     i = r[R_NODE]
     while i < r[V_N_NODES]:
         depth, byte, inside = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255), 0
@@ -271,31 +278,33 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
             _forbid(base, out, i, int64(nodes[i, 1]))
             i = int64(nodes[i, 1])
             continue
-        _put(base, depth, s, f, c, inside)
+        _put(base, depth, s, f, c, int64(inside))
         _allow(base, out, int64(nodes[i, 2]))
         i += 1
     return 0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
     """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`, `c` characters on."""
     blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
     block = states_at(base)[s, KIND] >> 8
     first, width, offset = blocks[block, 0], blocks[block, 1], blocks[block, 2]
-    best, level, most, room = 0, 0, -1, LENGTHS
+    best, level, most, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
     if states_at(base)[s, HI] != UNBOUNDED:
         # HI leaves room for the shortest end from here; after more characters it may be as far as `slack`.
-        room = max(0, min(states_at(base)[s, HI] - c - blocks[block, 4], LENGTHS - 1))
+        room = states_at(base)[s, HI] - c - blocks[block, 4]
+        room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     for k in range(blocks[block, 3]):
-        depth = depths[offset + k * width + s - first]
-        row = min(room, LENGTHS if depth == 255 else min(depth, LENGTHS - 1))
+        depth = int64(depths[offset + k * width + s - first])
+        row = LENGTHS if depth == 255 else LENGTHS - 1 if depth >= LENGTHS else depth
+        row = room if room < row else row
         if counts[k, row] > most:
             best, level, most = k, row, counts[k, row]
     return best, level
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
     """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
     states, r = states_at(base), registers_at(base)
@@ -311,7 +320,7 @@ def _fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
     return _overlay(base, out, s, f, c) if overlay else 0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     """The mask by a walk of the trie, less what a text class covers: 0, or -1 when it is stopped."""
     r = registers_at(base)
@@ -319,13 +328,13 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:
         best, level = _best_class(base, s, c)
     if r[R_PHASE] == 0:
-        _start(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), 0 if level else 1)
+        _start(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
     covers = r[V_COVER] + best * r[V_N_NODES]
     return _walk_from(base, out, s, f, c, covers, ANY_LENGTH if level == LENGTHS else level)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _empty(base: int, out: int) -> bool:
     """True for a mask without a bit. No early way out: a loop without one takes eight words at a time."""
     mask, bits = view_uint32(out), 0
@@ -334,7 +343,7 @@ def _empty(base: int, out: int) -> bool:
     return bits == 0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def fill(base: int, position: int, out: int, answer: int) -> int:
     """Write the mask of `position` to address `out`, uint32[words]: 1 when the text may end there, 0 when not, 2 when
     nothing at all is allowed, -1 when the registers say what is wanted (provide it and call again; R_PHASE must be 0
@@ -346,7 +355,7 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
     return ends + TESTED if r[R_MET] != 0 and ends >= 0 else ends
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@inner_kernel
 def _fill(base: int, position: int, out: int) -> int:
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0 or unexpanded(base, s):

@@ -179,7 +179,8 @@ def _expand(
         reached: `[classes, words + 1]`, all zero, and left so: the row that each class leads to.
         progress: the last state expanded, the number of states, the state that accepts everything (-1: none yet).
     """
-    classes, words = reached.shape[0], reached.shape[1] - 1
+    classes, words = reached.shape
+    words -= 1
     here, count, everything = progress[HERE], progress[COUNT], progress[EVERYTHING]
     for index in range(1, count):
         intern(rows, table, index)

@@ -1,0 +1,79 @@
+"""The short way through numba's compiler: what it compiles, and how often."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from structgen.kernels import inner_kernel, kernel
+
+FIRST_USE = """
+import gc, json, time
+from numba.core import types
+from numba.core.dispatcher import Dispatcher
+import structgen as sg
+from structgen.vocabulary import Vocabulary
+
+started = time.process_time()
+vocabulary = Vocabulary.from_tokens([bytes([i]) for i in range(256)] + [None], [256])
+schema = {"type": "object", "properties": {
+    "s": {"type": "string", "minLength": 1}, "n": {"type": "integer", "minimum": 3},
+    "p": {"type": "string", "pattern": "^[^\\\\s]+$", "maxLength": 9},
+    "e": {"anyOf": [{"type": "string", "pattern": "^[ab]"}, {"type": "string", "maxLength": 2}]}},
+    "required": ["s", "n", "p", "e"]}
+matcher = sg.JsonSchema(schema).compile(vocabulary).matcher()
+for byte in json.dumps({"s": "Zoë", "n": 42, "p": "é", "e": "b"}, ensure_ascii=False).encode():
+    matcher.mask()
+    matcher.advance(byte)
+assert matcher.can_finish
+seconds = time.process_time() - started
+ours = [k for k in gc.get_objects() if isinstance(k, Dispatcher) and k.py_func.__module__.startswith("structgen.")]
+name = lambda k: f"{k.py_func.__module__}.{k.py_func.__qualname__}"
+print(json.dumps({
+    "seconds": seconds,
+    "compiled": sum(len(k.signatures) for k in ours),
+    "several": [name(k) for k in ours if len(k.signatures) > 1],
+    "float": [f"{name(k)}: {variable}" for k in ours for result in k.overloads.values()
+              for variable, type_ in result.type_annotation.typemap.items() if isinstance(type_, types.Float)]}))
+"""
+
+
+@inner_kernel
+def _collatz(n: int) -> int:
+    return n // 2 if n % 2 == 0 else 3 * n + 1
+
+
+def _path(start: int, out: np.ndarray) -> int:
+    n, count = start, 0
+    while n != 1 and count < len(out):
+        out[count] = n
+        n = _collatz(n)
+        count += 1
+    return count
+
+
+def test_a_kernel_equals_its_plain_twin(monkeypatch):
+    """Loops, arrays and inner kernels mean in machine code what they mean in Python."""
+    compiled, found, wanted = kernel(_path), np.zeros(200, np.int64), np.zeros(200, np.int64)
+    counts = [compiled(start, found) for start in (1, 6, 27)]
+    monkeypatch.setitem(globals(), "_collatz", _collatz.py_func)
+    assert counts == [compiled.py_func(start, wanted) for start in (1, 6, 27)]
+    assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.slow
+def test_the_first_use_compiles_each_kernel_once_and_computes_in_integers(tmp_path):
+    """On a machine without a cache: no kernel for two lists of types, no variable that has become a float."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", FIRST_USE]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    print(f"{found['compiled']} kernels, {found['seconds']:.1f} s")
+    assert found["compiled"] > 30
+    assert found["several"] == []
+    assert found["float"] == []
