@@ -71,14 +71,17 @@ class JsonSchema:
         if isinstance(schema, (str, bytes)):
             found = f"not text: {schema[:60]!r}; json.loads it first"
             raise SchemaError(f"a schema is a dict, a bool or a Python type, {found}")
-        if not isinstance(schema, (dict, bool)):
+        of_type = not isinstance(schema, (dict, bool))
+        if of_type:
             schema, _ = from_type(schema, closed=self.closed is not False)
         elif self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
         if self.format not in ("enforce", "annotate"):
             raise OptionError(f"format={self.format!r}: expected 'enforce' or 'annotate'")
         enforce = self.format == "enforce"
-        root = read(schema, registry=self.registry, order=self.order, formats=enforce)
+        root = read(
+            schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type
+        )
         for pattern, node in patterns(root).items():
             _check_pattern(pattern, node)
         return root

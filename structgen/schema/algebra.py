@@ -134,6 +134,7 @@ class Algebra(ContainerAlgebra):
 
     def union(self, nodes: Iterable[Node]) -> Node:
         """The node of what satisfies one of `nodes`."""
+        nodes = tuple(nodes)
         key = frozenset(node for node in nodes if node is not NEVER)
         if ANY in key or len(key) < 2:
             return ANY if ANY in key else next(iter(key), NEVER)
@@ -188,8 +189,8 @@ class Algebra(ContainerAlgebra):
             _all_in(self._objects, a.objects, b.objects),
         ).packed()
 
-    def negated(self, node: Node) -> Shapes:
-        """The shapes of what does not satisfy `node`."""
+    def negated(self, node: Node, most: int = MAX_CONTAINERS) -> Shapes:
+        """The shapes of what does not satisfy `node`; from `most` alternatives on, told at the closing bracket."""
         columns = Columns.of(node.shapes)
         return Columns(
             not columns.null,
@@ -197,8 +198,8 @@ class Algebra(ContainerAlgebra):
             not columns.false,
             united_numbers(_outside(numbers_and, numbers_not, FREE_NUMBERS, columns.numbers)),
             united_strings(_outside(strings_and, strings_not, FREE_STRINGS, columns.strings)),
-            _none_in(self._arrays, columns.arrays, node),
-            _none_in(self._objects, columns.objects, node),
+            _none_in(self._arrays, columns.arrays, node, most),
+            _none_in(self._objects, columns.objects, node, most),
         ).packed()
 
     @cached_property
@@ -247,12 +248,12 @@ def _all_in(kind: _Kind[_Set], a: list[_Set], b: list[_Set]) -> list[_Set]:
     return _pairs(kind.conjoin, a, b)
 
 
-def _none_in(kind: _Kind[_Set], sets: list[_Set], node: Node) -> list[_Set]:
+def _none_in(kind: _Kind[_Set], sets: list[_Set], node: Node, most: int) -> list[_Set]:
     """What is in none of the sets, which are those of `node`."""
     found = [kind.free]
     for each in sets:
         outside = kind.negate(each)
-        if len(found) * len(outside) > MAX_CONTAINERS:
+        if len(found) * len(outside) > most:
             return [kind.barring(node)]
         found = _pairs(kind.conjoin, found, outside)
     return found

@@ -86,7 +86,7 @@ class _Writer:
 
     def plain(self, rest: dict[str, Any], pattern: str) -> str:
         """A set without keywords."""
-        if rest.keys() - {"$schema"}:
+        if rest:
             raise _refused(f"with {sorted(rest)[0]}")
         return pattern
 

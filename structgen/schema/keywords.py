@@ -44,16 +44,16 @@ class Keyword:
     note: str = ""
 
 
-def _one(name: str, how: str, apply: Apply | None = None, note: str = "", **drafts: int) -> Keyword:
-    return Keyword(name, how, checks.subschema, apply, ("one",), note=note, **drafts)
+def _one(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
+    return Keyword(name, how, checks.subschema, apply, ("one",), since, note=note)
 
 
-def _map(name: str, how: str, apply: Apply | None = None, **drafts: int) -> Keyword:
-    return Keyword(name, how, checks.named_subschemas, apply, ("map",), **drafts)
+def _map(name: str, how: str, apply: Apply | None = None, since: int = 4) -> Keyword:
+    return Keyword(name, how, checks.named_subschemas, apply, ("map",), since)
 
 
-def _list(name: str, how: str, apply: Apply | None = None, note: str = "", **drafts: int) -> Keyword:
-    return Keyword(name, how, checks.subschemas, apply, ("list",), note=note, **drafts)
+def _list(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
+    return Keyword(name, how, checks.subschemas, apply, ("list",), since, note=note)
 
 
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"

@@ -24,7 +24,6 @@ from structgen.schema.network_text import url
 from structgen.schema.object_fields import by_name_too, fields_of, reachable, tag_names
 from structgen.schema.python_patterns import ecma
 
-_INTEGER = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}
 """An integer without a fraction, which is what draft 4 means by the word: `1.0` is none in strict mode."""
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _LENGTHS = {
@@ -111,10 +110,6 @@ class ExactSchema(GenerateJsonSchema):
         return {**{key: value for key, value in described.items() if key != "format"}, **exact}
 
     # Numbers and strings
-
-    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
-        described = super().int_schema(schema)
-        return {**described, **_INTEGER} if schema.get("strict", self._config.strict) else described
 
     def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
         infinite = schema.get("allow_inf_nan", self._config.allow_inf_nan)

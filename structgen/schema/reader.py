@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import OptionError, SchemaError
+from structgen.errors import LimitExceeded, OptionError, SchemaError
 from structgen.schema import evaluation
-from structgen.schema.algebra import Algebra, Shapes, pack
-from structgen.schema.dialects import Dialect, dialect_of
+from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, pack
+from structgen.schema.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
@@ -36,6 +36,7 @@ def read(
     registry: Registry[Any] | None = None,
     order: str | Sequence[str] = "schema",
     formats: bool = True,
+    plain_integers: bool = False,
 ) -> Node:
     """The root of the normal form of `schema`.
 
@@ -46,12 +47,13 @@ def read(
         order: "schema" keeps the schema's own order of members; a list of names puts those first, in its
             order; "any" is read like "schema" here, and the automaton frees it.
         formats: whether `format` restricts strings, or annotates only.
+        plain_integers: in a schema without `$schema`, `1.0` is no integer.
 
     Raises:
         SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: an unknown dialect.
         LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these.
     """
-    dialect = dialect_of(schema, registry=registry)
+    dialect = dialect_of(schema, PLAIN_INTEGERS if plain_integers else DEFAULT, registry)
     scan = SchemaScan(schema)
     scan.walk(schema, "", dialect)
     targets = resolve(scan, dialect, registry)
@@ -277,18 +279,31 @@ class SchemaReader:
         unions = [branch.shapes for branch in branches]
         if self._disjointness.overlap(unions) is None:
             return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
+        if len(branches) > MAX_BRANCHES:
+            raise LimitExceeded(f"oneOf with {len(branches)} branches that may overlap; the limit is {MAX_BRANCHES}")
         beside = self.algebra.product(others)
         together = [self.algebra.product([beside, union]) for union in unions]
-        found: list[Shape] = []
-        for i, union in enumerate(together):
-            rivals = [
+        alone = [
+            self.algebra.union(
                 branch
                 for j, branch in enumerate(branches)
                 if j != i and union and together[j] and not self._apart(union, together[j], len(branches))
-            ]
-            outside = self.algebra.negation(self.algebra.union(rivals)).shapes
-            found += self.algebra.product([union, outside])
+            )
+            for i, union in enumerate(together)
+        ]
+        found: list[Shape] = []
+        for union, rivals in zip(together, alone, strict=True):
+            found += self.algebra.product([union, self.algebra.negation(rivals).shapes])
+        if len(found) > MAX_CONTAINERS:
+            pairs = zip(together, alone, strict=True)
+            found = [shape for pair in pairs for shape in self._outside(*pair)]
         return pack(found)
+
+    def _outside(self, union: Shapes, rivals: Node) -> Shapes:
+        """What is in `union` and not in `rivals`, told at the closing bracket."""
+        if rivals is NEVER:
+            return union
+        return self.algebra.product([union, self.algebra.negated(rivals, most=1)])
 
     def _apart(self, a: Shapes, b: Shapes, branches: int) -> bool:
         """Whether no value is in both unions, if that can be told at an acceptable price."""
