@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from structgen.api import Event, Generation, Model, astream, generate, load, stream
+    from structgen.api import Event, Field, Generation, Model, astream, generate, load, stream
     from structgen.constraints import Choice, JsonSchema, Regex
     from structgen.errors import (
         BudgetExhausted,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Event", "Generation", "Model", "astream", "generate", "load", "stream"),
+    "api": ("Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
     "errors": (
         "BudgetExhausted",
@@ -62,6 +62,7 @@ __all__ = [
     "DeadEnd",
     "Event",
     "Explanation",
+    "Field",
     "Generation",
     "Grammar",
     "JsonSchema",

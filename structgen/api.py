@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS, decode
 from structgen.decoding.model import Model, load
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         batch_size: int
 
 
-__all__ = ["Event", "Generation", "Model", "astream", "generate", "load", "stream"]
+__all__ = ["Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
 
 T = TypeVar("T")
 
@@ -131,7 +132,7 @@ def generate(
         order: of an object's keys: "schema", "any", or a list of names.
         fast_forward: feed text that must come next without asking the model for every token of it.
         batch_size: of a list of prompts, so many are decoded at once; the others take the rows that become free.
-        details: return `Generation`s, with text, token ids, finish reason and costs beside the value.
+        details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
 
     Returns:
         A type's value through Pydantic; parsed JSON for a dict or `JsonSchema`; a string for the other

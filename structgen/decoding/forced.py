@@ -35,39 +35,17 @@ ANCHORS = "", "\n"
 """What is put before the text for a tokenizer that changes the beginning of what it encodes."""
 
 
-class Spans:
-    """The forced spans of one grammar: only its matchers may be asked about.
+class ForcedText:
+    """What must follow the positions of one grammar.
 
     Args:
         vocabulary: that the grammar was compiled for.
-        tokenizer: that the vocabulary was made of.
     """
 
-    def __init__(self, vocabulary: Vocabulary, tokenizer: Any) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._encode = plain_encoder(tokenizer)
-        self._anchor = next((a for a in ANCHORS if self._tokens_of(a, b'{"') is not None), None)
-        self._beyond_end = ~pack(np.array(self._vocabulary.end_ids), self._vocabulary.width)
+        self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._texts: dict[int, tuple[bytes, bool]] = {}
-        self._spans: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-
-    def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-        """The tokens that can be fed next without asking the model; mostly none.
-
-        Args:
-            matcher: where the text stands.
-            tokens: the text's tokens so far.
-        """
-        text, last = self.text(matcher.grammar, matcher.position)
-        if not text or self._anchor is None:
-            return []
-        key = matcher.position, tuple(tokens[-CONTEXTS[0] :])
-        span = self._spans.get(key)
-        if span is None:
-            if len(self._spans) >= REMEMBERED:
-                self._spans.clear()
-            span = self._spans[key] = self._legal(matcher, self._span(text, key[1], last=last))
-        return span
 
     def text(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
         """The bytes that must follow a position, and whether the text must end after them."""
@@ -98,6 +76,39 @@ class Spans:
             if position < 0:
                 return text, False
         return text, False
+
+
+class Spans(ForcedText):
+    """The forced spans of one grammar: only its matchers may be asked about.
+
+    Args:
+        vocabulary: that the grammar was compiled for.
+        tokenizer: that the vocabulary was made of.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, tokenizer: Any) -> None:
+        super().__init__(vocabulary)
+        self._encode = plain_encoder(tokenizer)
+        self._anchor = next((a for a in ANCHORS if self._tokens_of(a, b'{"') is not None), None)
+        self._spans: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+
+    def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
+        """The tokens that can be fed next without asking the model; mostly none.
+
+        Args:
+            matcher: where the text stands.
+            tokens: the text's tokens so far.
+        """
+        text, last = self.text(matcher.grammar, matcher.position)
+        if not text or self._anchor is None:
+            return []
+        key = matcher.position, tuple(tokens[-CONTEXTS[0] :])
+        span = self._spans.get(key)
+        if span is None:
+            if len(self._spans) >= REMEMBERED:
+                self._spans.clear()
+            span = self._spans[key] = self._legal(matcher, self._span(text, key[1], last=last))
+        return span
 
     def _span(self, text: bytes, context: tuple[int, ...], *, last: bool) -> list[int]:
         """The text's tokens behind the context; the last one too where nothing can follow."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.session import Finish
 from structgen.errors import StructgenError
 
@@ -50,6 +52,8 @@ class Generation(Generic[T]):
             string of `Limits(stop=...)` came; "length": `max_new_tokens` or the model's context was reached; "error":
             see `error`.
         logprobs: of each token, before masks and sampling options; not a number where the model was not asked.
+        removed: of each token, the probability that the mask took away, 0 to 1; not a number where the model was not
+            asked.
         stats: what the run cost.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
@@ -60,5 +64,15 @@ class Generation(Generic[T]):
     prompt_tokens: int
     finish: Finish
     logprobs: tuple[float, ...]
+    removed: tuple[float, ...]
     stats: Stats
     error: StructgenError | None = None
+    _confidence: Confidence | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """How sure the model was of each value, by JSON pointer; of a text that is no JSON, under "".
+
+        Empty for plain text, and where no details were asked for.
+        """
+        return {} if self._confidence is None else self._confidence.fields()

@@ -24,12 +24,14 @@ class Choice:
 
     Attributes:
         logprob: natural logarithm of the token's probability before the mask.
+        chance: the token's probability among the allowed ones.
         removed: the probability that the mask took away, 0 to 1.
         entropy: of the allowed tokens' distribution, in nats.
         alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
     """
 
     logprob: float
+    chance: float
     removed: float
     entropy: float
     alternatives: tuple[tuple[int, float], ...]
@@ -74,13 +76,13 @@ def measured(scores: Scores, words: Words | None, token: int) -> Choice:
         kept = weights if words is None else weights * bits_of(words, len(weights))
     mass = float(kept.sum(dtype=np.float64))
     if mass == 0:  # what is allowed is beyond float32: nothing can be said of it but that
-        return Choice(logprob, 1.0, 0.0, ((token, 1.0),))
+        return Choice(logprob, 1.0, 1.0, 0.0, ((token, 1.0),))
     top = np.argsort(-kept, kind="stable")[:ALTERNATIVES] if ids is not None else _highest(kept)
     named = top if ids is None else ids[top]
     chances = kept / np.float32(mass)
     entropy = -float(np.dot(chances, np.log(np.maximum(chances, np.finfo(np.float32).tiny))))
     likely = tuple((int(i), float(chances[c])) for i, c in zip(named, top, strict=True) if kept[c] > 0)
-    return Choice(logprob, max(0.0, 1 - mass / total), max(0.0, entropy), likely)
+    return Choice(logprob, float(weights[token]) / mass, max(0.0, 1 - mass / total), max(0.0, entropy), likely)
 
 
 def _highest(kept: Scores) -> Columns:
@@ -97,7 +99,7 @@ def _highest(kept: Scores) -> Columns:
 
 
 def _on_device(scores: Tensor, words: Sequence[Words | None], tokens: Sequence[int]) -> Tensor:
-    """float64[rows, 3 + 2 * ALTERNATIVES]: log-probability, removed, entropy, ids, probabilities."""
+    """float64[rows, 4 + 2 * ALTERNATIVES]: log-probability, chance, removed, entropy, ids, probabilities."""
     full = np.uint32(0xFFFFFFFF)
     size = -(-scores.shape[1] // 32)
     packed = np.stack([np.full(size, full) if mask is None else mask for mask in words]).view(np.int32)
@@ -112,13 +114,14 @@ def _on_device(scores: Tensor, words: Sequence[Words | None], tokens: Sequence[i
     logprob = scores.gather(1, chosen.clamp(min=0)) - total
     logprob = logprob.masked_fill(chosen < 0, torch.nan)
     removed = (1 - (mass - total).exp()).clamp(min=0)
-    return torch.cat([logprob, removed, entropy, top.indices, top.values], dim=1).double()
+    chance = chances.gather(1, chosen.clamp(min=0))
+    return torch.cat([logprob, chance, removed, entropy, top.indices, top.values], dim=1).double()
 
 
 def _choice(numbers: Sequence[float]) -> Choice | None:
-    logprob, removed, entropy, *rest = numbers
+    logprob, chance, removed, entropy, *rest = numbers
     if logprob != logprob:
         return None
     half = len(rest) // 2
     likely = tuple((int(i), p) for i, p in zip(rest[:half], rest[half:], strict=True) if p > 0)
-    return Choice(logprob, removed, max(0.0, entropy), likely)
+    return Choice(logprob, chance, removed, max(0.0, entropy), likely)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,9 +77,11 @@ class Request:
             token_ids=tuple(session.tokens),
             prompt_tokens=len(session.prompt),
             finish="error" if error is not None else session.finish or "error",
-            logprobs=tuple(float("nan") if choice is None else choice.logprob for choice in choices),
+            logprobs=tuple(math.nan if choice is None else choice.logprob for choice in choices),
+            removed=tuple(math.nan if choice is None else choice.removed for choice in choices),
             stats=batch.stats(session),
             error=error,
+            _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
         )
 
 

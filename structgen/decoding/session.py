@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from structgen.decoding.choice import Ask
+from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.measure import Choice, Ledger
@@ -168,6 +169,12 @@ class Session:
         if ledger is None:
             return []
         return [None if entry is None else ledger.choice(*entry) for entry in self.entries]
+
+    def confidence(self, choices: Sequence[Choice | None], *, is_json: bool) -> Confidence | None:
+        """What the choices say of each value; None for plain text and where nothing was measured."""
+        if self._matcher is None or not choices:
+            return None
+        return Confidence(self._matcher.grammar.matcher(), tuple(self.tokens), choices, is_json=is_json)
 
     def _guard(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""

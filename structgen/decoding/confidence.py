@@ -1,0 +1,139 @@
+"""How sure the model was of each value: from the choices that made its tokens."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.decoding.forced import ForcedText
+from structgen.decoding.measure import Choice
+from structgen.decoding.pointers import PointerReader, Span
+from structgen.masks import Matcher
+
+LOST = 1e-3
+"""So much of the probability may lead to values that cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is known of one value in a text.
+
+    Attributes:
+        logprob: natural logarithm of the value's probability among what the constraint allows; 0 where nothing else
+            could stand there. A token that reaches beyond the value counts as a whole.
+        entropy: of the deciding token, in nats: the one at which the model was least sure.
+        alternatives: the likeliest texts of the deciding token with their probabilities, likeliest first; the one
+            that was chosen among them. Empty where the model was not asked.
+        values: probabilities of all values that could stand there, where they can be told from the choices that were
+            made, as for booleans and most enums: each way that was not taken led to one value. Else empty. Keys are
+            JSON texts.
+    """
+
+    logprob: float
+    entropy: float
+    alternatives: tuple[tuple[str, float], ...]
+    values: Mapping[str, float]
+
+    @property
+    def probability(self) -> float:
+        """Of the value, among what the constraint allows."""
+        return math.exp(self.logprob)
+
+
+class Confidence:
+    """The fields of one text, found when they are asked for.
+
+    Args:
+        matcher: of the constraint, fresh.
+        tokens: of the text, with or without an end token.
+        choices: of each token; None where the model was not asked.
+        is_json: the text is JSON; else it is one value, "".
+    """
+
+    def __init__(
+        self, matcher: Matcher, tokens: Sequence[int], choices: Sequence[Choice | None], *, is_json: bool
+    ) -> None:
+        self._matcher, self._choices, self._is_json = matcher, choices, is_json
+        self._vocabulary = matcher.grammar.vocabulary
+        self._tokens = [token for token in tokens if token not in self._vocabulary.end_ids]
+        self._forced = ForcedText(self._vocabulary)
+        self._found: dict[str, Field] | None = None
+
+    def fields(self) -> Mapping[str, Field]:
+        """By JSON pointer, in the order in which the values end."""
+        if self._found is None:
+            self._found = {span.pointer: self._field(span) for span in self._spans()}
+        return self._found
+
+    def _spans(self) -> list[Span]:
+        text = self._vocabulary.decode(self._tokens)
+        if not self._is_json:
+            return [Span("", (), 0, len(text))]
+        reader = PointerReader()
+        return reader.feed(text) + reader.finish()
+
+    def _field(self, span: Span) -> Field:
+        made, at = [], 0
+        for index, (token, choice) in enumerate(zip(self._tokens, self._choices, strict=False)):
+            begin, at = at, at + len(self._vocabulary.token(token))
+            if choice is not None and at > span.start and begin < span.end:
+                made.append((index, choice))
+        if not made:
+            return Field(0.0, 0.0, (), {})
+        logprob = sum(math.log(max(choice.chance, sys.float_info.min)) for _, choice in made)
+        deciding = max((choice for _, choice in made), key=lambda choice: choice.entropy)
+        alternatives = tuple((self._text(token), chance) for token, chance in deciding.alternatives)
+        return Field(min(logprob, 0.0), deciding.entropy, alternatives, self._values(made, span))
+
+    def _values(self, made: Sequence[tuple[int, Choice]], span: Span) -> Mapping[str, float]:
+        """At every choice, where the ways that were not taken lead to; at the end, what was said."""
+        text = self._vocabulary.decode(self._tokens)[span.start : span.end]
+        values: dict[str, float] = {}
+        walk, taken, reach, lost = self._matcher.fork(), 0, 1.0, 0.0
+        for index, choice in made:
+            for token in self._tokens[taken:index]:
+                walk.advance(token)
+            taken = index
+            others = [(token, chance) for token, chance in choice.alternatives if token != self._tokens[index]]
+            lost += reach * max(0.0, 1 - choice.chance - sum(chance for _, chance in others))
+            for token, chance in others:
+                value = self._leads_to(walk, token, span)
+                if value is None:
+                    lost += reach * chance
+                else:
+                    values[value] = values.get(value, 0.0) + reach * chance
+            if lost > LOST:
+                return {}
+            reach *= choice.chance
+        said = text.decode() if not self._is_json else _scalar(text)
+        return {} if said is None else values | {said: values.get(said, 0.0) + reach}
+
+    def _leads_to(self, walk: Matcher, token: int, span: Span) -> str | None:
+        """The text of the value at the span's place, where this token leaves no other."""
+        if token in self._vocabulary.end_ids:
+            return None
+        step = walk.fork()
+        step.advance(token)
+        text, ends = self._forced.text(step.grammar, step.position)
+        whole = step.text + text
+        if not self._is_json:
+            return whole.decode() if ends else None
+        reader = PointerReader()
+        spans = reader.feed(whole) + (reader.finish() if ends else [])
+        found: Any = next((s for s in spans if s.path == span.path), None)
+        if found is None:
+            return None
+        return _scalar(whole[found.start : found.end])
+
+    def _text(self, token: int) -> str:
+        return self._vocabulary.token(token).decode("utf-8", errors="replace")
+
+
+def _scalar(text: bytes) -> str | None:
+    """The text of a value that is no container, spelled in one way."""
+    value = json.loads(text)
+    return None if isinstance(value, (dict, list)) else json.dumps(value, ensure_ascii=False)

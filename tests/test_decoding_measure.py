@@ -1,0 +1,97 @@
+"""What is measured of each choice, and what it says of each value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from pydantic import BaseModel
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import structgen as sg
+from structgen.decoding.choice import Ask
+from structgen.decoding.masking import bits_of, pack
+from structgen.decoding.measure import ALTERNATIVES, Ledger, _choice, _on_device, measured
+from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+
+WIDTH = 2000
+
+
+@pytest.mark.parametrize("share", [0.002, 0.1, 0.7, None])
+@pytest.mark.parametrize("scale", [0.5, 4.0, 30.0])
+def test_a_choice_is_what_float64_says_of_it_on_the_host_and_on_a_device(share, scale):
+    """Log-probability, share, removed mass, entropy and alternatives against one plain computation."""
+    rng = np.random.default_rng(int(10 * scale))
+    scores = (scale * rng.standard_normal(WIDTH)).astype(np.float32)
+    words = None if share is None else pack(np.flatnonzero(rng.random(WIDTH) < share), WIDTH)
+    allowed = np.ones(WIDTH, bool) if words is None else bits_of(words, WIDTH)
+    token = int(rng.choice(np.flatnonzero(allowed)))
+    chances = np.exp(scores.astype(np.float64) - scores.max())
+    chances /= chances.sum()
+    kept = np.where(allowed, chances, 0) / chances[allowed].sum()
+    host = measured(scores, words, token)
+    device = _choice(_on_device(torch.from_numpy(scores)[None], [words], [token])[0].tolist())
+    for found in (host, device):
+        assert found.logprob == pytest.approx(math.log(chances[token]), abs=1e-3)
+        assert found.chance == pytest.approx(kept[token], rel=1e-3, abs=1e-9)
+        assert found.removed == pytest.approx(1 - chances[allowed].sum(), abs=1e-5)
+        assert found.entropy == pytest.approx(-(kept[kept > 0] * np.log(kept[kept > 0])).sum(), abs=1e-3)
+        likeliest = np.argsort(-kept, kind="stable")[:ALTERNATIVES]
+        assert [i for i, p in found.alternatives if p > 1e-6] == [int(i) for i in likeliest if kept[i] > 1e-6]
+
+
+def test_a_token_that_was_not_chosen_is_not_measured():
+    ledger = Ledger(byte_vocabulary())
+    step = ledger.add(torch.zeros(2, 257), [Ask(None, sg.Sampling())] * 2, [5, -2])
+    assert ledger.choice(step, 0).logprob == pytest.approx(-math.log(257))
+    assert ledger.choice(step, 1) is None
+
+
+class Answer(BaseModel):
+    sure: bool
+    colour: str
+    n: int
+
+
+def test_each_value_of_a_typed_answer_has_a_confidence():
+    text = '{"sure": true, "colour": "red", "n": 12}'
+    run = sg.generate(scripted(text), "x", schema=Answer, details=True)
+    assert list(run.fields) == ["/sure", "/colour", "/n", ""]
+    sure = run.fields["/sure"]
+    assert sure.probability == pytest.approx(1, abs=1e-6)
+    assert sure.alternatives[0][0] == "t"
+    assert sure.values["true"] == pytest.approx(1, abs=1e-6)
+    assert run.fields["/n"].probability == pytest.approx(1, abs=1e-6)
+    assert len(run.removed) == len(run.logprobs) == len(run.token_ids)
+    assert all(value != value or 0 <= value <= 1 for value in run.removed)
+
+
+@pytest.mark.parametrize(
+    "constraint", [sg.Choice(["yes", "no", "perhaps"]), sg.JsonSchema({"enum": ["yes", "no", "perhaps"]})]
+)
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_the_distribution_over_the_values_of_an_enum_is_the_model_s_own(constraint, fast_forward):
+    """A random model: the probabilities are those of the deciding token among the allowed ones, and sum to 1."""
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    module = LlamaForCausalLM(LlamaConfig(vocab_size=257, max_position_embeddings=64, **sizes)).eval()
+    model = sg.Model(module, ByteTokenizer(), byte_vocabulary())
+    run = sg.generate(model, "abc", schema=constraint, details=True, fast_forward=fast_forward)
+    field = run.fields[""]
+    assert sum(field.values.values()) == pytest.approx(1, abs=1e-5)
+    assert len(field.values) == 3
+    assert set(field.values) == {text if run.text[0] != '"' else f'"{text}"' for text in ("yes", "no", "perhaps")}
+    assert field.values[run.text] == pytest.approx(field.probability, abs=1e-5)
+    if isinstance(constraint, sg.Choice):
+        with torch.inference_mode():
+            logits = module(torch.tensor([list(b"abc")])).logits[0, -1]
+        expected = logits[[ord("y"), ord("n"), ord("p")]].softmax(0)
+        assert [field.values[word] for word in ("yes", "no", "perhaps")] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_plain_text_has_no_fields_and_no_mask_took_anything():
+    run = sg.generate(scripted("words"), "x", details=True)
+    assert run.fields == {}
+    assert run.removed == (0.0,) * 6
