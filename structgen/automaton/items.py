@@ -217,6 +217,9 @@ class ItemSteps:
         """
         if progress.may_close or self._soon_repeated(progress):
             return True
+        most = self.plan(progress.arrays).most
+        if most is not None and progress.arrays.min_items > most:
+            return False
         path, steps, seen = [progress], [iter(self.options(progress))], {progress}
         while steps:
             for node, after in steps[-1]:

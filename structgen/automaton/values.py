@@ -205,7 +205,12 @@ class _Accepted:
 
     def nodes(self, final: int) -> int:
         """The accepting nodes, as bits."""
-        return union(node for k, node in enumerate(self._nodes) if final >> k & 1)
+        found = 0
+        while final:
+            lowest = final & -final
+            found |= 1 << self._nodes[lowest.bit_length() - 1]
+            final ^= lowest
+        return found
 
     def outcome(self, final: int) -> int:
         """The outcome with which a value that ends so leaves its frame."""
