@@ -59,31 +59,36 @@ COSTS = {0x7B: 20, 0x5B: 20, 0x5C: 20, 0x2C: 4, 0x20: 2, 0x0A: 2, 0x09: 8, 0x0D:
 def an_end(start: Matcher, *, most: int = 400) -> bytes:
     """Bytes behind which the text may end, found value by value: no place on the way may be a dead end."""
     text, matcher = b"", start.fork()
+    been = {start.position}
     for _ in range(most):
         if matcher.can_finish:
             return text
-        more, matcher = _next_value(matcher)
+        more, matcher = _next_value(matcher, been)
+        been.add(matcher.position)
         text += more
     raise AssertionError(f"no end found after {text[-200:]!r}")
 
 
-def _next_value(start: Matcher, *, most: int = 60_000) -> tuple[bytes, Matcher]:
-    """The cheapest bytes behind which an open value has ended, or a whole one has been written."""
+def _next_value(start: Matcher, been: set[int], *, most: int = 60_000) -> tuple[bytes, Matcher]:
+    """The cheapest bytes behind which an open value has ended, or a whole one has been written, not where it has
+    been before: what does not help towards the end is not repeated."""
     grammar, depth_there = start.grammar, _depth(start.grammar, start.position)
     order = count(1)
-    # Equal positions behind different names are not the same to a test: the last bytes tell most of them apart.
+    # Equal positions behind different names are not the same to a test: names of one byte are told apart.
     seen, queue = {(start.position, b"")}, [(0, 0, start, b"", False)]
     while queue and len(seen) < most:
         cost, _, at, text, below = heappop(queue)
         depth = _depth(grammar, at.position)
-        if text and (depth < depth_there or (below and depth == depth_there) or at.can_finish):
+        risen = depth < depth_there or (below and depth == depth_there)
+        if text and ((risen and at.position not in been) or at.can_finish):
             return text, at
         for byte in tokens_of(at.mask()[:8]):
             after = at.fork()
             after.advance(byte)
             longer = text + bytes([byte])
-            if (after.position, longer[-2:]) not in seen:
-                seen.add((after.position, longer[-2:]))
+            place = after.position, longer[-1:] if longer[-2:-1] == b'"' else b""
+            if place not in seen:
+                seen.add(place)
                 entry = (cost + COSTS.get(byte, 1), next(order), after, longer, below or depth > depth_there)
                 heappush(queue, entry)
     raise SearchLimit(f"no end found within {len(seen):,} positions")
