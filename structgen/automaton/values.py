@@ -24,7 +24,7 @@ from structgen.automaton.names import ending
 from structgen.automaton.objects import ObjectFrames, quoted
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, Edge
-from structgen.errors import UnsatisfiableSchema
+from structgen.errors import LimitExceeded, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Numbers, Strings
@@ -161,6 +161,8 @@ class JsonAutomaton(ObjectFrames):
         close = self.accept(choice, union(i for i, _ in free))
         if (high is not None and low > high) or not close:
             return 0
+        if low > MAX_COUNT:
+            raise LimitExceeded(f"found a minLength of {low:,}; the limit is {MAX_COUNT:,}")
         high = None if high is None else min(high, MAX_COUNT)
         key = (low, high, close)
         if key not in self._free:

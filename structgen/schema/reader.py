@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded, OptionError, SchemaError
 from structgen.schema import evaluation
-from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, pack
+from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Columns, Shapes, pack
 from structgen.schema.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
@@ -279,8 +279,7 @@ class SchemaReader:
         unions = [branch.shapes for branch in branches]
         if self._disjointness.overlap(unions) is None:
             return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
-        if len(branches) > MAX_BRANCHES:
-            raise LimitExceeded(f"oneOf with {len(branches)} branches that may overlap; the limit is {MAX_BRANCHES}")
+        _check_size(unions)
         beside = self.algebra.product(others)
         together = [self.algebra.product([beside, union]) for union in unions]
         alone = [
@@ -308,3 +307,12 @@ class SchemaReader:
     def _apart(self, a: Shapes, b: Shapes, branches: int) -> bool:
         """Whether no value is in both unions, if that can be told at an acceptable price."""
         return branches <= MAX_BRANCHES and self._disjointness.unions(a, b)
+
+
+def _check_size(branches: list[Shapes]) -> None:
+    """Of branches that overlap, each is compared with all others."""
+    columns = Columns.of([shape for union in branches for shape in union])
+    scalars = max(len(columns.strings), len(columns.numbers))
+    if len(branches) > MAX_BRANCHES or scalars > MAX_CONTAINERS:
+        limits = f"{MAX_BRANCHES}, or {MAX_CONTAINERS} sets of strings or numbers"
+        raise LimitExceeded(f"oneOf with {len(branches)} branches that may overlap; the limit is {limits}")
