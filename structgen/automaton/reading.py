@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Hashable, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -36,10 +36,22 @@ def number_value(text: str) -> Any:
     be written out."""
     if not {".", "e", "E"}.intersection(text):
         return int(text) if len(text) < _MOST_DIGITS else Decimal(text)
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return _huge(text)
     if abs(number.adjusted()) > _MOST_DIGITS:
         return number if number else 0
     return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _huge(text: str) -> Any:
+    """A number whose exponent is beyond `Decimal`: sign, digits and exponent."""
+    mantissa, _, exponent = text.lower().partition("e")
+    sign, digits, shift = Decimal(mantissa).normalize().as_tuple()
+    if not any(digits):
+        return 0
+    return (sign, digits, int(shift) + int(exponent)) if len(exponent) < _MOST_DIGITS else (sign, digits, exponent)
 
 
 @lru_cache(65536)

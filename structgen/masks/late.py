@@ -120,18 +120,23 @@ class _Whole:
         self.tokens = tokens
         self._twice: list[int] = []
         self._by_text: dict[bytes, list[int]] = {}
+        self._again: dict[bytes, list[int]] = {}
         for token in tokens:
             parts = vocabulary.token(token).split(b'"')
             if len(parts) > 4:
                 self._twice.append(token)
             for a in range(1, len(parts) - 1):
                 for b in range(a + 1, len(parts)):
-                    self._by_text.setdefault(b'"'.join(parts[a:b]), []).append(token)
+                    text = b'"'.join(parts[a:b])
+                    self._by_text.setdefault(text, []).append(token)
+                    if text.endswith(parts[0]):
+                        self._again.setdefault(text[: len(text) - len(parts[0])], []).append(token)
 
-    def holding(self, texts: Iterable[bytes]) -> list[int]:
-        """Those with one of these between quotes, or with more than one text between quotes."""
+    def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
+        """Those with one of these between quotes, or with more than one text between quotes, or, where `begun` is the
+        beginning of a name, with the whole name behind the end of that same name."""
         found = [token for text in texts for token in self._by_text.get(text, ())]
-        return found + self._twice
+        return found + self._twice + self._again.get(begun, []) if begun is not None else found + self._twice
 
 
 class Late:
@@ -228,7 +233,7 @@ class Late:
             if more is None:
                 return self._whole.tokens
             held += more
-        return self._whole.holding(held)
+        return self._whole.holding(held, reading.begun)
 
     def _passing_escaped(self, row: Uint32) -> list[int]:
         """The tokens that pass a test, may end a string and have a backslash."""
