@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,8 +27,9 @@ class Choice:
         logprob: natural logarithm of the token's probability before the mask.
         chance: the token's probability among the allowed ones.
         removed: the probability that the mask took away, 0 to 1.
-        entropy: of the allowed tokens' distribution, in nats.
-        alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
+        entropy: of the allowed tokens' distribution, in nats; not a number where there was no mask.
+        alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first; none
+            where there was no mask.
     """
 
     logprob: float
@@ -46,11 +48,13 @@ class Ledger:
 
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int]) -> int:
         """Measures one step; a negative token was no choice. The step's number."""
-        words = [self._existing if ask.words is None else ask.words for ask in asks]
         if logits.device.type == "cpu":
-            each = zip(logits.float().numpy(), words, tokens, strict=True)
-            self._steps.append([None if token < 0 else measured(scores, w, token) for scores, w, token in each])
+            each = zip(logits.float().numpy(), asks, tokens, strict=True)
+            self._steps.append(
+                [None if token < 0 else measured(scores, ask.words, token) for scores, ask, token in each]
+            )
         else:
+            words = [self._existing if ask.words is None else ask.words for ask in asks]
             self._steps.append(_on_device(logits.float(), words, tokens))
         return len(self._steps) - 1
 
@@ -67,13 +71,12 @@ def measured(scores: Scores, words: Words | None, token: int) -> Choice:
     best = scores.max()
     weights = np.exp(scores - best)
     total = float(weights.sum(dtype=np.float64))
-    logprob = float(scores[token] - best) - float(np.log(total))
-    if words is not None and count(words) <= FEW:
-        ids = ids_of(words)
-        kept = weights[ids]
-    else:
-        ids = None
-        kept = weights if words is None else weights * bits_of(words, len(weights))
+    logprob = float(scores[token] - best) - math.log(total)
+    if words is None:
+        return Choice(logprob, math.exp(logprob), 0.0, math.nan, ())
+    few = count(words) <= FEW
+    ids = ids_of(words) if few else None
+    kept = weights[ids] if few else weights * bits_of(words, len(weights))
     mass = float(kept.sum(dtype=np.float64))
     if mass == 0:  # what is allowed is beyond float32: nothing can be said of it but that
         return Choice(logprob, 1.0, 1.0, 0.0, ((token, 1.0),))

@@ -210,7 +210,7 @@ class SlotForward:
         spans = [
             [row.valid] * pad + list(range(row.valid, len(row.ids))) for row, pad in zip(rows, pads, strict=True)
         ]
-        inputs = torch.tensor([ids, spans]).to(self._device)  # int64[2, rows, columns]: one copy to the device
+        inputs = self._to_device([ids, spans])  # int64[2, rows, columns]: one copy to the device
         self._places[0] = self._where(rows, starts, pads, width, seen)
         for row in rows:
             row.valid = len(row.ids)
@@ -238,9 +238,15 @@ class SlotForward:
             return Places(side_by_side, (side_by_side, slice(starts[0], seen)), seen, least)
         trash = -1  # the last slot, whatever their number: nobody sees it
         slots = [[trash] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
-        target = torch.tensor([[place, *columns] for place, columns in zip(places, slots, strict=True)])
-        target = target.to(self._device)
+        target = self._to_device([[place, *columns] for place, columns in zip(places, slots, strict=True)])
         return Places(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
+
+    def _to_device(self, numbers: list[Any]) -> Tensor:
+        """A copy that the host does not wait for."""
+        tensor = torch.tensor(numbers)
+        if self._device.type == "cuda":
+            return tensor.pin_memory().to(self._device, non_blocking=True)
+        return tensor.to(self._device)
 
     def _masks(self, positions: Tensor, seen: int) -> Tensor | dict[str, Tensor]:
         """What each query sees, [rows, 1, columns, seen]; by kind of layer where there are several."""
