@@ -78,7 +78,8 @@ class Lane(Generic[Part]):
     __slots__ = ("drives", "owner", "part", "without")
 
     def __init__(self, owner: int, part: Part, *, drives: bool, without: tuple[int, ...]) -> None:
-        self.owner, self.part, self.drives, self.without = owner, part, drives, without
+        self.part: Part = part
+        self.owner, self.drives, self.without = owner, drives, without
 
 
 class Lanes(Generic[Part]):
