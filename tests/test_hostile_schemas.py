@@ -1,0 +1,172 @@
+"""Schemas made to hang, to explode or to crash: each ends in seconds, within a gigabyte, in a result or a named limit.
+
+Every row is judged in a process of its own, forked off this one, whose time and memory are measured: it compiles,
+takes masks over single bytes along each text and says which texts it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+from dataclasses import dataclass, replace
+from time import thread_time
+from typing import Any
+
+import pytest
+
+from structgen.constraints import JsonSchema
+from structgen.errors import TokenRejected
+from structgen.masks.grammar import Grammar
+from tests.hostile_rows import ROWS, Row, has
+from tests.matching import allowed, byte_vocabulary
+
+if not hasattr(os, "fork"):
+    pytest.skip("needs processes that share what is compiled", allow_module_level=True)
+
+import resource
+
+SECONDS = 10
+"""CPU time of a row, compiling included."""
+PATIENCE = 40
+"""Seconds after which its process is ended: others use the machine too."""
+MEGABYTES = 1000
+
+SLOW = frozenset(
+    [
+        "2^30 combinations of array items",
+        "2^8 combinations of array items",
+        "a pattern of 100,000 characters",
+        "a pattern of 10,000 alternatives",
+        "an enum of 2,000 objects",
+        "100,000 schemas",
+        "an enum of 20,000 numbers",
+        "not an enum of 2,000 objects",
+        "2^20 combinations of anyOf",
+        "not a const nested 500 deep",
+        "a chain of 5,000 properties by $ref",
+        "20 patterns at once",
+        "a chain of 5,000 $ref that produces nothing",
+        "unique items of an enum of 5,000",
+        "5,000 long strings alike but for the end",
+        "unevaluatedProperties over oneOf of 30",
+        "2^20 combinations of if",
+        "6 rules of contains",
+        "5,000 strings of 200 characters",
+        "unique items of 30 values that contain others",
+        "dependentSchemas in a circle",
+    ]
+)
+"""What takes a second or more."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a row: the error it ended in, texts judged wrongly, CPU seconds and megabytes."""
+
+    error: str = ""
+    kind: type[Exception] | None = None
+    wrong: tuple[str, ...] = ()
+    seconds: float = 0.0
+    megabytes: float = 0.0
+
+
+def verdict(grammar: Grammar, text: bytes) -> bool:
+    """Along the text, with masks at some of its bytes, each of which says what `advance` says."""
+    matcher, stride = grammar.matcher(), max(1, len(text) // 100)
+    for place, byte in enumerate(text):
+        told = allowed(matcher.mask(), byte) if place < 40 or place % stride == 0 else None
+        try:
+            matcher.advance(byte)
+        except TokenRejected:
+            assert told is not True
+            return False
+        assert told is not False
+    return matcher.can_finish
+
+
+def judged(row: Row, order: str) -> Outcome:
+    """The row, here and now."""
+    began = thread_time()
+    try:
+        grammar = JsonSchema(row.schema(), order=order).compile(byte_vocabulary())
+        texts = [(dumped(value), True) for value in row.takes] + [(dumped(value), False) for value in row.refuses]
+        wrong = tuple(text[:200].decode() for text, wanted in texts if verdict(grammar, text) != wanted)
+        grammar.matcher().mask()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is reported in the other process
+        return Outcome(str(error), type(error), seconds=thread_time() - began)
+    return Outcome(wrong=wrong, seconds=thread_time() - began)
+
+
+def dumped(value: Any) -> bytes:
+    """As JSON, however deep."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def judged_apart(row: Row, order: str) -> Outcome:
+    """The row in a process of its own, which is ended after `PATIENCE`."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(PATIENCE)
+        found = judged(row, order)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+        with os.fdopen(writer, "wb") as out:
+            pickle.dump(replace(found, megabytes=peak), out)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as result:
+        data = result.read()
+    _, status = os.waitpid(child, 0)
+    if not data:
+        raise AssertionError(f"no result within {PATIENCE} s: signal {os.WTERMSIG(status)}")
+    outcome: Outcome = pickle.loads(data)
+    return outcome
+
+
+def check(name: str, order: str) -> None:
+    """The row ends as it says."""
+    row = ROWS[name]
+    outcome = judged_apart(row, order)
+    print(f"{name}: {outcome.seconds:.2f} s, {outcome.megabytes:.0f} MB, {outcome.error[:200]}")
+    assert not outcome.wrong
+    if row.error is None:
+        assert outcome.kind is None, outcome.error
+    else:
+        assert outcome.kind is row.error, outcome
+        assert row.says in outcome.error
+    assert outcome.seconds < SECONDS
+    assert outcome.megabytes < MEGABYTES
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ready() -> None:
+    """What every process shares: kernels are compiled once."""
+    schema = {"properties": {"a": {"pattern": "^a+$"}, "b": {"multipleOf": 3}}, "oneOf": [has(1), has(2)]}
+    assert not verdict(JsonSchema(schema).compile(byte_vocabulary()), b'{"a": "b", "b": 3}')
+
+
+def test_slow_rows_are_rows() -> None:
+    """No name was left behind."""
+    assert SLOW <= ROWS.keys()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in ROWS])
+def test_a_hostile_schema_ends_in_seconds(name: str) -> None:
+    """In the schema's order."""
+    check(name, "schema")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_a_hostile_schema_ends_in_seconds_in_any_order(name: str) -> None:
+    """With members in any order."""
+    check(name, "any")
