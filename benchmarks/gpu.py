@@ -172,8 +172,8 @@ def valid(model: sg.Model) -> str | None:
 
     way = sg.Sampling(temperature=1.0, seed=3)
     for value in sg.generate(model, prompts(model, 4), schema=SCHEMA, sampling=way):
-        if (error := jsonschema.Draft202012Validator(SCHEMA).is_valid(value)) is False:
-            return f"{error}: {json.dumps(value)[:80]}"
+        if not jsonschema.Draft202012Validator(SCHEMA).is_valid(value):
+            return f"invalid: {json.dumps(value)[:80]}"
     return None
 
 

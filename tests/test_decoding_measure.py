@@ -19,14 +19,14 @@ from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 WIDTH = 2000
 
 
-@pytest.mark.parametrize("share", [0.002, 0.1, 0.7, None])
+@pytest.mark.parametrize("share", [0.002, 0.1, 0.7, 1.0])
 @pytest.mark.parametrize("scale", [0.5, 4.0, 30.0])
 def test_a_choice_is_what_float64_says_of_it_on_the_host_and_on_a_device(share, scale):
     """Log-probability, share, removed mass, entropy and alternatives against one plain computation."""
     rng = np.random.default_rng(int(10 * scale))
     scores = (scale * rng.standard_normal(WIDTH)).astype(np.float32)
-    words = None if share is None else pack(np.flatnonzero(rng.random(WIDTH) < share), WIDTH)
-    allowed = np.ones(WIDTH, bool) if words is None else bits_of(words, WIDTH)
+    words = pack(np.flatnonzero(rng.random(WIDTH) < share), WIDTH)
+    allowed = bits_of(words, WIDTH)
     token = int(rng.choice(np.flatnonzero(allowed)))
     chances = np.exp(scores.astype(np.float64) - scores.max())
     chances /= chances.sum()
@@ -40,6 +40,14 @@ def test_a_choice_is_what_float64_says_of_it_on_the_host_and_on_a_device(share, 
         assert found.entropy == pytest.approx(-(kept[kept > 0] * np.log(kept[kept > 0])).sum(), abs=1e-3)
         likeliest = np.argsort(-kept, kind="stable")[:ALTERNATIVES]
         assert [i for i, p in found.alternatives if p > 1e-6] == [int(i) for i in likeliest if kept[i] > 1e-6]
+
+
+def test_without_a_mask_the_log_probability_is_all_that_is_measured():
+    scores = np.random.default_rng(0).standard_normal(WIDTH).astype(np.float32)
+    found = measured(scores, None, 7)
+    expected = torch.from_numpy(scores).log_softmax(0)[7].item()
+    assert (found.logprob, found.removed) == (pytest.approx(expected, abs=1e-5), 0.0)
+    assert found.alternatives == ()
 
 
 def test_a_token_that_was_not_chosen_is_not_measured():
