@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pytest
@@ -87,9 +87,14 @@ def parsed(text: bytes) -> Any:
     """The value of a text; None where a double does not hold a number of it exactly, so that no verdict means much."""
 
     def exact(number: str) -> float:
-        if Decimal(number) != Decimal(float(number)):
+        value = float(number)
+        try:
+            same = Decimal(number) == Decimal(repr(value))
+        except InvalidOperation:  # an exponent beyond all bounds
+            same = False
+        if not same:
             raise _Inexact
-        return float(number)
+        return value
 
     try:
         return json.loads(text, parse_float=exact)
