@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structgen.automaton.chardfa import CharDfa, from_pattern, intersect
+from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect
 from structgen.automaton.format_checks import is_email, is_host_name, is_international_host_name, is_regex
 
 TABLES = Path(__file__).with_name("formats.npz")
@@ -195,6 +195,18 @@ def format_length(name: str) -> int | None:
 def format_predicate(name: str) -> Callable[[str], bool] | None:
     """Whether a string that the automaton of a format accepts is one of the format; None when it is, always."""
     return _PREDICATES.get(name)
+
+
+@lru_cache(8)
+def format_doubts(name: str) -> CharDfa | None:
+    """The strings among which `format_predicate` may say no; None where that is any of them."""
+    if name == "idn-email":
+        return from_pattern(r"[^\u0000-\u007f]")
+    punycode = from_pattern(r"(?:^|\.)[Xx][Nn]--")
+    if name == "idn-hostname":  # a name of ASCII letters, digits and hyphens alone is a host name or none
+        plain = format_dfa("hostname")
+        return None if plain is None else complement(intersect(plain, complement(punycode)))
+    return punycode if name == "hostname" else None
 
 
 def compiled(name: str) -> CharDfa:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from structgen.automaton.number_sets import number_count, number_is_empty, number_language, number_predicate
 from structgen.automaton.string_sets import (
     allowed_literals,
+    doubted_language,
     is_free,
     string_count,
     string_is_empty,
@@ -19,6 +20,7 @@ from structgen.automaton.string_sets import (
 
 __all__ = [
     "allowed_literals",
+    "doubted_language",
     "is_free",
     "name_language",
     "number_count",

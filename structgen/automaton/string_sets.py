@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from structgen.automaton.chardfa import (
-    CharDfa, complement, count_members, intersect, length, literals, members,
+    CharDfa,
+    combine,
+    complement,
+    count_members,
+    intersect,
+    length,
+    literals,
+    members,
+    tidied,
 )  # fmt: skip
-from structgen.automaton.formats import format_dfa, format_length, format_predicate
+from structgen.automaton.formats import format_dfa, format_doubts, format_length, format_predicate
 from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Strings
@@ -107,6 +116,18 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
         return None
     language, most, exact = _language(strings)
     return None if exact and (most is None or _capped(language, most)) else partial(string_holds, strings)
+
+
+@lru_cache(64)
+def doubted_language(strings: Strings) -> CharDfa:
+    """`uncapped_language` with the mask 1 for members, and 2 beside it where the predicate may say no."""
+    language = uncapped_language(strings)[0]
+    alone = strings.formats and strings == Strings(strings.min_length, strings.max_length, formats=strings.formats[:1])
+    doubts = format_doubts(strings.formats[0]) if alone else None
+    if doubts is None:
+        return replace(language, final=tuple(3 if final else 0 for final in language.final))
+    both = combine([language, doubts])
+    return tidied(both.bounds, both.classes, both.next, [final if final & 1 else 0 for final in both.final])
 
 
 def _capped(language: CharDfa, most: int) -> bool:

@@ -11,6 +11,7 @@ from structgen.automaton.choices import Choice, union
 from structgen.automaton.late import NumberCheck, TextCheck
 from structgen.automaton.leaves import (
     allowed_literals,
+    doubted_language,
     is_free,
     number_language,
     number_predicate,
@@ -151,9 +152,13 @@ class JsonAutomaton(ObjectFrames):
         """The strings of one alternative: what is longer than the rest allows is counted, not multiplied out."""
         if string_is_empty(strings):
             return 0
-        language, most = uncapped_language(strings)
-        close = _Accepted(self, choice, [node], [string_predicate(strings)]).tested(1, TextCheck)
-        return lift(self, language, lambda final: close, quoted=True, most=most and min(most, MAX_COUNT))
+        (language, most), predicate = uncapped_language(strings), string_predicate(strings)
+        sure = self.accept(choice, 1 << node)
+        closes = {1: sure, 3: sure}
+        if predicate is not None:
+            language = doubted_language(strings)
+            closes[3] = _Accepted(self, choice, [node], [predicate]).tested(1, TextCheck)
+        return lift(self, language, closes.__getitem__, quoted=True, most=most and min(most, MAX_COUNT))
 
     def _free_string(self, choice: Choice, free: Sequence[tuple[int, Strings]]) -> int:
         """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""
