@@ -1,0 +1,7 @@
+"""What can only be known later: guards read the text as it comes and may veto it from an earlier byte on."""
+
+from structgen.guards.banned import BannedPattern, BannedWords
+from structgen.guards.lookahead import GuardMask
+from structgen.guards.protocol import Guard, Veto
+
+__all__ = ["BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"]

@@ -1,0 +1,206 @@
+"""Words and patterns that must not be said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import OptionError
+from structgen.guards.folding import START, Fold
+from structgen.guards.patterns import PatternSearch, Walk
+from structgen.guards.protocol import Guard, Veto
+from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, Strings
+from structgen.guards.suspects import Tokens, unsettled
+from structgen.guards.words import Hit, Place, WordSearch, boundaries_only
+from structgen.vocabulary import Vocabulary
+
+P = TypeVar("P")
+
+EVERYTHING, STRING_VALUES = "text", "strings"
+
+
+class _Search(Protocol[P]):
+    """Reads what matters of a text; see `WordSearch`."""
+
+    start: P
+
+    def feed(self, at: P, text: bytes, base: int, *, one: bool = False) -> P | Hit: ...
+
+    def finish(self, at: P) -> Hit | None: ...
+
+
+class Reading(NamedTuple):
+    """The state of a ban.
+
+    Attributes:
+        length: bytes of the text.
+        place: where the search stands.
+        scan: where the text stands as JSON; None where all of it is searched.
+    """
+
+    length: int
+    place: Any
+    scan: Scan | None
+
+
+class Banned(Guard[Reading], Generic[P]):
+    """Searches the text, or some of a JSON text's string values, for what is banned.
+
+    Args:
+        search: what is looked for.
+        scope: "text", "strings", or a glob over JSON pointers.
+    """
+
+    def __init__(self, search: _Search[P], scope: str) -> None:
+        if scope not in (EVERYTHING, STRING_VALUES) and not scope.startswith("/"):
+            raise OptionError(f'scope={scope!r:.80}: expected "text", "strings" or a JSON pointer such as "/a/*/b"')
+        self.scope = scope
+        self._search = search
+        is_pointer = scope not in (EVERYTHING, STRING_VALUES)
+        self._strings = None if scope == EVERYTHING else Strings(scope if is_pointer else None)
+
+    def start(self) -> Reading:
+        """Nothing has been read."""
+        return Reading(0, self._search.start, None if self._strings is None else Scan())
+
+    def feed(self, state: Reading, text: bytes) -> Reading | Veto:
+        """The state after more bytes, or where what is banned begins."""
+        length, place, scan = state
+        if scan is None or (scan.mode == VALUE and not scan.rest and b'"' not in text and b"\\" not in text):
+            found = self._search.feed(place, text, length)
+            return self._veto(found) if isinstance(found, Hit) else Reading(length + len(text), found, scan)
+        return self._feed_json(state, text, scan)
+
+    def finish(self, state: Reading) -> Veto | None:
+        """What the end of the text completes."""
+        if state.scan is not None and state.scan.mode != VALUE:
+            return None
+        hit = self._search.finish(state.place)
+        return None if hit is None else self._veto(hit)
+
+    def _feed_json(self, state: Reading, text: bytes, scan: Scan) -> Reading | Veto:
+        assert self._strings is not None
+        place = state.place
+        scan, pieces = self._strings.feed(scan, text, state.length)
+        for piece in pieces:
+            if piece.kind == OPEN:
+                place = self._search.start
+                continue
+            if piece.kind == CLOSE:
+                hit = self._search.finish(place)
+                found: Any = self._search.start if hit is None else hit
+            else:
+                found = self._search.feed(place, piece.text, piece.offset, one=piece.one)
+            if isinstance(found, Hit):
+                return self._veto(found)
+            place = found
+        return Reading(state.length + len(text), place, scan)
+
+    def _veto(self, hit: Hit) -> Veto:
+        return Veto(hit.offset, self._reason(hit.word))
+
+    def _reason(self, word: int) -> str:
+        raise NotImplementedError
+
+
+class BannedWords(Banned[Place]):
+    """Words and phrases that never stand in the text, in whatever tokens.
+
+        BannedWords(["talk", "listen to"], ignore_case=True, whole_word=True)
+
+    Args:
+        words: at least one; each may have spaces and any other characters.
+        ignore_case: upper and lower case are the same, by Unicode's full case folding (`Straße`, `STRASSE`).
+        whole_word: only where no letter, digit or underscore stands beside it, so *talk* leaves *talkative* alone.
+            What follows must be known first: the veto comes one character later, or at the end.
+        normalised: compatible characters are the same (NFKC: ﬁ and fi, full-width letters), diacritics and invisible
+            characters do not count.
+        any_space: a run of white space in a word stands for any run of it.
+        scope: "text": everything, as it is written. "strings": string values of JSON, never names; what they spell
+            counts, so that `\\u0062ad` is *bad*. A JSON pointer: only the strings there; `*` in it is any one name or
+            index, or part of it, `**` any number of them.
+
+    Raises:
+        OptionError: a word is empty, or nothing is left of it.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        ignore_case: bool = False,
+        whole_word: bool = False,
+        normalised: bool = False,
+        any_space: bool = False,
+        scope: str = EVERYTHING,
+    ) -> None:
+        if isinstance(words, str) or not all(isinstance(word, str) for word in words) or not words:
+            raise OptionError(f"words={words!r:.80}: expected a list of texts, at least one")
+        fold = Fold(ignore_case, normalised, any_space, whole_word)
+        self.words = tuple(words)
+        self._words = WordSearch(self.words, fold)
+        for word, units in zip(self.words, self._words.units, strict=True):
+            if boundaries_only(units):
+                raise OptionError(f"words: nothing is left of {word!r}")
+        super().__init__(self._words, scope)
+        self._tokens: WeakKeyDictionary[Vocabulary, dict[int, Tokens]] = WeakKeyDictionary()
+
+    def begun(self, state: Reading) -> int:
+        """Where the longest beginning of a word begins that the text ends with."""
+        length, place, scan = state
+        if scan is not None and scan.mode != VALUE:
+            return length
+        ends = length - len(place.fold.begun) - (len(scan.rest) if scan is not None else 0)
+        return min(place.path[0], ends) if place.path else ends
+
+    def suspects(self, state: Reading, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        """Tokens that have a word in them or complete one, and those that cannot be told without their text."""
+        _, place, scan = state
+        if scan is not None and scan.rest:
+            return None
+        always = unsettled(vocabulary, is_json=scan is not None)
+        if scan is not None and scan.mode != VALUE:
+            return always
+        last = place.fold.last if not place.fold.begun else START.last
+        known = self._tokens.setdefault(vocabulary, {})
+        if last not in known:
+            known[last] = Tokens(vocabulary, self._words, last)
+        return np.union1d(always, known[last].suspects(place.node))
+
+    def _reason(self, word: int) -> str:
+        return f"banned word {self.words[word]!r}"
+
+
+class BannedPattern(Banned[Walk]):
+    """Texts of a regular language that never stand in the text, in whatever tokens.
+
+        BannedPattern("[0-9]{3}-[0-9]{4}")
+
+    The veto comes when the match is sure whatever follows: `\\btalk\\b` waits for the character behind it.
+
+    Args:
+        pattern: an ECMA-262 pattern (as JSON Schema's `pattern`), matched anywhere unless it has anchors.
+        scope: as for `BannedWords`.
+
+    Raises:
+        OptionError: it is malformed, not regular, or matches the empty text.
+    """
+
+    def __init__(self, pattern: str, *, scope: str = EVERYTHING) -> None:
+        self.pattern = pattern
+        super().__init__(PatternSearch(pattern), scope)
+
+    def begun(self, state: Reading) -> int:
+        """Where the text begins that a match could still have part in."""
+        length, place, scan = state
+        if scan is not None and scan.mode != VALUE:
+            return length
+        ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
+        return min(place.places[0], ends) if place.places else ends
+
+    def _reason(self, word: int) -> str:
+        return f"banned pattern {self.pattern!r}"

@@ -1,0 +1,163 @@
+"""Guards over a sequence of tokens: their states to go back to, and the tokens that they would refuse next."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import DeadEnd, TokenRejected
+from structgen.guards.protocol import Guard, Veto
+from structgen.masks import Matcher
+from structgen.vocabulary import Vocabulary
+
+Words = NDArray[np.uint32]
+
+
+class Watch:
+    """What some guards think of a text, token by token.
+
+    Args:
+        guards: at least one.
+        vocabulary: of the tokens.
+    """
+
+    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
+        self._guards = tuple(guards)
+        self._vocabulary = vocabulary
+        self._states: list[tuple[Any, ...]] = [tuple(guard.start() for guard in guards)]
+        self._lengths = [0]
+
+    @property
+    def count(self) -> int:
+        """Tokens read."""
+        return len(self._states) - 1
+
+    def feed(self, text: bytes) -> Veto | None:
+        """Reads a token's bytes; with a veto it has not read them."""
+        after, veto = [], None
+        for guard, state in zip(self._guards, self._states[-1], strict=True):
+            found = guard.feed(state, text)
+            if isinstance(found, Veto):
+                veto = found if veto is None or found.offset < veto.offset else veto
+            after.append(found)
+        if veto is None:
+            self._states.append(tuple(after))
+            self._lengths.append(self._lengths[-1] + len(text))
+        return veto
+
+    def finish(self) -> Veto | None:
+        """The veto against an end here."""
+        found = (guard.finish(state) for guard, state in zip(self._guards, self._states[-1], strict=True))
+        return min((veto for veto in found if veto is not None), key=lambda veto: veto.offset, default=None)
+
+    def token_at(self, offset: int) -> int:
+        """The number of the token that holds a byte; of the next one, for all bytes beyond."""
+        return max(0, bisect_right(self._lengths, offset) - 1)
+
+    def sure(self) -> int:
+        """Bytes at the start that no veto can reach any more, nor take away with its token."""
+        pairs = zip(self._guards, self._states[-1], strict=True)
+        begun = min(guard.begun(state) for guard, state in pairs)
+        return self._lengths[self.token_at(begun)]
+
+    def truncate(self, count: int) -> None:
+        """Goes back to the first `count` tokens."""
+        del self._states[count + 1 :], self._lengths[count + 1 :]
+
+    def without_refused(self, words: Words, *, last: bool = False) -> Words:
+        """The mask without the tokens that a guard would veto, or that would end the text against one.
+
+        Args:
+            words: uint32[vocabulary.words].
+            last: no token can follow: the text must be able to end behind it.
+        """
+        allowed = np.unpackbits(words.view(np.uint8), count=self._vocabulary.width, bitorder="little")
+        for guard, state in zip(self._guards, self._states[-1], strict=True):
+            suspects = None if last else guard.suspects(state, self._vocabulary)
+            among = np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects] != 0]
+            for token in among.tolist():
+                if (text := self._vocabulary.token(token)) and _refuses(guard, state, text, last=last):
+                    allowed[token] = 0
+            if guard.finish(state) is not None:
+                allowed[list(self._vocabulary.end_ids)] = 0
+        left = np.zeros(len(words) * 32, np.uint8)
+        left[: len(allowed)] = allowed
+        return np.packbits(left, bitorder="little").view(np.uint32)
+
+
+def _refuses(guard: Guard[Any], state: Any, text: bytes, *, last: bool) -> bool:
+    after = guard.feed(state, text)
+    return isinstance(after, Veto) or (last and guard.finish(after) is not None)
+
+
+class GuardMask:
+    """Guards for a loop that cannot go back: only as masks that refuse every token which would complete an offence.
+
+        watch = GuardMask([BannedWords(["talk"])], vocabulary)
+        watch.mask()          # before each token, uint32[vocabulary.words]
+        watch.advance(token)
+
+    What was begun may have to be ended in another way than the model wanted, which going back would not have begun.
+
+    Args:
+        guards: at least one.
+        vocabulary: of the model.
+        matcher: a fresh matcher of a constraint that holds besides; None for plain text.
+    """
+
+    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, matcher: Matcher | None = None) -> None:
+        self._watch = Watch(guards, vocabulary)
+        self._vocabulary, self._matcher = vocabulary, matcher
+        self._everything = everything(vocabulary)
+
+    def mask(self) -> Words:
+        """The tokens that may come next: uint32[vocabulary.words], bit `i % 32` of word `i // 32` for token `i`.
+
+        Raises:
+            DeadEnd: none; it names the constraint's and the guards' part in it.
+        """
+        words = self._everything if self._matcher is None else self._matcher.mask()
+        left = self._watch.without_refused(words)
+        if not left.any():
+            raise DeadEnd(f"at token {self._watch.count} the guards refuse every token that the constraint allows")
+        return left
+
+    def advance(self, token_id: int) -> None:
+        """Takes a token.
+
+        Raises:
+            TokenRejected: the constraint or a guard refuses it; nothing has moved.
+        """
+        ends = token_id in self._vocabulary.end_ids
+        veto = self._watch.finish() if ends else None
+        if veto is None and self._matcher is not None:
+            self._matcher.advance(token_id)
+        veto = veto or self._watch.feed(self._vocabulary.token(token_id))
+        if veto is not None:
+            if self._matcher is not None and not ends:
+                self._matcher.rollback(1)
+            raise TokenRejected(f"token {token_id}, from byte {veto.offset} on: {veto.reason}")
+
+    def rollback(self, count: int) -> None:
+        """Takes back the last `count` tokens.
+
+        Raises:
+            ValueError: fewer tokens were taken.
+        """
+        if not 0 <= count <= self._watch.count:
+            raise ValueError(f"rollback({count}): {self._watch.count} tokens were taken")
+        if self._matcher is not None:
+            self._matcher.rollback(count)
+        self._watch.truncate(self._watch.count - count)
+
+
+def everything(vocabulary: Vocabulary) -> Words:
+    """The mask of all text tokens and end tokens."""
+    allowed = np.zeros(vocabulary.words * 32, np.uint8)
+    allowed[: vocabulary.width] = np.diff(vocabulary.offsets) > 0
+    allowed[list(vocabulary.end_ids)] = 1
+    return np.packbits(allowed, bitorder="little").view(np.uint32)

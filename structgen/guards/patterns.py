@@ -1,0 +1,105 @@
+"""Texts of a regular language wherever they stand: a walk through the automaton of all texts that have one in them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import lru_cache
+from typing import NamedTuple
+
+from structgen.automaton.chardfa import CharDfa, from_pattern
+from structgen.automaton.patterns import pattern_language, pattern_predicate
+from structgen.errors import LimitExceeded, OptionError
+from structgen.guards.folding import begun_character
+from structgen.guards.words import Hit
+
+
+class Walk(NamedTuple):
+    """Where a search stands.
+
+    Attributes:
+        state: of the automaton.
+        begun: the bytes of a character that is not whole.
+        tail: the text since the automaton was last at its start: a match begins in it.
+        places: of each character of the tail, the byte that it comes from.
+    """
+
+    state: int
+    begun: bytes
+    tail: str
+    places: tuple[int, ...]
+
+
+class PatternSearch:
+    """Finds where a pattern's match is sure, whatever follows.
+
+    Args:
+        pattern: an ECMA-262 pattern; it matches anywhere unless it has anchors.
+
+    Raises:
+        OptionError: it is malformed, not regular, or matches the empty text.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        try:
+            language = pattern_language(pattern)
+            exact = pattern_predicate(pattern) is None
+        except (ValueError, LimitExceeded) as error:
+            raise OptionError(f"BannedPattern({pattern!r:.80}): {error}") from error
+        if not exact:
+            raise OptionError(f"BannedPattern({pattern!r:.80}): no finite automaton holds it; ban a simpler pattern")
+        if language.matches(""):
+            raise OptionError(f"BannedPattern({pattern!r:.80}) matches the empty text: nothing could be said")
+        self._language = language
+        self._bounds, self._classes = language.bounds.tolist(), language.classes.tolist()
+        self._sure = _sure_state(language)
+        self._anchored = _anchored(pattern)
+        self.start = Walk(1, b"", "", ())
+
+    def feed(self, at: Walk, text: bytes, base: int, *, one: bool = False) -> Walk | Hit:
+        """See `WordSearch.feed`."""
+        data, place = at.begun + text, base - len(at.begun)
+        stop = len(data) - begun_character(data)
+        state, tail, places = at.state, at.tail, list(at.places)
+        table, bounds, classes = self._language.next, self._bounds, self._classes
+        for char in data[:stop].decode("utf-8", errors="surrogateescape"):
+            shown = "\ufffd" if "\udc80" <= char <= "\udcff" else char
+            state = int(table[state, classes[bisect_right(bounds, ord(shown)) - 1]])
+            tail += shown
+            places.append(base if one else place)
+            place += 1 if shown != char else len(char.encode())
+            if state == self._sure:
+                return Hit(places[self._first(tail)], 0)
+            if state == 1:
+                tail, places = "", []
+        return Walk(state, data[stop:], tail, tuple(places))
+
+    def finish(self, at: Walk) -> Hit | None:
+        """The match that the end of the text makes sure."""
+        if not self._language.final[at.state]:
+            return None
+        return Hit(at.places[self._first(at.tail)] if at.places else 0, 0)
+
+    def _first(self, tail: str) -> int:
+        """Where the match begins that ends with the tail, or before its last character; 0 where it cannot be told."""
+        if self._anchored is not None:
+            for end in (len(tail), len(tail) - 1):
+                for start in range(end):
+                    if self._anchored.matches(tail[start:end]):
+                        return start
+        return 0
+
+
+def _sure_state(language: CharDfa) -> int:
+    """The state behind which every text is a member; -1 where there is none."""
+    for state in range(1, len(language.final)):
+        if language.final[state] and (language.next[state, 1:] == state).all():
+            return state
+    return -1
+
+
+@lru_cache(maxsize=256)
+def _anchored(pattern: str) -> CharDfa | None:
+    try:
+        return from_pattern(pattern, anchored=True)
+    except (ValueError, LimitExceeded):
+        return None

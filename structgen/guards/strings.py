@@ -1,0 +1,171 @@
+"""The strings of a JSON text as it comes: what they spell, and which of them are values that matter.
+
+A scan is a value: `feed` leaves it as it was. It does not check the JSON; of a text that is none it makes what it can.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+BETWEEN, VALUE, ASIDE, NAME = 0, 1, 2, 3
+"""Where a scan stands: between strings, in a value that matters, in one that does not, in a member's name."""
+OPEN, TEXT, CLOSE = 0, 1, 2
+
+_STRUCTURE = re.compile(rb'["{}\[\],:]')
+_STOPS = re.compile(rb'["\\]')
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
+_HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\?u?[dD]?[c-fC-F]?[0-9a-fA-F]{0,2}\Z")
+
+
+class Frame(NamedTuple):
+    """An open container: its member's name (as it is spelled) or its item's index, and whether a name comes next."""
+
+    parent: Frame | None
+    is_object: bool
+    key: bytes | int
+    naming: bool
+
+
+class Piece(NamedTuple):
+    """Part of a string value.
+
+    Attributes:
+        kind: OPEN: it begins; TEXT: what it spells next; CLOSE: it ends.
+        text: the bytes that are spelled.
+        offset: of the text's byte with which the piece begins.
+        one: the piece is an escape: all its bytes come from that byte.
+    """
+
+    kind: int
+    text: bytes
+    offset: int
+    one: bool = False
+
+
+class Scan(NamedTuple):
+    """What is known behind some bytes.
+
+    Attributes:
+        mode: BETWEEN, VALUE, ASIDE or NAME.
+        frame: the innermost open container.
+        rest: an escape that is not whole; in a name, all of the name.
+    """
+
+    mode: int = BETWEEN
+    frame: Frame | None = None
+    rest: bytes = b""
+
+
+class Strings:
+    """Finds string values.
+
+    Args:
+        where: a glob over JSON pointers, `*` is any one part, `**` any number of them; None for all values.
+    """
+
+    def __init__(self, where: str | None) -> None:
+        self._matches = None if where is None else _glob(where)
+
+    def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
+        """The scan after more bytes, which stand at byte `base`, and what they say of the values that matter."""
+        pieces: list[Piece] = []
+        data, at = scan.rest + text, 0
+        base -= len(scan.rest)
+        scan = Scan(scan.mode, scan.frame)
+        while at < len(data):
+            if scan.mode == BETWEEN:
+                scan, at = self._between(scan.frame, data, at, base, pieces)
+                continue
+            scan, at, is_over = self._inside(scan, data, at, base, pieces)
+            if is_over:
+                break
+        return scan, pieces
+
+    def _between(self, frame: Frame | None, data: bytes, at: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
+        found = _STRUCTURE.search(data, at)
+        if found is None:
+            return Scan(BETWEEN, frame), len(data)
+        if found[0] != b'"':
+            return Scan(BETWEEN, _stepped(frame, found[0])), found.end()
+        if frame is not None and frame.naming:
+            return Scan(NAME, frame), found.end()
+        if self._matches is not None and not self._matches(_pointer(frame)):
+            return Scan(ASIDE, frame), found.end()
+        pieces.append(Piece(OPEN, b"", base + found.end()))
+        return Scan(VALUE, frame), found.end()
+
+    def _inside(self, scan: Scan, data: bytes, at: int, base: int, pieces: list[Piece]) -> tuple[Scan, int, bool]:
+        """One string, up to its end or that of the data, which is told."""
+        mode, frame, start = scan.mode, scan.frame, at
+        while True:
+            stop = _STOPS.search(data, at)
+            end = len(data) if stop is None else stop.start()
+            if mode == VALUE and end > at:
+                pieces.append(Piece(TEXT, data[at:end], base + at))
+            if stop is None:
+                return Scan(mode, frame, data[start:] if mode == NAME else b""), end, True
+            if stop[0] == b'"':
+                if mode == VALUE:
+                    pieces.append(Piece(CLOSE, b"", base + end))
+                if mode == NAME and frame is not None:
+                    frame = frame._replace(key=data[start:end], naming=False)
+                return Scan(BETWEEN, frame), end + 1, False
+            escape = _ESCAPE.match(data, end)
+            if escape is None or (escape.end() == end + 6 and _HIGH.match(data, end)):  # more of it has to come
+                return Scan(mode, frame, data[start if mode == NAME else end :]), len(data), True
+            if mode == VALUE:
+                pieces.append(Piece(TEXT, _unescaped(escape[0]), base + end, one=True))
+            at = escape.end()
+
+
+@lru_cache(maxsize=4096)
+def _unescaped(escape: bytes) -> bytes:
+    try:
+        spelled: str = json.loads(b'"' + escape + b'"')
+    except ValueError:
+        return escape[1:]  # no escape of JSON: as if the backslash were not there
+    return spelled.encode("utf-8", "surrogatepass")
+
+
+def _stepped(frame: Frame | None, sign: bytes) -> Frame | None:
+    """The innermost container behind a sign of JSON's structure."""
+    if sign == b"{":
+        return Frame(frame, True, b"", True)
+    if sign == b"[":
+        return Frame(frame, False, 0, False)
+    if frame is None:
+        return None
+    if sign in b"}]":
+        return frame.parent
+    if sign == b",":
+        return frame._replace(naming=True) if frame.is_object else frame._replace(key=int(frame.key) + 1)
+    return frame
+
+
+def _pointer(frame: Frame | None) -> str:
+    """The JSON pointer of what comes next."""
+    parts: list[str] = []
+    while frame is not None:
+        key = frame.key
+        parts.append(str(key) if isinstance(key, int) else _name(key).replace("~", "~0").replace("/", "~1"))
+        frame = frame.parent
+    return "".join("/" + part for part in reversed(parts))
+
+
+@lru_cache(maxsize=4096)
+def _name(spelled: bytes) -> str:
+    try:
+        return str(json.loads(b'"' + spelled + b'"'))
+    except ValueError:
+        return spelled.decode("utf-8", errors="replace")
+
+
+def _glob(where: str) -> Callable[[str], bool]:
+    """Does a pointer match?"""
+    parts = [re.escape(part).replace(r"\*\*", "\0").replace(r"\*", "[^/]*") for part in where.split("/")]
+    pattern = re.compile("/".join(parts).replace("/\0", "(?:/[^/]*)*"))
+    return lru_cache(maxsize=4096)(lambda pointer: pattern.fullmatch(pointer) is not None)

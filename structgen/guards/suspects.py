@@ -1,0 +1,59 @@
+"""Which tokens could complete a banned word, found without reading all of a vocabulary at each step."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.guards.folding import Folding
+from structgen.guards.words import WordSearch
+from structgen.vocabulary import Vocabulary
+
+
+class Tokens:
+    """The tokens of a vocabulary in the order of their units behind a character of some kind.
+
+    Args:
+        vocabulary: whose tokens they are.
+        search: the words.
+        last: what the character before the token is.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, search: WordSearch, last: int) -> None:
+        self._search = search
+        fold, at = search.fold, Folding(b"", last)
+        pairs = [(fold.feed(at, text)[1], i) for i in range(vocabulary.width) if (text := vocabulary.token(i))]
+        pairs.sort()
+        self._units = [units for units, _ in pairs]
+        self._ids = np.array([i for _, i in pairs], np.int64)
+        self._hits = np.array([i for units, i in pairs if search.contains(units)], np.int64)
+
+    def suspects(self, node: int) -> NDArray[np.int64]:
+        """Those that have a word in them, or start with what completes one that has begun."""
+        found = [self._hits]
+        for rest in set(self._search.rests(node)):
+            first = bisect_left(self._units, rest)
+            last = first
+            while last < len(self._units) and self._units[last].startswith(rest):
+                last += 1
+            if last > first:
+                found.append(self._ids[first:last])
+        return np.unique(np.concatenate(found))
+
+
+@lru_cache(maxsize=16)
+def _unsettled(vocabulary: Vocabulary, is_json: bool) -> NDArray[np.int64]:
+    found = []
+    for i in range(vocabulary.width):
+        text = vocabulary.token(i)
+        if text and (0x80 <= text[0] < 0xC0 or (is_json and (b'"' in text or b"\\" in text))):
+            found.append(i)
+    return np.array(found, np.int64)
+
+
+def unsettled(vocabulary: Vocabulary, *, is_json: bool) -> NDArray[np.int64]:
+    """Tokens that start within a character; of JSON, those that have a string's end or beginning in them, too."""
+    return _unsettled(vocabulary, is_json)
