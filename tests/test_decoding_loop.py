@@ -171,3 +171,19 @@ def test_logits_that_are_not_numbers_are_a_row_error_not_token_zero():
         assert session.finish == "error"
         assert session.tokens == []
         assert "not numbers" in str(session.error)
+
+
+@pytest.mark.slow
+def test_ten_thousand_short_sessions_leave_no_memory_behind():
+    """In calls of many prompts through few rows: the process grows no more after the first two thousand."""
+    psutil = pytest.importorskip("psutil")
+    module, vocabulary = make("llama").eval(), byte_vocabulary(width=WIDTH)
+    grammar = Regex("[0-9]{2,4}[a-f]").compile(vocabulary)
+    sizes = []
+    for call in range(10):
+        prompts = [list(f"{call} {n}".encode()) for n in range(1000)]
+        sessions = [Session(p, vocabulary, matcher=grammar.matcher(), sampling=GREEDY, budget=8) for p in prompts]
+        decode(module, vocabulary, sessions)
+        assert all(session.finish == "complete" for session in sessions)
+        sizes.append(psutil.Process().memory_info().rss)
+    assert sizes[-1] - sizes[1] < 20 << 20, [size >> 20 for size in sizes]

@@ -105,6 +105,7 @@ class Batch:
         self._active[self._active.index(session)] = self._active[-1]
         self._active.pop()
         self._forward.release(session.row)
+        session.leave()
 
     def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor) -> None:
         tokens = self._chooser.choose(logits, asks)  # the one copy from the device

@@ -159,6 +159,10 @@ class Session:
         """What has been said, without a stop string."""
         return bytes(self._said)
 
+    def leave(self) -> None:
+        """The row is done: what only a next token would need is let go."""
+        self._known = self.recalled = None
+
     def begun_stop(self) -> int:
         """How many bytes at the end may be the beginning of a stop string."""
         ends = (n for stop in self._stop for n in range(1, len(stop)) if self._said.endswith(stop[:n]))

@@ -7,10 +7,27 @@ where there is one, within the budget.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from structgen.decoding.masking import Words, pack
 from structgen.errors import DeadEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was said and taken back.
+
+    Attributes:
+        tokens: so many were left.
+        text: what stood behind them.
+        reason: why it could not stay.
+    """
+
+    tokens: int
+    text: str
+    reason: str
 
 
 class Undo:
@@ -30,13 +47,18 @@ class Undo:
         self._budget = budget
         self._bans: dict[int, list[int]] = {}
 
+    @property
+    def spent(self) -> bool:
+        """True when the row may not be sent back any more."""
+        return self.used >= self._budget
+
     def spend(self, why: DeadEnd) -> None:
         """Counts one going back.
 
         Raises:
             DeadEnd: the budget is spent; `why` says what was wanted.
         """
-        if self.used >= self._budget:
+        if self.spent:
             raise DeadEnd(f"{why}; rollbacks={self._budget} are spent: Limits(rollbacks=...) allows more") from why
         self.used += 1
 
