@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 HEAD = """
+from collections.abc import AsyncIterator, Mapping
 from pydantic import BaseModel
 from typing import Any
 from typing_extensions import assert_type
@@ -35,6 +36,11 @@ CLAIMS = [
     ('sg.generate(model, "p", schema={"type": "object"})', "Any"),
     ('sg.generate(model, "p", schema=sg.JsonSchema(City))', "Any"),
     ('sg.generate(model, "p", City, sampling=sg.Sampling(top_k=3), limits=sg.Limits(9))', "City"),
+    ('sg.generate(model, ["p"], City, limits=[sg.Limits(9)], batch_size=4, fast_forward=False)', "list[City]"),
+    ('next(sg.stream(model, "p", City)).partial', "City | None"),
+    ('next(sg.stream(model, "p")).result', "sg.Generation[str] | None"),
+    ('sg.astream(model, ["p"], City)', "AsyncIterator[sg.Event[City]]"),
+    ('sg.generate(model, "p", City, details=True).fields["/name"].values', "Mapping[str, float]"),
 ]
 MISTAKES = [
     'sg.generate(model, "p", schema=City, samplin=3)',

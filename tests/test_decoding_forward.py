@@ -185,3 +185,22 @@ def test_reading_costs_one_forward_for_all_rows_that_have_little_pending():
             row.ids += [6] * (1 + n)
         forward.read(rows)
     assert forward.count == 2
+
+
+@torch.inference_mode()
+def test_equal_prompts_are_read_once_and_go_their_own_ways():
+    """Three samples of one prompt beside another: one prompt's worth of columns each, then rows as if alone."""
+    module = make("gemma3")
+    forward = SlotForward(module)
+    rows = [Row([5, 6, 7] * 9), Row([9, 8]), Row([5, 6, 7] * 9), Row([5, 6, 7] * 9)]
+    read = []
+    module.register_forward_pre_hook(lambda _, __, given: read.append(given["input_ids"].shape[0]), with_kwargs=True)
+    for step in range(3):
+        logits = forward.read(rows)
+        assert sum(read) == (2 if step == 0 else 4)
+        read.clear()
+        expected = torch.stack([at_once(module, row) for row in rows])
+        assert (logits - expected).abs().max() < 1e-3
+        read.clear()
+        for number, row in enumerate(rows):
+            row.ids.append(20 + number * (step + 1))

@@ -17,6 +17,7 @@ import numpy as np
 from structgen.decoding.masking import count, ids_of, pack
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
+from structgen.masks.grammar import only_token
 from structgen.vocabulary import Vocabulary
 
 CONTEXTS = 6, 3, 1, 0
@@ -135,14 +136,27 @@ class Spans(ForcedText):
         return None
 
     def _legal(self, matcher: Matcher, span: Sequence[int]) -> list[int]:
-        """The first tokens of a span that the grammar takes."""
-        position, legal = matcher.position, []
+        """The first tokens of a span that the grammar takes, and those behind them to which there is no other."""
+        grammar, position = matcher.grammar, matcher.position
+        legal: list[int] = []
         for token in span:
-            position = matcher.grammar.advance(position, token)
-            if position < 0:
-                break
+            after = grammar.advance(position, token)
+            if after < 0:
+                return legal
+            position = after
             legal.append(token)
+        while len(legal) < MOST_BYTES and (only := self._only(grammar, position)) is not None:
+            position = grammar.advance(position, only)
+            legal.append(only)
         return legal
+
+    def _only(self, grammar: Grammar, position: int) -> int | None:
+        """The one token that is allowed at a position, where that is sure."""
+        try:
+            words, ends, late = grammar.mask(position)
+        except DeadEnd:
+            return None
+        return None if ends or late is not None else only_token(words)
 
 
 def plain_encoder(tokenizer: Any) -> Callable[[str], list[int]]:

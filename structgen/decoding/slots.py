@@ -148,6 +148,8 @@ def takes_slots(module: PreTrainedModel) -> bool:
 class SlotForward:
     """Runs a causal model over rows that each stand where they stand.
 
+    Equal prompts that come together, as for several samples, are read once.
+
     Args:
         module: a model that `takes_slots`.
 
@@ -178,14 +180,19 @@ class SlotForward:
         for row in rows:
             if row not in self._place:
                 self._admit(row)
-        groups = _groups(rows)
-        parts = [self._run([rows[i] for i in group]) for group in groups]
-        if len(parts) == 1:
+        twins = {} if self._tells_prompts else _twins(rows)
+        leaders = [i for i in range(len(rows)) if i not in twins]
+        groups = _groups([rows[i] for i in leaders])
+        parts = [self._run([rows[leaders[i]] for i in group]) for group in groups]
+        if len(parts) == 1 and not twins:
             return parts[0]
-        order = [i for group in groups for i in group]
-        whole = torch.empty((len(rows), parts[0].shape[1]), dtype=parts[0].dtype, device=parts[0].device)
-        whole[torch.tensor(order, device=whole.device)] = torch.cat(parts)
-        return whole
+        for i, leader in twins.items():
+            for layer in self._layers:
+                layer.move(self._place[rows[leader]], self._place[rows[i]])
+            rows[i].valid = len(rows[i].ids)
+        read = [leaders[i] for group in groups for i in group]
+        order = [read.index(twins.get(i, i)) for i in range(len(rows))]
+        return torch.cat(parts)[torch.tensor(order, device=parts[0].device)]
 
     def _admit(self, row: Row) -> None:
         for layer in self._layers:
@@ -207,9 +214,7 @@ class SlotForward:
         starts = [row.valid for row in rows]
         pads = [width - len(row.ids) + row.valid for row in rows]
         ids = [[0] * pad + row.pending for row, pad in zip(rows, pads, strict=True)]
-        spans = [
-            [row.valid] * pad + list(range(row.valid, len(row.ids))) for row, pad in zip(rows, pads, strict=True)
-        ]
+        spans = [[row.valid] * pad + list(range(row.valid, len(row.ids))) for row, pad in zip(rows, pads, strict=True)]
         inputs = self._to_device([ids, spans])  # int64[2, rows, columns]: one copy to the device
         self._places[0] = self._where(rows, starts, pads, width, seen)
         for row in rows:
@@ -265,6 +270,13 @@ class SlotForward:
     def _as_float(self, mask: Tensor) -> Tensor:
         dtype = self._module.dtype
         return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+
+
+def _twins(rows: Sequence[Row]) -> dict[int, int]:
+    """Rows that start with what an earlier one starts with: they are read once, and copied."""
+    first: dict[tuple[int, ...], int] = {}
+    fresh = {i: tuple(row.ids) for i, row in enumerate(rows) if row.valid == 0}
+    return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
 
 
 def _groups(rows: Sequence[Row]) -> list[list[int]]:
