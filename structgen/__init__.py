@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         VocabularyError,
     )
     from structgen.explanation import Explanation, explain
+    from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Limits, Sampling, Whitespace
     from structgen.vocabulary import Vocabulary
@@ -50,6 +51,7 @@ _HOMES = {
         "VocabularyError",
     ),
     "explanation": ("Explanation", "explain"),
+    "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "options": ("Limits", "Sampling", "Whitespace"),
     "vocabulary": ("Vocabulary",),
@@ -57,6 +59,8 @@ _HOMES = {
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BannedPattern",
+    "BannedWords",
     "BudgetExhausted",
     "Choice",
     "DeadEnd",
@@ -65,6 +69,8 @@ __all__ = [
     "Field",
     "Generation",
     "Grammar",
+    "Guard",
+    "GuardMask",
     "JsonSchema",
     "LimitExceeded",
     "Limits",
@@ -80,6 +86,7 @@ __all__ = [
     "TokenRejected",
     "UnsatisfiableSchema",
     "UnsupportedSchema",
+    "Veto",
     "Vocabulary",
     "VocabularyError",
     "Whitespace",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
     from structgen.constraints import Choice, Regex
+    from structgen.guards import Guard
 
     Message = dict[str, Any]
     Prompt = str | list[int] | list[Message]
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
         order: str | Sequence[str]
         fast_forward: bool
         batch_size: int
+        guards: Sequence[Guard[Any]]
+        banned: Sequence[str]
 
 
 __all__ = ["Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -114,6 +117,8 @@ def generate(
     order: str | Sequence[str] = "schema",
     fast_forward: bool = True,
     batch_size: int = ROWS,
+    guards: Sequence[Guard[Any]] = (),
+    banned: Sequence[str] = (),
     details: bool = False,
 ) -> Any:
     """Generates a value that satisfies `schema`: never text that fails to parse.
@@ -132,6 +137,9 @@ def generate(
         order: of an object's keys: "schema", "any", or a list of names.
         fast_forward: feed text that must come next without asking the model for every token of it.
         batch_size: of a list of prompts, so many are decoded at once; the others take the rows that become free.
+        guards: refuse what no schema can, and send the decoder back: `BannedWords`, `BannedPattern`, or your own.
+        banned: words and phrases that are never said, as they are written; in JSON, not in string values (names are
+            the schema's). `BannedWords` has more ways.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
 
     Returns:
@@ -155,6 +163,8 @@ def generate(
         order=order,
         fast_forward=fast_forward,
         batch_size=batch_size,
+        guards=guards,
+        banned=banned,
     )
     owner = request.model
     batch = decode(owner.module, owner.vocabulary, request.sessions, rows=request.batch_size, record=details)

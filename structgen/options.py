@@ -87,7 +87,8 @@ class Limits:
 
     Attributes:
         max_new_tokens: tokens that may be generated, the end token included.
-        rollbacks: how often the decoder may take tokens back because the text cannot go on from where it is.
+        rollbacks: how often the decoder may take tokens back because the text cannot go on from where it is, or a guard
+            refuses it. Guards are masks from then on.
         stop: plain text ends before the first of these strings. A constraint says itself where its text ends.
     """
 

@@ -93,6 +93,7 @@ class Batch:
         if choosing:
             sessions, asks = zip(*choosing, strict=True)
             self._choose(sessions, asks, self._of_those_choosing(logits, asked))
+            self._choose_again()
         for session in [s for s in self._active if s.done]:
             self._leave(session)
         self._steps += 1
@@ -112,6 +113,14 @@ class Batch:
         step = 0 if self.ledger is None else self.ledger.add(logits, asks, tokens)
         for row, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
             session.accept(token, logits, row, (step, row))
+
+    def _choose_again(self) -> None:
+        """Rows whose last token was taken back choose another from the same logits; no forward is needed."""
+        while back := [s for s in self._active if s.sent_back and not s.done]:
+            asked = [(session, ask) for session in back if (ask := session.ask()) is not None]
+            if asked:
+                sessions, asks = zip(*asked, strict=True)
+                self._choose(sessions, asks, torch.stack([s.recalled for s in sessions]))
 
     def _of_those_choosing(self, logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
         """The logits of the rows that choose: of this step, or those that a row went back to."""

@@ -13,11 +13,13 @@ from pydantic import ValidationError
 from structgen.constraints import Constraint, JsonSchema
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
+from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import ROWS, Batch
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.prompts import encode, is_batch
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, RunError, SchemaError, StructgenError
+from structgen.guards import BannedWords, Guard
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.types import from_type
 
@@ -80,6 +82,7 @@ class Request:
             logprobs=tuple(math.nan if choice is None else choice.logprob for choice in choices),
             removed=tuple(math.nan if choice is None else choice.removed for choice in choices),
             stats=batch.stats(session),
+            trace=tuple(session.undone),
             error=error,
             _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
         )
@@ -97,6 +100,8 @@ def prepare(
     order: str | Sequence[str] = "schema",
     fast_forward: bool = True,
     batch_size: int = ROWS,
+    guards: Sequence[Guard[Any]] = (),
+    banned: Sequence[str] = (),
 ) -> Request:
     """The request that `generate` and `stream` run; their docstrings say what each argument is.
 
@@ -115,9 +120,8 @@ def prepare(
     bounds = _each("limits", limits, Limits, count)
     if not isinstance(batch_size, int) or batch_size < 1:
         raise OptionError(f"batch_size={batch_size!r}: expected a count of at least 1")
-    grammars = {
-        id(t): None if t.constraint is None else grammar_for(t.constraint, owner.vocabulary) for t in targets
-    }
+    grammars = {id(t): None if t.constraint is None else grammar_for(t.constraint, owner.vocabulary) for t in targets}
+    watching = {id(t): _guards(guards, banned, t) for t in targets}
     start = owner.start
     sessions = []
     for row, ids in enumerate(rows):
@@ -133,6 +137,7 @@ def prepare(
                 limits=bounds[row],
                 spans=spans_for(grammar, owner.tokenizer) if fast_forward and grammar is not None else None,
                 start=start,
+                guards=Guarding(given, owner.vocabulary) if (given := watching[id(targets[row])]) else None,
                 **_budget(owner, ids if start is None else start, bounds[row]),
             )
         )
@@ -168,6 +173,14 @@ def target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> T
         constraint = JsonSchema(schema, order=order, whitespace=whitespace)
     tp = Any if isinstance(schema, (dict, bool)) else schema
     return Target(constraint, _json_parser(schema), is_json=True, type=tp)
+
+
+def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
+    """The guards of a row. Banned words must not stand in a JSON text's string values; its names are the schema's."""
+    if isinstance(given, Guard) or not all(isinstance(guard, Guard) for guard in given):
+        raise OptionError(f"guards={given!r:.80}: expected a list of guards")
+    words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
+    return [*given, *words]
 
 
 def _json_parser(schema: Any) -> Callable[[str], Any]:

@@ -11,11 +11,13 @@ from torch import Tensor
 from structgen.decoding.choice import Ask
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
+from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.measure import Choice, Ledger
 from structgen.decoding.rows import Row
-from structgen.decoding.undo import Undo
+from structgen.decoding.undo import Undo, Undone
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
+from structgen.guards import Veto
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
 from structgen.search.sampling import NOTHING
@@ -46,6 +48,7 @@ class Session:
         bound: what set the budget, for messages.
         spans: finds tokens that need not be asked for; None asks for every one.
         start: for encoder-decoder models, what the decoder starts with; the encoder reads the prompt then.
+        guards: may send the row back.
 
     Attributes:
         row: what the model has to read.
@@ -55,6 +58,8 @@ class Session:
         forced: tokens that were fed without asking the model.
         entries: of each token, where it is measured; None where the model was not asked.
         recalled: logits of an earlier step that the row chooses from again.
+        sent_back: the row has gone back; what was read last is not what its text ends with.
+        undone: what was said and taken back.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Session:
         bound: str = "max_new_tokens",
         spans: Spans | None = None,
         start: Sequence[int] | None = None,
+        guards: Guarding | None = None,
     ) -> None:
         self.prompt = prompt
         self.sampling = sampling
@@ -91,8 +97,10 @@ class Session:
         self._random = None if sampling.greedy else np.random.default_rng(sampling.seed)
         self._ends = frozenset(vocabulary.end_ids)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._row_is_behind = False  # after going back: what was read last is not what the text ends with
+        self._guards = guards
+        self.undone: list[Undone] = []
         self._guard(self._settle)
+        self.sent_back = False  # nothing has been read yet
 
     @property
     def done(self) -> bool:
@@ -105,7 +113,7 @@ class Session:
         return self._undo.used
 
     def ask(self) -> Ask | None:
-        """What the row wants of the logits after its last token, or of `recalled`, where a dead end sent it back.
+        """What the row wants of the logits after its last token, or of `recalled`, where it was sent back.
 
         None when it has failed, or has gone back so far that the model must read again.
         """
@@ -114,9 +122,10 @@ class Session:
         length = len(self.tokens)
         if self.done:
             return None
-        if self._row_is_behind:
+        if self.sent_back:
             if self._known is None or self._known[0] != length:
                 self.row.reread()
+                self.sent_back = False
                 return None
             self.recalled = self._known[1][self._known[2]]
         uniform = 0.0 if self._random is None else self._random.random()
@@ -133,18 +142,26 @@ class Session:
             entry: where the choice is measured.
         """
         self._known = len(self.tokens), logits, row
+        self.sent_back = False
         self._guard(self._advance, token, entry)
 
-    def go_back(self, first: int, why: DeadEnd) -> None:
+    def go_back(self, first: int, why: DeadEnd, veto: Veto | None = None) -> None:
         """Takes back the tokens from the `first` on and bans that one there; goes further back where nothing is left.
+
+        Args:
+            first: the first token that has to go.
+            why: what is raised where there is no way.
+            veto: of a guard, if it was one.
 
         Raises:
             DeadEnd: nothing is left anywhere, or the budget of rollbacks is spent.
         """
-        self._undo.spend(why)
+        if veto is None or not self._undo.spent:  # guards can do without: they look ahead from then on
+            self._undo.spend(why)
+        self.sent_back = True
         while first >= 0:
             self._undo.refuse(first, self.tokens[first])
-            self._truncate(first)
+            self._truncate(first, str(why) if veto is None else veto.reason)
             if self._allowed().any():
                 return
             first -= 1
@@ -163,10 +180,10 @@ class Session:
         """The row is done: what only a next token would need is let go."""
         self._known = self.recalled = None
 
-    def begun_stop(self) -> int:
-        """How many bytes at the end may be the beginning of a stop string."""
+    def unsettled(self) -> int:
+        """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
         ends = (n for stop in self._stop for n in range(1, len(stop)) if self._said.endswith(stop[:n]))
-        return max(ends, default=0)
+        return max(max(ends, default=0), 0 if self._guards is None else self._guards.at_risk(self._said))
 
     def choices(self, ledger: Ledger | None) -> list[Choice | None]:
         """What was measured of each token; None where the model was not asked. Empty without a ledger."""
@@ -190,13 +207,20 @@ class Session:
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""
-        self._row_is_behind = False
         try:
             words = None if self._matcher is None else self._matcher.mask()
         except DeadEnd as why:
             self.go_back(len(self.tokens) - 1, why)
-            self._row_is_behind = True
             return self._allowed()
+        left = self._unrefused(words)
+        if self._guards is not None and left is not None and not left.any():
+            raise DeadEnd(f"after {_shortened(self.text())} the guards refuse every token that the constraint allows")
+        return left
+
+    def _unrefused(self, words: Words | None) -> Words | None:
+        """The mask without bans, and without what guards refuse that look ahead."""
+        if self._guards is not None:
+            words = self._guards.allowed(words, last=len(self.tokens) + 1 >= self.budget)
         return self._undo.allowed(words, len(self.tokens))
 
     def _allowed(self) -> Words:
@@ -206,7 +230,7 @@ class Session:
             words = everything if self._matcher is None else self._matcher.mask()
         except DeadEnd:
             return np.zeros_like(everything)
-        left = self._undo.allowed(words, len(self.tokens))
+        left = self._unrefused(words)
         return everything if left is None else left
 
     def _advance(self, token: int, entry: Entry) -> None:
@@ -215,21 +239,46 @@ class Session:
         self._take(token, entry)
         if token in self._ends:
             self.finish = "end"
-        else:
-            self._settle()
+        self._settle()
 
     def _settle(self) -> None:
-        """What follows from the tokens so far without asking the model: more tokens, or the end."""
+        """What follows from the tokens so far without asking the model: more tokens, the end, or the way back."""
+        self._go_on()
+        veto = None if self._guards is None else self._guards.read(self.tokens, self._said)
+        if veto is None:
+            self._end_if_over()
+            veto = self._guards.finish() if self._guards is not None and self.done else None
+        if veto is not None:
+            self._heed(veto)
+
+    def _go_on(self) -> None:
+        """A stop string ends the text; what must come next is fed."""
+        if self.done:
+            return
         if self._stop and self._stopped():
             self.finish = "stop"
-            return
-        if self._spans is not None and self._matcher is not None:
+        elif self._spans is not None and self._matcher is not None:
             for token in self._spans.after(self._matcher, self.tokens)[: self.budget - len(self.tokens)]:
                 self._take(token, None)
                 self.forced += 1
-        self._stop_when_complete()
+
+    def _end_if_over(self) -> None:
+        if not self.done:
+            self._stop_when_complete()
         if not self.done and len(self.tokens) >= self.budget:
             self._stop_at_budget()
+
+    def _heed(self, veto: Veto) -> None:
+        """Goes back from what a guard refuses, and has the guards look ahead where that has been too often."""
+        guards = self._guards
+        assert guards is not None
+        text = _shortened(self.text())
+        why = DeadEnd(f"{veto.reason} stands in the way of the constraint, from byte {veto.offset} on, in {text}")
+        if guards.looks_ahead or not self.tokens:
+            raise DeadEnd(f"{why}; nothing else is allowed there")
+        self.finish = None
+        guards.looks_ahead = self._undo.spent
+        self.go_back(guards.first(veto, self.tokens), why, veto)
 
     def _take(self, token: int, entry: Entry | None) -> None:
         if self._matcher is not None:
@@ -239,13 +288,17 @@ class Session:
         self.entries.append(entry)
         self._said += self._vocabulary.token(token)
 
-    def _truncate(self, length: int) -> None:
+    def _truncate(self, length: int, reason: str) -> None:
         gone = self.tokens[length:]
+        text = self._vocabulary.decode(gone).decode("utf-8", errors="replace")
+        self.undone.append(Undone(length, text, reason))
         if self._matcher is not None:
             self._matcher.rollback(len(gone))
-        del self._said[len(self._said) - len(self._vocabulary.decode(gone)) :]
         self.forced -= sum(entry is None for entry in self.entries[length:])
         del self.tokens[length:], self.entries[length:]
+        self._said[:] = self._vocabulary.decode(self.tokens)  # a stop string may have been cut off
+        if self._guards is not None:
+            self._guards.truncate(length)
         self.row.truncate(len(self.row.ids) - len(gone))
 
     def _stopped(self) -> bool:

@@ -100,11 +100,11 @@ class Watch:
         return Event(piece, start, row=self._row, _known=settled)
 
     def _sure(self) -> bytes:
-        """The text up to where more tokens cannot change it: no part of a character, or of a stop string."""
+        """The text up to where more tokens cannot change it: no part of a character, or of what may be cut off."""
         text = self._session.said
         if self._session.done:
             return text
-        return text[: len(text) - max(_begun_character(text), self._session.begun_stop())]
+        return text[: len(text) - max(_begun_character(text), self._session.unsettled())]
 
     def _go_back(self, text: bytes) -> None:
         """Forgets what is gone; what is told again is what came after the last common character."""

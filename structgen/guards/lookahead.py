@@ -36,11 +36,16 @@ class Watch:
         """Tokens read."""
         return len(self._states) - 1
 
+    @property
+    def length(self) -> int:
+        """Bytes read."""
+        return self._lengths[-1]
+
     def feed(self, text: bytes) -> Veto | None:
         """Reads a token's bytes; with a veto it has not read them."""
-        after, veto = [], None
+        after, veto = list[Any](), None
         for guard, state in zip(self._guards, self._states[-1], strict=True):
-            found = guard.feed(state, text)
+            found = guard.feed(state, text) if text else state
             if isinstance(found, Veto):
                 veto = found if veto is None or found.offset < veto.offset else veto
             after.append(found)

@@ -1,0 +1,81 @@
+"""Guards in the decode loop: what one row's guards have read, and what they want taken back.
+
+The policy. A veto takes back the token that holds the byte with which the offence begins, and bans it behind the tokens
+before it (`undo`); the row chooses again, from the same logits where it can. So many times at most as
+`Limits(rollbacks=...)` says; from then on the guards' masks stand before every choice, and refuse what would complete
+an offence.
+
+That never ends in an offence: every token's bytes are read by every guard before the row goes on, and no row is done
+before every guard was asked whether the text may end there. And it ends: a row that was sent back chooses anew at most
+`rollbacks + 1` times; between two of these each choice adds a token, of which there are at most `max_new_tokens`; and
+behind the last mask nothing can be vetoed but text that the constraint forces, which is a `DeadEnd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from structgen.decoding.masking import Words, existing, pack
+from structgen.guards import Guard, Veto
+from structgen.guards.lookahead import Watch
+from structgen.vocabulary import Vocabulary
+
+
+class Guarding:
+    """The guards of one row.
+
+    Args:
+        guards: at least one.
+        vocabulary: of the model.
+
+    Attributes:
+        looks_ahead: masks stand before every choice.
+    """
+
+    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
+        self.looks_ahead = False
+        self._watch = Watch(guards, vocabulary)
+        self._vocabulary = vocabulary
+        plain = existing(vocabulary)
+        self._plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
+
+    def read(self, tokens: Sequence[int], said: bytes | bytearray) -> Veto | None:
+        """Reads the tokens that are new, as far as they were said: a stop string cuts the text off."""
+        watch = self._watch
+        if watch.length > len(said):
+            watch.truncate(watch.token_at(len(said)))
+        for token in tokens[watch.count :]:
+            length = len(self._vocabulary.token(token))
+            veto = watch.feed(bytes(said[watch.length : watch.length + length]))
+            if veto is not None:
+                return veto
+        return None
+
+    def finish(self) -> Veto | None:
+        """The veto against an end here."""
+        return self._watch.finish()
+
+    def first(self, veto: Veto, tokens: Collection[int]) -> int:
+        """The token that has to go."""
+        return min(self._watch.token_at(veto.offset), len(tokens) - 1)
+
+    def truncate(self, length: int) -> None:
+        """Goes back to the first tokens."""
+        self._watch.truncate(length)
+
+    def at_risk(self, said: bytes | bytearray) -> int:
+        """How many bytes at the end a veto could still take away."""
+        return max(0, len(said) - self._watch.sure())
+
+    def allowed(self, words: Words | None, *, last: bool) -> Words:
+        """A mask without what the guards refuse, once they look ahead.
+
+        Args:
+            words: None for every token.
+            last: no token can follow.
+        """
+        words = self._plain if words is None else words
+        return self._watch.without_refused(words, last=last) if self.looks_ahead else words

@@ -1,0 +1,123 @@
+"""Guards in the decode loop: what is sent back, what it costs, and what never comes out."""
+
+from __future__ import annotations
+
+import pytest
+
+import structgen as sg
+from structgen.guards import BannedWords, Guard, Veto
+from structgen.testing import scripted
+
+
+def test_a_banned_word_is_undone_and_the_model_goes_on_from_its_first_token():
+    """The trace tells what was said; the token that began it is banned there, and the rest is the model's."""
+    result = sg.generate(scripted(["ab talk"]), "x", sg.Regex("ab [stw]alk"), banned=["talk"], details=True)
+    assert result.text == "ab salk"
+    assert [(u.tokens, u.text, u.reason) for u in result.trace] == [(3, "talk", "banned word 'talk'")]
+    assert result.stats.rollbacks == 1
+
+
+def test_choosing_again_where_the_logits_are_known_costs_no_forward():
+    """A veto of the very token that was chosen is answered from the same logits."""
+    plain = sg.generate(scripted("b"), "x", sg.Regex("[bc]d"), details=True)
+    guarded = sg.generate(scripted("b"), "x", sg.Regex("[bc]d"), banned=["b"], details=True)
+    assert guarded.text == "cd"
+    assert guarded.stats.forwards == plain.stats.forwards
+
+
+@pytest.mark.parametrize("rollbacks", [0, 1, 5, 256])
+@pytest.mark.parametrize("options", [{}, {"whole_word": True}, {"ignore_case": True, "any_space": True}])
+def test_a_model_that_wants_nothing_else_never_gets_it_out_and_ends(rollbacks, options):
+    """The script repeats the words for ever; whatever the budget, the run ends without them."""
+    guard = BannedWords(["talk", "listen to"], **options)
+    limits = sg.Limits(60, rollbacks=rollbacks)
+    result = sg.generate(scripted("talk listen to " * 9), "x", guards=[guard], limits=limits, details=True)
+    assert len(result.token_ids) <= 60
+    assert result.stats.rollbacks <= rollbacks
+    state = guard.feed(guard.start(), result.text.encode())
+    assert not isinstance(state, Veto)
+    assert guard.finish(state) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        sg.Regex("talk"),
+        {"const": "talk"},
+        {"type": "object", "properties": {"a": {"enum": ["talk", "talking"]}}, "required": ["a"]},
+    ],
+)
+@pytest.mark.parametrize("rollbacks", [0, 1, 256])
+def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, rollbacks):
+    with pytest.raises(sg.DeadEnd, match=r"constraint") as raised:
+        sg.generate(scripted("talk"), "x", schema, banned=["talk"], limits=sg.Limits(rollbacks=rollbacks))
+    assert "talk" in str(raised.value) or "guards" in str(raised.value)
+
+
+def test_names_of_members_may_be_banned_words_and_values_spell_none():
+    """`banned=` looks at string values of JSON only, and at what they spell."""
+    schema = {"type": "object", "properties": {"talk": {"type": "string"}}, "required": ["talk"]}
+    schema["additionalProperties"] = False
+    for wanted in ('{"talk": "talk"}', r'{"talk": "t\u0061lk"}'):
+        value = sg.generate(scripted(wanted), "x", schema, banned=["talk"], limits=sg.Limits(rollbacks=9))
+        assert set(value) == {"talk"}
+        assert "talk" not in value["talk"]
+
+
+def test_rows_of_a_batch_are_sent_back_on_their_own():
+    """Each row says what it says alone, sent back or not, and as a stream."""
+    scripts = ["I talk now", "I walk now", "talk talk"]
+    options = {"banned": ["talk"], "limits": sg.Limits(40, rollbacks=4)}
+    together = sg.generate(scripted(scripts), ["say"] * 3, **options, details=True)
+    alone = [sg.generate(scripted(script), "say", **options, details=True) for script in scripts]
+    assert [r.text for r in together] == [r.text for r in alone]
+    assert [r.trace for r in together] == [r.trace for r in alone]
+    assert [r.stats.rollbacks for r in together] == [4, 0, 4]
+    for script, result in zip(scripts, alone, strict=True):
+        assert "".join(event.text for event in sg.stream(scripted(script), "say", **options)) == result.text
+
+
+@pytest.mark.parametrize("script", ["we talk so", "tal tal talk", "listen", "we listen  to"])
+def test_a_stream_never_shows_what_a_guard_may_take_back(script):
+    """What is shown stays: every event starts where the one before ended."""
+    guards = [BannedWords(["talk", "listen to"], any_space=True, whole_word=True)]
+    shown = ""
+    for event in sg.stream(scripted(script), "x", guards=guards, limits=sg.Limits(50, rollbacks=3)):
+        assert event.start == len(shown)
+        shown += event.text
+    assert event.result.text == shown
+
+
+class ShortLines(Guard[tuple[int, int]]):
+    """No line of more than eight bytes; a text may end behind a full stop only."""
+
+    def start(self) -> tuple[int, int]:
+        return 0, 0
+
+    def feed(self, state: tuple[int, int], text: bytes) -> tuple[int, int] | Veto:
+        length, line = state
+        for byte in text:
+            length, line = length + 1, 0 if byte == 10 else line + 1
+            if line > 8:
+                return Veto(length - 1, "a line of more than eight bytes")
+        return length, line
+
+    def finish(self, state: tuple[int, int]) -> Veto | None:
+        return Veto(state[0], "a text must not end so early") if state[0] < 12 else None
+
+
+@pytest.mark.parametrize("rollbacks", [0, 2, 200])
+def test_a_guard_of_ones_own_sends_back_and_refuses_the_end(rollbacks):
+    limits = sg.Limits(20, rollbacks=rollbacks)
+    result = sg.generate(scripted("aaaa bbbb"), "x", guards=[ShortLines()], limits=limits, details=True)
+    assert all(len(line) <= 8 for line in result.text.split("\n"))
+    assert len(result.text.encode()) >= 12
+    assert result.trace
+
+
+def test_a_stop_string_that_cuts_the_text_off_hides_no_word():
+    """What stands behind the cut is not the text's, and a word may end at the cut."""
+    guard = BannedWords(["talk"], whole_word=True)
+    limits = sg.Limits(30, stop=["!"], rollbacks=3)
+    assert sg.generate(scripted("so! talk"), "x", guards=[guard], limits=limits) == "so"
+    assert not sg.generate(scripted("I talk!"), "x", guards=[guard], limits=limits).endswith(" talk")
