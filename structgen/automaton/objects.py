@@ -120,12 +120,16 @@ class ObjectFrames(Containers):
         # A name that one progress knows and may not take is still any name to another.
         named: dict[str, list[Next]] = {name: [] for names in (*own, *told) for name in names}
         for p, names, known in zip(members, own, told, strict=True):
-            free = self._takes_any(p)
+            free, outline = self._takes_any(p), self.is_empty.members.outline(p.objects)
+            others: dict[int, list[Next]] = {}
             for name, nexts in named.items():
                 if name in names:
                     nexts += names[name]
                 elif free and name not in known:
-                    nexts += self._other(p, self.is_empty.members.outline(p.objects).marks(name))
+                    marks = outline.marks(name) if outline.sets else 0
+                    if marks not in others:
+                        others[marks] = self._other(p, marks)
+                    nexts += others[marks]
         return {name: tuple(nexts) for name, nexts in named.items() if nexts}
 
     def _known_names(self, p: Members) -> Collection[str]:
