@@ -204,3 +204,19 @@ def test_equal_prompts_are_read_once_and_go_their_own_ways():
         read.clear()
         for number, row in enumerate(rows):
             row.ids.append(20 + number * (step + 1))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["mamba", "mamba2"])
+def test_rows_of_recurrent_states_take_their_steps_in_one_forward(name):
+    module = make(name)
+    forward = SoloForward(module)
+    rows = [Row([5] * n) for n in (3, 9, 1)]
+    forward.read(rows)
+    for n, row in enumerate(rows):
+        row.ids += [6] * (1 + n)
+    assert forward.count == 3
+    logits = forward.read(rows)
+    assert forward.count == 3 + 3  # the longest of them has three tokens pending
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() < 1e-3

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
-from transformers.cache_utils import get_layer_types_and_kwargs
+from transformers.cache_utils import LinearAttentionLayer, get_layer_types_and_kwargs
 
 from structgen.decoding.rows import Row
 from structgen.errors import OptionError
@@ -43,6 +43,10 @@ def cache_argument(module: PreTrainedModel) -> str:
     raise OptionError(f"{type(module).__name__} takes neither past_key_values nor cache_params: no cache")
 
 
+STATES = "conv_states", "recurrent_states"
+"""Where a recurrent layer keeps its states, by number."""
+
+
 class Alone:
     """What is kept for one row.
 
@@ -61,8 +65,28 @@ class Alone:
         self.snapshots: list[tuple[int, Any]] = []
 
 
+def _merged(caches: Sequence[Any]) -> Any:
+    """One cache of the rows' recurrent states, side by side."""
+    whole = copy.copy(caches[0])
+    whole.layers = [copy.copy(layer) for layer in caches[0].layers]
+    for at, layer in enumerate(whole.layers):
+        for name in STATES:
+            parts = [getattr(cache.layers[at], name) for cache in caches]
+            found = {i: None if state is None else torch.cat([p[i] for p in parts]) for i, state in parts[0].items()}
+            setattr(layer, name, found)
+    return whole
+
+
+def _take_back(cache: Any, whole: Any, row: int) -> None:
+    """Gives a row its states back, as copies: what they are cut from can go."""
+    for mine, theirs in zip(cache.layers, whole.layers, strict=True):
+        for name in STATES:
+            states = {i: None if s is None else s[row : row + 1].clone() for i, s in getattr(theirs, name).items()}
+            setattr(mine, name, states)
+
+
 class SoloForward:
-    """Runs any model that generates, one row at a time.
+    """Runs any model that generates, one row at a time; rows of recurrent states take their steps together.
 
     Args:
         module: a causal or encoder-decoder model.
@@ -87,24 +111,44 @@ class SoloForward:
 
     def read(self, rows: Sequence[Row]) -> Tensor:
         """Reads what is pending. The logits after each row's last token: float[rows, width]."""
-        return torch.cat([self._read(row) for row in rows])
+        logits = {row: self._read(row) for row in rows}
+        while behind := [row for row in rows if self._alone[row].length < len(row.ids)]:
+            logits |= zip(behind, self._step(behind), strict=True)
+        for row in rows:
+            row.valid = len(row.ids)
+        return torch.stack([logits[row] for row in rows])
 
     def release(self, row: Row) -> None:
         """The row is not read any more."""
         self._alone.pop(row, None)
 
     def _read(self, row: Row) -> Tensor:
+        """Reads a row as far as that can be done at once: float[width]."""
         alone = self._alone.get(row)
         if alone is None:
             alone = self._alone[row] = Alone(self._new_cache(), self._encoded(row))
         if alone.length > row.valid:
             self._go_back(alone, row.valid)
-        whole = self._crops or alone.length == 0
-        while alone.length < len(row.ids):
-            end = len(row.ids) if whole else alone.length + 1  # several tokens behind a state are not read exactly
-            logits = self._run(alone, row.ids[alone.length : end], row.given)
-        row.valid = len(row.ids)
-        return logits
+        if self._crops or alone.length == 0:
+            return self._run(alone, row.ids[alone.length :], row.given)
+        return torch.empty(0)  # several tokens behind a state are not read exactly
+
+    def _step(self, rows: Sequence[Row]) -> Sequence[Tensor]:
+        """Reads one token of each row behind its state: float[width] for each."""
+        each = [self._alone[row] for row in rows]
+        states_only = all(type(layer) is LinearAttentionLayer for layer in each[0].cache.layers)
+        if len(rows) == 1 or self._takes_positions or not states_only:
+            return [self._run(alone, [row.ids[alone.length]], row.given) for row, alone in zip(rows, each, strict=True)]
+        together = _merged([alone.cache for alone in each])
+        ids = torch.tensor([[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)])
+        self.count += 1
+        given = {"input_ids": ids.to(self._module.device), self._argument: together}
+        output = self._module(use_cache=True, return_dict=True, **given, **self._options)
+        for number, alone in enumerate(each):
+            _take_back(alone.cache, together, number)
+            alone.length += 1
+            self._remember(alone)
+        return list(output.logits[:, -1])
 
     def _run(self, alone: Alone, ids: Sequence[int], prompt: int) -> Tensor:
         options: dict[str, Any] = {self._ids: torch.tensor([ids]), self._argument: alone.cache, **self._options}
@@ -119,7 +163,7 @@ class SoloForward:
         output = self._module(use_cache=True, return_dict=True, **given)
         alone.length += len(ids)
         self._remember(alone)
-        logits: Tensor = output.logits[:, -1]
+        logits: Tensor = output.logits[0, -1]
         return logits
 
     def _remember(self, alone: Alone) -> None:
