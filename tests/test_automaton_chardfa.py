@@ -151,3 +151,14 @@ def test_kernels_equal_their_plain_twins(pattern: str, monkeypatch: pytest.Monke
     plain = chardfa_kernels.tidy(dfa.next, final, 2)
     assert all(np.array_equal(one, other) for one, other in zip(compiled, plain, strict=True))
     assert re.search(pattern, "aabb" if "abb" in pattern else "xxy" if "y" in pattern else "foobar")
+
+
+def test_a_pattern_that_lists_many_texts_is_their_set() -> None:
+    """With anchors inside or outside of the options, and without one it is a search again."""
+    words = [f"w{i}é" for i in range(200)] + ["", "w"]
+    listed = "|".join(words)
+    for pattern in (f"^({listed})$", f"^(?:{listed})$", "|".join(f"^{word}$" for word in words)):
+        dfa = from_pattern(pattern)
+        assert all(map(dfa.matches, words))
+        assert not any(map(dfa.matches, ("w200é", "w1", "w1éé", "xw1é")))
+    assert from_pattern("|".join(words[:200])).matches("xw1éé")

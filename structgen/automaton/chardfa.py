@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product, tidy
 from structgen.automaton.regex.charsets import SURROGATES
-from structgen.automaton.regex.compiler import leading_conditions, pattern_table
+from structgen.automaton.regex.compiler import leading_conditions, listed_texts, pattern_table
 from structgen.automaton.regex.parser import parse
 from structgen.errors import LimitExceeded
 
@@ -111,7 +111,11 @@ def from_pattern(pattern: str, anchored: bool = False, limit: int = STATE_LIMIT)
             `patterns.pattern_language`), a construct without a clear meaning.
         LimitExceeded: more than `limit` states.
     """
-    conditions, tree = leading_conditions(parse(pattern), anchored)
+    parsed = parse(pattern)
+    texts = listed_texts(parsed, anchored)
+    if texts is not None:
+        return literals(texts)
+    conditions, tree = leading_conditions(parsed, anchored)
     result = tidied(*pattern_table(pattern, tree, anchored, limit))
     for ahead, negative in conditions:
         prefix = tidied(*pattern_table(pattern, ahead, False, limit))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.regex.nodes import Assertion, Look, Node, Place, Sequence
+from structgen.automaton.regex.nodes import Assertion, Chars, Choice, Look, Node, Place, Sequence
 from structgen.automaton.regex.parser import parse
 from structgen.automaton.regex.program import Assembler, without_anchor
 from structgen.automaton.regex.subset import determinise
 from structgen.errors import LimitExceeded
 
 _START = Assertion(Place.START)
+MANY = 100
+"""Options of a pattern from which on it is looked whether they are plain texts."""
 
 
 def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, bool]], Node]:
@@ -43,6 +45,37 @@ def check(pattern: str) -> None:
         PatternError: malformed. PatternUnsupported: a construct of another dialect, with no clear meaning here.
     """
     parse(pattern)
+
+
+def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
+    """The texts of a pattern that only lists many of them, `^(a|b|...)$`; None for any other.
+
+    A trie of texts is made in a fraction of the time and room that the general way takes.
+    """
+    for place in () if anchored else (Place.START, Place.END):
+        bare = without_anchor(tree, place)
+        if bare is None:
+            return None
+        tree = bare
+    while isinstance(tree, Sequence):  # an anchor that was taken off leaves the empty sequence
+        left = [item for item in tree.items if item != Sequence(())]
+        if len(left) != 1:
+            return None
+        tree = left[0]
+    if not isinstance(tree, Choice) or len(tree.options) < MANY:
+        return None
+    texts = [_text(option) for option in tree.options]
+    return None if None in texts else [text for text in texts if text is not None]
+
+
+def _text(tree: Node) -> str | None:
+    """The one text that matches; None where there are others."""
+    codes = []
+    for item in tree.items if isinstance(tree, Sequence) else (tree,):
+        if not isinstance(item, Chars) or len(item.ranges) != 1 or item.ranges[0][0] != item.ranges[0][1]:
+            return None
+        codes.append(item.ranges[0][0])
+    return "".join(map(chr, codes))
 
 
 def pattern_table(
