@@ -4,7 +4,8 @@
 
 Same model, same prompt, greedy, one process; the contestants take turns, and the median of the rounds counts.
 A round is a whole request: matchers or processors made anew, prefill, decoding, and for structgen the parsed
-value. The rows of a batch have one prompt, which structgen reads once. What an engine prepares once per tokenizer and schema is in the column "prepare", not in the rounds.
+value. What an engine prepares once per tokenizer and schema is in the column "prepare", not in the rounds. The
+rows of a batch have one prompt, which structgen reads once; its constrained run feeds forced text at once.
 The unconstrained runs write as many tokens as structgen's constrained one, with no end token. In forced spans
 llguidance allows only the tokenizer's own tokens, so a model that wants others writes other text with it.
 
