@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.guards.folding import Folding
+from structgen.guards.folding import BROKEN, Fold, Folding
 from structgen.guards.words import WordSearch
 from structgen.vocabulary import Vocabulary
+
+FEW = 200
+"""Up to this many words are looked for one by one in all tokens at once."""
 
 
 class Tokens:
@@ -24,12 +28,19 @@ class Tokens:
 
     def __init__(self, vocabulary: Vocabulary, search: WordSearch, last: int) -> None:
         self._search = search
-        fold, at = search.fold, Folding(b"", last)
-        pairs = [(fold.feed(at, text)[1], i) for i in range(vocabulary.width) if (text := vocabulary.token(i))]
-        pairs.sort()
-        self._units = [units for units, _ in pairs]
-        self._ids = np.array([i for _, i in pairs], np.int64)
-        self._hits = np.array([i for units, i in pairs if search.contains(units)], np.int64)
+        self._units, self._ids = _sorted(vocabulary, search.fold, last)
+        self._hits = self._ids[self._with_words()]
+
+    def _with_words(self) -> NDArray[np.int64]:
+        """Where in the order the tokens are that have a word in them."""
+        words = self._search.units
+        if len(words) > FEW:
+            hits = [at for at, units in enumerate(self._units) if self._search.contains(units)]
+            return np.array(hits, np.int64)
+        text = BROKEN.join(self._units)
+        starts = np.cumsum([0, *(len(units) + 1 for units in self._units)])
+        found = [match.start() for word in words for match in re.finditer(b"(?=%b)" % re.escape(word), text)]
+        return np.unique(np.searchsorted(starts, np.array(found, np.int64), side="right") - 1)
 
     def suspects(self, node: int) -> NDArray[np.int64]:
         """Those that have a word in them, or start with what completes one that has begun."""
@@ -42,6 +53,15 @@ class Tokens:
             if last > first:
                 found.append(self._ids[first:last])
         return np.unique(np.concatenate(found))
+
+
+@lru_cache(maxsize=16)
+def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The units of all tokens in order, and their ids."""
+    at = Folding(b"", last)
+    pairs = [(fold.feed(at, text)[1], i) for i in range(vocabulary.width) if (text := vocabulary.token(i))]
+    pairs.sort()
+    return [units for units, _ in pairs], np.array([i for _, i in pairs], np.int64)
 
 
 @lru_cache(maxsize=16)
