@@ -220,3 +220,20 @@ def test_rows_of_recurrent_states_take_their_steps_in_one_forward(name):
     assert forward.count == 3 + 3  # the longest of them has three tokens pending
     expected = torch.stack([at_once(module, row) for row in rows])
     assert (logits - expected).abs().max() < 1e-3
+
+
+@torch.inference_mode()
+def test_one_row_that_is_far_ahead_does_not_make_the_others_read_padding():
+    """On the CPU twelve rows with one token and one with nine are two forwards of 21 tokens, not one of 117."""
+    module = make("llama")
+    forward = SlotForward(module)
+    rows = [Row([5 + n, 6]) for n in range(13)]
+    forward.read(rows)
+    read = []
+    module.register_forward_pre_hook(lambda _, __, given: read.append(given["input_ids"].numel()), with_kwargs=True)
+    for n, row in enumerate(rows):
+        row.ids += [7] * (9 if n == 4 else 1)
+    logits = forward.read(rows)
+    assert sum(read) == 21
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() < 1e-4

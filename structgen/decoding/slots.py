@@ -37,6 +37,10 @@ SHORT = 16
 """Rows with at most this many pending tokens are read together, padded to the longest; others by themselves."""
 
 
+SPARE = {"cpu": 32, "cuda": 512}
+"""Tokens of padding that cost less than a forward pass of their own, by kind of device."""
+
+
 @dataclass(slots=True)
 class Places:
     """Where one forward writes and what it sees.
@@ -172,6 +176,7 @@ class SlotForward:
         self._cache = Cache(layers=[_dummy() if kind == "dummy" else next(each) for kind in kinds])
         accepted = inspect.signature(module.forward).parameters
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._spare = SPARE.get(self._device.type, SPARE["cuda"])
         self._tells_prompts = "prompt_tokens" in accepted
         self._place: dict[Row, int] = {}
 
@@ -182,7 +187,7 @@ class SlotForward:
                 self._admit(row)
         twins = {} if self._tells_prompts else _twins(rows)
         leaders = [i for i in range(len(rows)) if i not in twins]
-        groups = _groups([rows[i] for i in leaders])
+        groups = _groups([rows[i] for i in leaders], self._spare)
         parts = [self._run([rows[leaders[i]] for i in group]) for group in groups]
         if len(parts) == 1 and not twins:
             return parts[0]
@@ -279,18 +284,24 @@ def _twins(rows: Sequence[Row]) -> dict[int, int]:
     return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
 
 
-def _groups(rows: Sequence[Row]) -> list[list[int]]:
-    """Indexes of rows that are read together: all with few pending tokens; of others as many as are not too much."""
-    groups: list[list[int]] = [[]]
+def _groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
+    """Indexes of rows that are read together: all with few pending tokens; of others as many as are not too much.
+
+    Rows with one pending token are read by themselves where beside others they would cost more than `spare` tokens of
+    padding.
+    """
+    pending = [len(row.ids) - row.valid for row in rows]
+    short = [i for i, count in enumerate(pending) if count <= SHORT]
+    padding = len(short) * max((pending[i] for i in short), default=0) - sum(pending[i] for i in short)
+    groups = [short]
+    if padding > spare:
+        groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
+    long: list[list[int]] = []
     widest = 0
-    for i, row in enumerate(rows):
-        pending = len(row.ids) - row.valid
-        if pending <= SHORT:
-            groups[0].append(i)
-            continue
-        widest = max(widest, pending)
-        if len(groups) == 1 or widest * (len(groups[-1]) + 1) > MOST_READ:
-            groups.append([])
-            widest = pending
-        groups[-1].append(i)
-    return [group for group in groups if group]
+    for i in (i for i, count in enumerate(pending) if count > SHORT):
+        widest = max(widest, pending[i])
+        if not long or widest * (len(long[-1]) + 1) > MOST_READ:
+            long.append([])
+            widest = pending[i]
+        long[-1].append(i)
+    return [group for group in groups + long if group]
