@@ -31,12 +31,13 @@ class Veto:
 class Guard(ABC, Generic[S]):
     """Forbids texts that no mask knows of. Write `start` and `feed`; the rest has answers that are never wrong.
 
-        class Short(Guard[int]):                      # no line of more than 80 bytes
-            def start(self) -> int:
-                return 0                              # the state: bytes of the text, where its last line began
+        class NoTabs(Guard[int]):
+            def start(self):
+                return 0                                  # the state: how many bytes were read
 
             def feed(self, state, text):
-                ...
+                at = text.find(b"\t")
+                return state + len(text) if at < 0 else Veto(state + at, "a tab")
 
     A guard is pure: a state is a value that `feed` leaves as it was, and equal states have equal futures. So the
     decoder may keep old states to go back to, and ask about tokens that it does not take. What the guard keeps
