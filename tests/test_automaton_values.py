@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from structgen.constraints import JsonSchema
 from structgen.options import Whitespace
@@ -353,3 +355,18 @@ def test_the_most_members_counts_undeclared_ones_too() -> None:
     assert accepts(JsonSchema(schema), '{"x": 1, "y": 2}')
     assert not accepts(JsonSchema(schema), '{"x": 1, "y": 2, "z": 3}')
     assert not accepts(JsonSchema(schema), "{}")
+
+
+def test_unions_of_patterns_too_large_to_combine_are_told_at_the_end() -> None:
+    """Where the product of automata would have too many states, the closing quote asks; the answer is exact."""
+    halves = [f"[ab]{{{n}}}$" for n in (9, 11, 13)]
+    union = {"type": "string", "maxLength": 40, "anyOf": [{"pattern": f"a{half}"} for half in halves]}
+    grammar = JsonSchema(union).compile(byte_vocabulary())
+    validator = Draft202012Validator(union)
+    draw = random.Random(7)
+    verdicts = []
+    for _ in range(60):
+        text = "".join(draw.choice("ab") for _ in range(draw.randint(8, 30)))
+        verdicts.append(validator.is_valid(text))
+        assert plain_verdict(grammar, json.dumps(text).encode()) == verdicts[-1], text
+    assert len(set(verdicts)) == 2

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import structgen as sg
 from engines import Refused
-from structgen.errors import RequestError
+from structgen.errors import DeadEnd, RequestError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,6 +22,7 @@ class Structgen:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = sg.__version__
         self._vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+        self._nothing = np.zeros(self._vocabulary.words, np.uint32)
         self._vocabulary.trie  # noqa: B018 - built on first use, and part of the start-up
 
     def prepare(self, schema: dict[str, Any] | bool) -> dict[str, Any] | bool:
@@ -35,7 +38,10 @@ class Structgen:
         self._matcher = self._grammar.matcher()
 
     def mask(self) -> None:
-        self._mask = self._matcher.mask()
+        try:
+            self._mask = self._matcher.mask()
+        except DeadEnd:  # nothing at all may follow
+            self._mask = self._nothing
 
     def allows(self, token: int) -> bool:
         return bool(self._mask[token >> 5] >> (token & 31) & 1)

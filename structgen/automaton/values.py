@@ -15,6 +15,7 @@ from structgen.automaton.leaves import (
     is_free,
     number_language,
     number_predicate,
+    string_holds,
     string_is_empty,
     string_language,
     string_predicate,
@@ -143,10 +144,31 @@ class JsonAutomaton(ObjectFrames):
         if not living:
             return 0
         ends = _Accepted(self, choice, [i for i, _, _ in living], [string_predicate(s) for _, s, _ in living])
-        dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+        try:
+            dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+        except LimitExceeded:
+            return self._told_at_the_end(choice, [(i, s) for i, s, _ in living])
         states = {final: ends.tested(final, TextCheck) for final in set(dfa.final) if final}
         dfa = ending(dfa, [final for final, state in states.items() if state])
         return 0 if dfa.empty else lift(self, dfa, states.__getitem__, quoted=True)
+
+    def _told_at_the_end(self, choice: Choice, strings: Sequence[tuple[int, Strings]]) -> int:
+        """Any text within the lengths; which nodes have it is asked at its end.
+
+        Raises:
+            LimitExceeded: there are too many nodes to ask.
+        """
+        sets: dict[int, list[Strings]] = {}
+        for node, each in strings:
+            sets.setdefault(node, []).append(each)
+        if len(sets) > MOST_ASKED:
+            raise LimitExceeded(f"{len(sets)} sets of strings in one place are too large to be combined")
+        predicates = [partial(_in_any, tuple(each)) for each in sets.values()]
+        close = _Accepted(self, choice, list(sets), predicates).tested((1 << len(sets)) - 1, TextCheck)
+        longest = [each.max_length for _, each in strings]
+        high = None if None in longest else min(max(most for most in longest if most is not None), MAX_COUNT)
+        low = min(each.min_length for _, each in strings)
+        return free_string(self, VALUE, close, min_length=low, max_length=high) if close else 0
 
     def _restricted(self, choice: Choice, node: int, strings: Strings) -> int:
         """The strings of one alternative: what is longer than the rest allows is counted, not multiplied out."""
@@ -190,6 +212,15 @@ class JsonAutomaton(ObjectFrames):
 
     def _expand_literals(self, pairs: list[tuple[bytes, int]], inner: int, state: int) -> None:
         write_literals(self, state, pairs, inner=inner, other=inner)
+
+
+MOST_ASKED = 6
+"""Nodes whose strings are told at their end together: each answer doubles the states behind it."""
+
+
+def _in_any(sets: tuple[Strings, ...], text: str) -> bool:
+    """Whether a text is in one of the sets."""
+    return any(string_holds(each, text) for each in sets)
 
 
 class _Accepted:
