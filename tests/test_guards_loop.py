@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 
 import structgen as sg
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.loop import decode
+from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
-from structgen.testing import scripted
+from structgen.testing import byte_vocabulary, scripted
 
 
 def test_a_banned_word_is_undone_and_the_model_goes_on_from_its_first_token():
@@ -121,3 +126,68 @@ def test_a_stop_string_that_cuts_the_text_off_hides_no_word():
     limits = sg.Limits(30, stop=["!"], rollbacks=3)
     assert sg.generate(scripted("so! talk"), "x", guards=[guard], limits=limits) == "so"
     assert not sg.generate(scripted("I talk!"), "x", guards=[guard], limits=limits).endswith(" talk")
+
+
+CONFIGS = {
+    "llama": lambda: LlamaConfig(
+        vocab_size=257, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4
+    ),
+    "mamba": lambda: MambaConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2, state_size=8),
+}
+
+
+def by_hand(module, prompt: bytes, words: list[bytes], budget: int) -> list[int]:
+    """The policy without cache or batch: bans belong to what stood before them."""
+    tokens, bans = list[int](), dict[tuple[int, ...], list[int]]()
+    while len(tokens) < budget:
+        with torch.inference_mode():
+            logits = module(torch.tensor([[*prompt, *tokens]]), use_cache=False).logits[0, -1].clone()
+            logits[bans.get(tuple(tokens), [])] = -torch.inf
+        tokens.append(int(logits.argmax()))
+        if tokens[-1] == 256:
+            break
+        found = [at for word in words if (at := bytes(tokens).find(word)) >= 0]
+        if found:
+            bans.setdefault(tuple(tokens[: min(found)]), []).append(tokens[min(found)])
+            del tokens[min(found) :]
+    return tokens
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_real_architectures_say_what_the_policy_says_without_a_cache(name):
+    """Attention and recurrent states, three rows at once: whatever is undone leaves nothing behind."""
+    torch.manual_seed(7)
+    module = AutoModelForCausalLM.from_config(CONFIGS[name]()).eval()
+    with torch.no_grad():  # logits far enough apart that rounding decides no token
+        for parameter in module.parameters():
+            parameter.mul_(3.0) if parameter.dim() > 1 else None
+    prompts = [b"a longer prompt of some tokens", b"short", b"in between"]
+    free = [by_hand(module, prompt, [], 24) for prompt in prompts]
+    words = [bytes(tokens[at : at + 2]) for tokens in free for at in (2, 9) if 256 not in tokens[at : at + 2]]
+    guard = Spelled(words)
+    vocabulary = byte_vocabulary()
+    sessions = [
+        Session(
+            list(prompt), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(24),
+            guards=Guarding([guard], vocabulary),
+        )
+        for prompt in prompts
+    ]  # fmt: skip
+    decode(module, vocabulary, sessions)
+    assert [session.tokens for session in sessions] == [by_hand(module, prompt, words, 24) for prompt in prompts]
+    assert sum(session.rollbacks for session in sessions) >= 3
+
+
+class Spelled(Guard[bytes]):
+    """None of these bytes, whether they are text or not."""
+
+    def __init__(self, words: list[bytes]) -> None:
+        self.words = words
+
+    def start(self) -> bytes:
+        return b""
+
+    def feed(self, state: bytes, text: bytes) -> bytes | Veto:
+        said = state + text
+        found = [at for word in self.words if (at := said.find(word)) >= 0]
+        return Veto(min(found), "banned bytes") if found else said

@@ -72,7 +72,9 @@ class Banned(Guard[Reading], Generic[P]):
         length, place, scan = state
         if scan is None or (scan.mode == VALUE and not scan.rest and b'"' not in text and b"\\" not in text):
             found = self._search.feed(place, text, length)
-            return self._veto(found) if isinstance(found, Hit) else Reading(length + len(text), found, scan)
+            if isinstance(found, Hit):
+                return self._veto(found)
+            return tuple.__new__(Reading, (length + len(text), found, scan))  # half the time of its own constructor
         return self._feed_json(state, text, scan)
 
     def finish(self, state: Reading) -> Veto | None:

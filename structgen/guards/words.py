@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from structgen.guards.folding import BOUNDARY, START, Fold, Folding
 
+_new = tuple.__new__  # what a named tuple's own constructor comes to, in half the time
 REMEMBERED = 1 << 17
 """Walks of tokens that are kept."""
 
@@ -121,12 +122,13 @@ class WordSearch:
             base: the byte of the whole text at which they stand.
             one: all of them come from that byte, not one from each.
         """
-        step = self._known.get((at.node, at.fold, text)) or self._learn(at, text)
-        if not step.places and not step.older:
-            return Place(step.node, step.fold, ())
-        path = at.path[len(at.path) - step.older :]
-        path += tuple([base + (min(place, 0) if one else place) for place in step.places])
-        return Hit(path[0], step.word) if step.word >= 0 else Place(step.node, step.fold, path)
+        node, fold, path = at
+        node, fold, older, places, word = self._known.get((node, fold, text)) or self._learn(at, text)
+        if not places and not older:
+            return _new(Place, (node, fold, ()))
+        new = tuple([base + min(place, 0) for place in places] if one else [base + place for place in places])
+        path = path[len(path) - older :] + new if older else new
+        return Hit(path[0], word) if word >= 0 else _new(Place, (node, fold, path))
 
     def finish(self, at: Place) -> Hit | None:
         """The word that the end of the text completes."""
