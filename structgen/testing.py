@@ -19,9 +19,10 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.decoding.model import Model
+from structgen.guards import Guard, Veto
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "scripted"]
+__all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "scripted", "veto_of"]
 
 END = 256
 """The end token of the byte vocabulary."""
@@ -195,3 +196,25 @@ def scripted(text: str | Sequence[str], **config: Any) -> Model:
     """
     vocabulary = byte_vocabulary()
     return Model(ScriptedModel(text, vocabulary, **config), ByteTokenizer(), vocabulary)
+
+
+def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
+    """What a guard says of a whole text; None when it lets it pass, its end included.
+
+    Raises:
+        AssertionError: the guard is none: its verdict depends on the pieces in which the text comes, or feeding
+            changed a state.
+    """
+    data = text.encode() if isinstance(text, str) else text
+    whole = guard.feed(guard.start(), data)
+    verdict = whole if isinstance(whole, Veto) else guard.finish(whole)
+    state: Any = guard.start()
+    for at in range(len(data)):
+        after = guard.feed(state, data[at : at + 1])
+        assert guard.feed(state, data[at : at + 1]) == after, f"feed is not pure at byte {at}"
+        state = after
+        if isinstance(state, Veto):
+            break
+    found = state if isinstance(state, Veto) else guard.finish(state)
+    assert found == verdict, f"byte by byte the verdict is {found}, at once {verdict}"
+    return verdict

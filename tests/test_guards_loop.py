@@ -11,7 +11,7 @@ from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
-from structgen.testing import byte_vocabulary, scripted
+from structgen.testing import byte_vocabulary, scripted, veto_of
 
 
 def test_a_banned_word_is_undone_and_the_model_goes_on_from_its_first_token():
@@ -109,6 +109,20 @@ class ShortLines(Guard[tuple[int, int]]):
 
     def finish(self, state: tuple[int, int]) -> Veto | None:
         return Veto(state[0], "a text must not end so early") if state[0] < 12 else None
+
+
+def test_the_helper_for_guards_of_ones_own_tells_the_verdict_and_what_is_no_guard():
+    """A guard whose answer depends on the pieces is told apart."""
+
+    class Pieces(ShortLines):
+        def feed(self, state, text):
+            return Veto(0, "a long piece") if len(text) > 1 else super().feed(state, text)
+
+    assert veto_of(ShortLines(), "aaaa\nbbbb\ncccc") is None
+    assert veto_of(ShortLines(), "aaaa") == Veto(4, "a text must not end so early")
+    assert veto_of(BannedWords(["talk"]), "we talk") == Veto(3, "banned word 'talk'")
+    with pytest.raises(AssertionError, match="byte by byte"):
+        veto_of(Pieces(), "aaaa\nbbbb\ncccc")
 
 
 @pytest.mark.parametrize("rollbacks", [0, 2, 200])
