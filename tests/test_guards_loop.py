@@ -47,9 +47,8 @@ def test_a_model_that_wants_nothing_else_never_gets_it_out_and_ends(rollbacks, o
 @pytest.mark.parametrize(
     "schema",
     [
-        sg.Regex("talk"),
-        {"const": "talk"},
-        {"type": "object", "properties": {"a": {"enum": ["talk", "talking"]}}, "required": ["a"]},
+        sg.Regex("(we|I) talk"),
+        {"type": "array", "prefixItems": [{"type": "integer"}, {"const": "talk"}], "minItems": 2},
     ],
 )
 @pytest.mark.parametrize("rollbacks", [0, 1, 256])
@@ -57,6 +56,19 @@ def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, roll
     with pytest.raises(sg.DeadEnd, match=r"constraint") as raised:
         sg.generate(scripted("talk"), "x", schema, banned=["talk"], limits=sg.Limits(rollbacks=rollbacks))
     assert "talk" in str(raised.value) or "guards" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        sg.Regex("talk"),
+        {"enum": ["talk", "talking"]},
+        {"type": "object", "properties": {"a": {"const": "talk"}}, "required": ["a"]},
+    ],
+)
+def test_a_schema_that_begins_with_a_banned_word_is_refused_before_anything_runs(schema):
+    with pytest.raises(sg.UnsatisfiableSchema, match="banned word 'talk'"):
+        sg.generate(scripted("talk"), "x", schema, banned=["talk"])
 
 
 def test_names_of_members_may_be_banned_words_and_values_spell_none():

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from structgen.constraints import Constraint, JsonSchema
+from structgen.decoding.forced import ForcedText
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
@@ -18,8 +19,9 @@ from structgen.decoding.loop import ROWS, Batch
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.prompts import encode, is_batch
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, RunError, SchemaError, StructgenError
-from structgen.guards import BannedWords, Guard
+from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema
+from structgen.guards import BannedWords, Guard, Veto
+from structgen.masks import Grammar
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.types import from_type
 
@@ -122,6 +124,9 @@ def prepare(
         raise OptionError(f"batch_size={batch_size!r}: expected a count of at least 1")
     grammars = {id(t): None if t.constraint is None else grammar_for(t.constraint, owner.vocabulary) for t in targets}
     watching = {id(t): _guards(guards, banned, t) for t in targets}
+    for key, grammar in grammars.items():
+        if grammar is not None:
+            _require_a_way(grammar, watching[key])
     start = owner.start
     sessions = []
     for row, ids in enumerate(rows):
@@ -181,6 +186,23 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
         raise OptionError(f"guards={given!r:.80}: expected a list of guards")
     words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
     return [*given, *words]
+
+
+def _require_a_way(grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
+    """What every text of a constraint begins with must be no offence.
+
+    Raises:
+        UnsatisfiableSchema: it is one.
+    """
+    if not guards:
+        return
+    text, is_all = ForcedText(grammar.vocabulary).text(grammar, grammar.start)
+    for guard in guards:
+        found = guard.feed(guard.start(), text)
+        veto = found if isinstance(found, Veto) else guard.finish(found) if is_all else None
+        if veto is not None:
+            begun = text.decode("utf-8", errors="replace")
+            raise UnsatisfiableSchema(f"{veto.reason}: every text starts with {begun!r:.200}; ban less or allow more")
 
 
 def _json_parser(schema: Any) -> Callable[[str], Any]:
