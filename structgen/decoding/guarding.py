@@ -33,6 +33,7 @@ class Guarding:
 
     Attributes:
         looks_ahead: masks stand before every choice.
+        plain: the mask of plain text, where one is needed.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
@@ -40,7 +41,7 @@ class Guarding:
         self._watch = Watch(guards, vocabulary)
         self._vocabulary = vocabulary
         plain = existing(vocabulary)
-        self._plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
+        self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
 
     def read(self, tokens: Sequence[int], said: bytes | bytearray) -> Veto | None:
         """Reads the tokens that are new, as far as they were said: a stop string cuts the text off."""
@@ -70,12 +71,13 @@ class Guarding:
         """How many bytes at the end a veto could still take away."""
         return max(0, len(said) - self._watch.sure())
 
-    def allowed(self, words: Words | None, *, last: bool) -> Words:
+    def allowed(self, words: Words | None, *, last: bool) -> Words | None:
         """A mask without what the guards refuse, once they look ahead.
 
         Args:
             words: None for every token.
             last: no token can follow.
         """
-        words = self._plain if words is None else words
-        return self._watch.without_refused(words, last=last) if self.looks_ahead else words
+        if not self.looks_ahead:
+            return words
+        return self._watch.without_refused(self.plain if words is None else words, last=last)

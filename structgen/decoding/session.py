@@ -221,7 +221,10 @@ class Session:
         """The mask without bans, and without what guards refuse that look ahead."""
         if self._guards is not None:
             words = self._guards.allowed(words, last=len(self.tokens) + 1 >= self.budget)
-        return self._undo.allowed(words, len(self.tokens))
+        left = self._undo.allowed(words, len(self.tokens))
+        if words is None and left is not None and self._guards is not None:
+            left &= self._guards.plain  # no ban makes a token of an id that is none
+        return left
 
     def _allowed(self) -> Words:
         """The mask without bans; empty where nothing is left."""
