@@ -28,7 +28,7 @@ if not hasattr(os, "fork"):
 
 import resource
 
-SECONDS = 10
+SECONDS = 20
 """CPU time of a row, compiling included."""
 PATIENCE = 40
 """Seconds after which its process is ended: others use the machine too."""

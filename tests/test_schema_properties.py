@@ -274,10 +274,3 @@ def test_many_random_values_are_judged_as_jsonschema_judges_them() -> None:
 def test_many_walks_under_the_masks_end_in_valid_documents(order: str) -> None:
     """The same, ten times."""
     walks_end_validly(1500, order)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_objects_drawn")
-def test_many_instances_are_taken_in_any_order() -> None:
-    """The same, ten times."""
-    instances_are_taken(1000)

@@ -12,6 +12,8 @@ from structgen.automaton.regex.subset import determinise
 from structgen.errors import LimitExceeded
 
 _START = Assertion(Place.START)
+MOST_INSTRUCTIONS = 80_000
+"""A pattern with more would take a gigabyte before it is seen to have too many states."""
 MANY = 100
 """Options of a pattern from which on it is looked whether they are plain texts."""
 
@@ -97,7 +99,8 @@ def pattern_table(
     tree = tree if bare is None else bare
     assembler = Assembler(pattern)
     program = assembler.search(tree, leading=leading, trailing=trailing)
-    table = determinise(program, assembler, trailing=trailing, limit=limit)
+    small = len(program) <= MOST_INSTRUCTIONS
+    table = determinise(program, assembler, trailing=trailing, limit=limit) if small else None
     if table is None:
         raise LimitExceeded(
             f"pattern {pattern!r} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
