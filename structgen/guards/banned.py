@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -105,8 +106,9 @@ class Banned(Guard[Reading], Generic[P]):
     def _veto(self, hit: Hit) -> Veto:
         return Veto(hit.offset, self._reason(hit.word))
 
+    @abstractmethod
     def _reason(self, word: int) -> str:
-        raise NotImplementedError
+        """Why the word or pattern with this number may not be said."""
 
 
 class BannedWords(Banned[Place]):
