@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from structgen.decoding.confidence import Field
@@ -14,15 +14,15 @@ from structgen.decoding.stream import Event, events, in_thread
 from structgen.options import Limits, Sampling, Whitespace
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import BatchEncoding, BatchFeature, PreTrainedModel
     from typing_extensions import TypedDict, Unpack
 
     from structgen.constraints import Choice, Regex
     from structgen.guards import Guard
 
     Message = dict[str, Any]
-    Prompt = str | list[int] | list[Message]
-    Prompts = list[str] | list[list[int]] | list[list[Message]]
+    Prompt = str | list[int] | list[Message] | Mapping[str, Any]
+    Prompts = list[str] | list[list[int]] | list[list[Message]] | list[BatchFeature] | list[BatchEncoding]
     AnyModel = Model | PreTrainedModel
     Text = Regex | Choice
     YES = Literal[True]
@@ -124,9 +124,11 @@ def generate(
     """Generates a value that satisfies `schema`: never text that fails to parse.
 
     Args:
-        model: what `load` gave, or a transformers model (causal or encoder-decoder) with `tokenizer=`.
-        prompt: a string, chat messages (dicts with role and content), token ids, or a list of any of those,
-            which runs as one batch.
+        model: what `load` gave, or a transformers model (causal or encoder-decoder, of text, images or sounds) with
+            `tokenizer=`.
+        prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
+            returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
+            of any of those runs as one batch.
         schema: a Pydantic model or any other type that Pydantic knows, a JSON Schema as a dict, a constraint
             (`JsonSchema`, `Regex`, `Choice`), or None for plain text. For a list of prompts, a list of these gives
             each its own.

@@ -32,3 +32,19 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no test data at {folder}: set STRUCTGEN_DATA")
     return folder
+
+
+@pytest.fixture
+def small_bpe():
+    """A byte-level BPE trained here, as a transformers tokenizer with `</s>` as its end."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>"], initial_alphabet=alphabet)
+    cities = ['{"name": "Paris", "population": 2}', '{"name": "Rome", "population": 3}']
+    tokenizer.train_from_iterator([*cities, "the name of the city and its population"] * 9, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")

@@ -333,21 +333,6 @@ def test_loading_from_nowhere_is_an_option_error(tmp_path):
         sg.load(tmp_path)
 
 
-@pytest.fixture
-def small_bpe():
-    """A byte-level BPE trained here, as a transformers tokenizer with `</s>` as its end."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>"], initial_alphabet=alphabet)
-    tokenizer.train_from_iterator([PARIS, ROME, "the name of the city and its population"] * 9, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
-
-
 def test_load_reads_a_saved_model_and_generates_a_typed_value(tmp_path, small_bpe):
     """Save, load by path, generate: greedy and sampled values are of the type, in fp32 and bf16."""
     module = tiny(vocab_size=len(small_bpe) + 5, eos_token_id=small_bpe.eos_token_id)

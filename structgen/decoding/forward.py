@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
+from structgen.decoding.multimodal import encoded
 from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward, takes_slots
 from structgen.decoding.solo import SoloForward
@@ -60,10 +62,9 @@ def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
 
 def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
     """Reads two rows, goes back, reads on unevenly; are the logits those of the same tokens read at once?"""
-    source = PROBE[:5] if module.config.is_encoder_decoder else None
-    one, other = Row(PROBE[:8], source), Row(PROBE[3:8], source)
     checked = []
     try:
+        one, other = (_probe(module, ids) for ids in (PROBE[:8], PROBE[3:8]))
         with torch.inference_mode():
             forward.read([one, other])
             one.truncate(5)
@@ -78,14 +79,26 @@ def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
     return all(_near(found, expected) for found, expected in checked)
 
 
+def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
+    """A row of text; behind any few states, where an encoder does not read text."""
+    if not module.config.is_encoder_decoder:
+        return Row(ids)
+    if module.main_input_name == "input_ids":
+        return Row(ids, PROBE[:5])
+    row, encoder = Row(ids), module.get_encoder()
+    states = torch.linspace(-1, 1, 5 * encoder.config.hidden_size, dtype=module.dtype, device=module.device)
+    row.encoded = BaseModelOutput(last_hidden_state=states.view(1, 5, -1))
+    return row
+
+
 def at_once(module: PreTrainedModel, row: Row) -> Tensor:
-    """The logits after all ids of a row, without a cache: float[width]."""
+    """The logits after all ids of a row of text, without a cache: float[width]."""
     ids = torch.tensor([row.ids], device=module.device)
-    if row.source is None:
-        output = module(input_ids=ids, use_cache=False, return_dict=True)
+    if module.config.is_encoder_decoder:
+        states = encoded(module, row)
+        output = module(encoder_outputs=states, decoder_input_ids=ids, use_cache=False, return_dict=True)
     else:
-        source = torch.tensor([row.source], device=module.device)
-        output = module(input_ids=source, decoder_input_ids=ids, use_cache=False, return_dict=True)
+        output = module(input_ids=ids, use_cache=False, return_dict=True)
     logits: Tensor = output.logits[0, -1]
     return logits
 

@@ -8,7 +8,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForMultimodalLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 
 from structgen.decoding.solo import cache_argument
 from structgen.errors import OptionError
@@ -16,6 +25,10 @@ from structgen.vocabulary import Vocabulary
 
 _SHARED = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 """Arguments of `from_pretrained` about where files come from: the model and the tokenizer both get them."""
+
+_CAUSAL = AutoModelForMultimodalLM, AutoModelForImageTextToText, AutoModelForCausalLM
+_ENCODER_DECODER = AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
+"""What transformers calls models that generate text, the last of them where none is for the configuration."""
 
 _vocabularies: weakref.WeakKeyDictionary[Any, list[tuple[Any, Vocabulary]]] = weakref.WeakKeyDictionary()
 
@@ -39,7 +52,7 @@ class Model:
         """Wraps a model that is loaded already. The vocabulary is made once per model and tokenizer.
 
         Raises:
-            OptionError: not a model that generates text from text.
+            OptionError: not a model that generates text.
             VocabularyError: the tokenizer cannot be represented, or has no end token.
         """
         _require_generative(module)
@@ -57,8 +70,9 @@ class Model:
     @property
     def context(self) -> int | None:
         """The longest sequence that the model can read, in tokens; None where its configuration has none."""
-        length = getattr(self.module.config.get_text_config(decoder=True), "max_position_embeddings", None)
-        return length if isinstance(length, int) and length > 0 else None
+        config = self.module.config.get_text_config(decoder=True)
+        found = [getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions")]
+        return next((length for length in found if isinstance(length, int) and length > 0), None)
 
     @property
     def start(self) -> list[int] | None:
@@ -90,7 +104,7 @@ class Model:
 def load(
     id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any
 ) -> Model:
-    """Loads a causal or an encoder-decoder model and its tokenizer by transformers.
+    """Loads a model that generates text, from text or from images and sounds, and its tokenizer, by transformers.
 
     Args:
         id_or_path: a folder, or a repository's id on the Hugging Face hub.
@@ -105,7 +119,8 @@ def load(
     shared = {name: options[name] for name in _SHARED if name in options}
     try:
         config = AutoConfig.from_pretrained(id_or_path, **shared)
-        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        kinds: tuple[Any, ...] = _ENCODER_DECODER if config.is_encoder_decoder else _CAUSAL
+        kind = next((kind for kind in kinds if type(config) in kind._model_mapping), kinds[-1])
         module: Any = kind.from_pretrained(id_or_path, **options)
         if tokenizer is None or isinstance(tokenizer, (str, PathLike)):
             tokenizer = AutoTokenizer.from_pretrained(tokenizer or id_or_path, **shared)
@@ -142,8 +157,6 @@ def _require_generative(module: PreTrainedModel) -> None:
     head: Any = module.get_output_embeddings
     if head() is None and not hasattr(module, "lm_head"):
         raise OptionError(f"{name} has no language-model head: load it as a model that generates")
-    if module.config.is_encoder_decoder and module.main_input_name != "input_ids":
-        raise OptionError(f"{name} reads {module.main_input_name}, not text: only models that read text are supported")
     cache_argument(module)
 
 

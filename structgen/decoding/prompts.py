@@ -10,7 +10,10 @@ from jinja2 import TemplateError
 from structgen.decoding.model import Model
 from structgen.errors import OptionError
 
-EXPECTED = "a string, chat messages (dicts with role and content), token ids, or a list of any of those"
+EXPECTED = (
+    "a string, chat messages (dicts with role and content), token ids, what a processor returns, "
+    "or a list of any of those"
+)
 
 
 def is_batch(prompt: Any) -> bool:
@@ -19,7 +22,7 @@ def is_batch(prompt: Any) -> bool:
     Raises:
         OptionError: an empty list, or no prompt of any kind.
     """
-    if isinstance(prompt, str):
+    if isinstance(prompt, (str, Mapping)):
         return False
     if not isinstance(prompt, (list, tuple)):
         raise OptionError(f"prompt of type {type(prompt).__name__}: expected {EXPECTED}")
@@ -39,7 +42,11 @@ def encode(model: Model, prompt: Any, where: str = "prompt") -> list[int]:
     Raises:
         OptionError: empty, of no known kind, an id that the model does not have, or longer than its context.
     """
-    ids = _ids(model, prompt, where)
+    return checked(model, _ids(model, prompt, where), where)
+
+
+def checked(model: Model, ids: list[int], where: str) -> list[int]:
+    """The same ids, if the model can read them: `encode` says what is raised where not."""
     if not ids:
         raise OptionError(f"{where} is empty")
     highest, context = model.readable_ids - 1, model.context
@@ -90,4 +97,6 @@ def _is_ids(prompt: Sequence[Any]) -> bool:
 
 
 def _is_messages(prompt: Sequence[Any]) -> bool:
-    return all(isinstance(item, Mapping) for item in prompt)
+    """Messages have a role and content; what a processor returns has neither."""
+    messages = all(isinstance(item, Mapping) for item in prompt)
+    return messages and all("role" in item or "content" in item for item in prompt)

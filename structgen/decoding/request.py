@@ -17,7 +17,8 @@ from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import ROWS, Batch
 from structgen.decoding.model import Model, as_model
-from structgen.decoding.prompts import encode, is_batch
+from structgen.decoding.processed import read_prompts
+from structgen.decoding.prompts import is_batch
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema
 from structgen.guards import BannedWords, Guard, Veto
@@ -117,7 +118,7 @@ def prepare(
     schemas = _per_row("schema", schema if each else [schema] * count, count)
     known = {id(given): target(given, whitespace, order) for given in schemas}
     targets = [known[id(given)] for given in schemas]
-    rows = _rows(owner, prompt if many else [prompt], many)
+    rows = read_prompts(owner, prompt if many else [prompt], many=many)
     ways = _each("sampling", sampling, Sampling, count)
     bounds = _each("limits", limits, Limits, count)
     if not isinstance(batch_size, int) or batch_size < 1:
@@ -127,23 +128,23 @@ def prepare(
     for key, grammar in grammars.items():
         if grammar is not None:
             _require_a_way(grammar, watching[key])
-    start = owner.start
     sessions = []
-    for row, ids in enumerate(rows):
+    for row, read in enumerate(rows):
         grammar = grammars[id(targets[row])]
         if bounds[row].stop and grammar is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
         sessions.append(
             Session(
-                ids,
+                read.ids,
                 owner.vocabulary,
                 matcher=None if grammar is None else grammar.matcher(),
                 sampling=ways[row],
                 limits=bounds[row],
                 spans=spans_for(grammar, owner.tokenizer) if fast_forward and grammar is not None else None,
-                start=start,
+                start=read.start,
+                inputs=read.inputs,
                 guards=Guarding(given, owner.vocabulary) if (given := watching[id(targets[row])]) else None,
-                **_budget(owner, ids if start is None else start, bounds[row]),
+                **_budget(owner, read.ids if read.start is None else read.start, bounds[row]),
             )
         )
     return Request(owner, targets, sessions, many, batch_size)
@@ -213,11 +214,6 @@ def _json_parser(schema: Any) -> Callable[[str], Any]:
         raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
     validate: Callable[[str], Any] = from_type(schema)[1].validate_json
     return validate
-
-
-def _rows(model: Model, prompts: Sequence[Any], many: bool) -> list[list[int]]:
-    names = [f"prompt[{row}]" if many else "prompt" for row in range(len(prompts))]
-    return [encode(model, prompt, name) for prompt, name in zip(prompts, names, strict=True)]
 
 
 def _each(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:

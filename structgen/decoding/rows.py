@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from structgen.errors import StructgenError
 
 
 class Row:
@@ -11,21 +16,29 @@ class Row:
     Args:
         ids: what the model reads before its first own token, at least one id.
         source: what the encoder of an encoder-decoder model reads.
+        inputs: what is read with the prompt: images, sounds, embeddings.
 
     Attributes:
         ids: all that the model must have read.
         valid: so many of them are in its cache; what is there beyond them is void.
         given: how many of the first ids were not generated.
-        source: see above.
+        source, inputs: see above.
+        encoded: what the encoder made of them, once it has.
+        shift: positions of generated tokens are so much further on than their places: images count in their own way.
+        error: the model refuses to read the row; what it gives for it is no logits.
     """
 
-    __slots__ = ("given", "ids", "source", "valid")
+    __slots__ = ("encoded", "error", "given", "ids", "inputs", "shift", "source", "valid")
 
-    def __init__(self, ids: Sequence[int], source: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, ids: Sequence[int], source: Sequence[int] | None = None, inputs: Mapping[str, Tensor] | None = None
+    ) -> None:
         self.ids = list(ids)
         self.given = len(self.ids)
-        self.source = source
-        self.valid = 0
+        self.source, self.inputs = source, inputs
+        self.valid = self.shift = 0
+        self.encoded: Any = None
+        self.error: StructgenError | None = None
 
     @property
     def pending(self) -> list[int]:
@@ -38,5 +51,6 @@ class Row:
         self.valid = min(self.valid, length)
 
     def reread(self) -> None:
-        """The last id is pending again: what the model said after it is forgotten."""
-        self.valid = min(self.valid, len(self.ids) - 1)
+        """The last id is pending again: what came after it is forgotten. A prompt with inputs is, as a whole."""
+        last = len(self.ids) - 1
+        self.valid = 0 if self.inputs is not None and last < self.given else min(self.valid, last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -49,6 +49,7 @@ class Session:
         spans: finds tokens that need not be asked for; None asks for every one.
         start: for encoder-decoder models, what the decoder starts with; the encoder reads the prompt then.
         guards: may send the row back.
+        inputs: what the model reads with the prompt: images, sounds, embeddings.
 
     Attributes:
         row: what the model has to read.
@@ -75,10 +76,11 @@ class Session:
         spans: Spans | None = None,
         start: Sequence[int] | None = None,
         guards: Guarding | None = None,
+        inputs: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.prompt = prompt
         self.sampling = sampling
-        self.row = Row(prompt) if start is None else Row(start, source=prompt)
+        self.row = Row(prompt, inputs=inputs) if start is None else Row(start, source=prompt, inputs=inputs)
         self.tokens: list[int] = []
         self.finish: Finish | None = None
         self.error: StructgenError | None = None
@@ -118,7 +120,7 @@ class Session:
         None when it has failed, or has gone back so far that the model must read again.
         """
         self.recalled = None
-        words = self._guard(self._mask)
+        words = self._guard(self._mask if self.row.error is None else self._fail)
         length = len(self.tokens)
         if self.done:
             return None
@@ -204,6 +206,11 @@ class Session:
         except StructgenError as error:
             self.finish, self.error = "error", error
             return None
+
+    def _fail(self) -> Words:
+        """The model refuses to read the row."""
+        assert self.row.error is not None
+        raise self.row.error
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""

@@ -16,12 +16,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
-from transformers.cache_utils import Cache, CacheLayerMixin, DummyLayer, get_layer_types_and_kwargs
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import Cache, CacheLayerMixin
 
+from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
+from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Row
 
-ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", "dummy"}
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""
 
 COUPLED = {"longrope", "dynamic"}
@@ -111,11 +113,6 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return -1
 
 
-def _dummy() -> DummyLayer:
-    """For a layer that keeps nothing."""
-    return DummyLayer()  # type: ignore[no-untyped-call]
-
-
 def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
     """At least so many rows and slots, with the old content; zeros, so that nothing unseen is not a number."""
     rows, slots = least
@@ -145,7 +142,7 @@ def takes_slots(module: PreTrainedModel) -> bool:
         and not getattr(config, "alibi", False)
         and not kinds & COUPLED
         and getattr(config, "_attn_implementation", None) in (None, "sdpa", "eager")
-        and set(get_layer_types_and_kwargs(config)[0]) <= ATTENTION
+        and {kind for kind, _ in layer_kinds(config)} <= ATTENTION
     )
 
 
@@ -166,14 +163,13 @@ class SlotForward:
         self._module = module
         self._device = module.device
         config = module.config.get_text_config(decoder=True)
-        kinds, options = get_layer_types_and_kwargs(config)
-        self._windows = {kind: given.get("sliding_window") for kind, given in zip(kinds, options, strict=True)}
-        self._windows.pop("dummy", None)
+        kinds = [kind for kind, _ in layer_kinds(config)]
+        self._windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
         self._float = getattr(config, "_attn_implementation", None) == "eager"
         self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
-        self._layers = [SlotLayer(self._places) for kind in kinds if kind != "dummy"]
+        self._layers = [SlotLayer(self._places) for kind in kinds if kind != NOTHING]
         each = iter(self._layers)
-        self._cache = Cache(layers=[_dummy() if kind == "dummy" else next(each) for kind in kinds])
+        self._cache = Cache(layers=[empty_layer() if kind == NOTHING else next(each) for kind in kinds])
         accepted = inspect.signature(module.forward).parameters
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._spare = SPARE.get(self._device.type, SPARE["cuda"])
@@ -186,16 +182,19 @@ class SlotForward:
             if row not in self._place:
                 self._admit(row)
         twins = {} if self._tells_prompts else _twins(rows)
-        leaders = [i for i in range(len(rows)) if i not in twins]
-        groups = _groups([rows[i] for i in leaders], self._spare)
-        parts = [self._run([rows[leaders[i]] for i in group]) for group in groups]
+        begun = [i for i in range(len(rows)) if i not in twins and _is_begun(rows[i])]
+        alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
+        groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
+        parts = [self._run([rows[i] for i in group]) for group in groups]
+        parts += [self._begin(rows[i]) for i in alone]
         if len(parts) == 1 and not twins:
             return parts[0]
         for i, leader in twins.items():
             for layer in self._layers:
                 layer.move(self._place[rows[leader]], self._place[rows[i]])
             rows[i].valid = len(rows[i].ids)
-        read = [leaders[i] for group in groups for i in group]
+            rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
+        read = [i for group in groups for i in group] + alone
         order = [read.index(twins.get(i, i)) for i in range(len(rows))]
         return torch.cat(parts)[torch.tensor(order, device=parts[0].device)]
 
@@ -214,6 +213,20 @@ class SlotForward:
             layer.move(len(self._place), place)
         self._place[last] = place
 
+    def _begin(self, row: Row) -> Tensor:
+        """Reads a prompt that is more than text, by the model's own way and cache: float[1, width]."""
+        cache: Any = DynamicCache()
+        self.count += 1
+        logits = read_prompt(self._module, row, cache, self._options)
+        row.valid = row.given
+        if logits is None:
+            return no_logits(self._module).unsqueeze(0)
+        self._places[0] = self._where([row], [0], [0], row.given, row.given)
+        for layer, theirs in zip(self._cache.layers, cache.layers, strict=False):  # the last ones may keep nothing
+            if isinstance(layer, SlotLayer):
+                layer.update(theirs.keys, theirs.values)
+        return logits if row.valid == len(row.ids) else self._run([row])
+
     def _run(self, rows: Sequence[Row]) -> Tensor:
         width, seen = max(len(row.ids) - row.valid for row in rows), max(len(row.ids) for row in rows)
         starts = [row.valid for row in rows]
@@ -224,11 +237,14 @@ class SlotForward:
         self._places[0] = self._where(rows, starts, pads, width, seen)
         for row in rows:
             row.valid = len(row.ids)
+        positions = inputs[1]
+        if any(row.shift for row in rows):
+            positions = positions + self._to_device([[row.shift] for row in rows])
         self.count += 1
         told = {"prompt_tokens": [row.given for row in rows]} if self._tells_prompts else {}
         output = self._module(
             input_ids=inputs[0],
-            position_ids=inputs[1],
+            position_ids=positions,
             attention_mask=self._masks(inputs[1], seen),
             past_key_values=self._cache,
             use_cache=True,
@@ -277,10 +293,15 @@ class SlotForward:
         return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
 
 
+def _is_begun(row: Row) -> bool:
+    """May the row be read as text from where it stands? A prompt with inputs is read by itself."""
+    return row.inputs is None or row.valid > 0
+
+
 def _twins(rows: Sequence[Row]) -> dict[int, int]:
     """Rows that start with what an earlier one starts with: they are read once, and copied."""
     first: dict[tuple[int, ...], int] = {}
-    fresh = {i: tuple(row.ids) for i, row in enumerate(rows) if row.valid == 0}
+    fresh = {i: (id(row.inputs), *row.ids) for i, row in enumerate(rows) if row.valid == 0}
     return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
 
 

@@ -15,12 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
-from transformers.cache_utils import LinearAttentionLayer, get_layer_types_and_kwargs
+from transformers.cache_utils import LinearAttentionLayer
 
+from structgen.decoding.layers import NOTHING, layer_kinds
+from structgen.decoding.multimodal import encoded, no_logits, read_prompt
 from structgen.decoding.rows import Row
 from structgen.errors import OptionError
 
-CROPPED = {"full_attention", "sliding_attention", "chunked_attention", "dummy"}
+CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
 
 SNAPSHOT_EVERY = 8
@@ -54,14 +56,12 @@ class Alone:
         cache: of transformers.
         length: tokens that the cache holds.
         snapshots: (length, copy of the cache), the first of them behind the prompt.
-        encoded: the encoder's output.
     """
 
-    __slots__ = ("cache", "encoded", "length", "snapshots")
+    __slots__ = ("cache", "length", "snapshots")
 
-    def __init__(self, cache: Any, encoded: Any) -> None:
-        self.cache, self.encoded = cache, encoded
-        self.length = 0
+    def __init__(self, cache: Any) -> None:
+        self.cache, self.length = cache, 0
         self.snapshots: list[tuple[int, Any]] = []
 
 
@@ -100,7 +100,7 @@ class SoloForward:
         self.count = 0
         self._module, self._recompute = module, recompute
         config = module.config.get_text_config(decoder=True)
-        self._crops = set(get_layer_types_and_kwargs(config)[0]) <= CROPPED
+        self._crops = {kind for kind, _ in layer_kinds(config)} <= CROPPED
         accepted = inspect.signature(module.forward).parameters
         self._tells_prompts = "prompt_tokens" in accepted
         self._takes_positions = "position_ids" in accepted
@@ -112,7 +112,7 @@ class SoloForward:
     def read(self, rows: Sequence[Row]) -> Tensor:
         """Reads what is pending. The logits after each row's last token: float[rows, width]."""
         logits = {row: self._read(row) for row in rows}
-        while behind := [row for row in rows if self._alone[row].length < len(row.ids)]:
+        while behind := [row for row in rows if self._alone[row].length < len(row.ids) and row.error is None]:
             logits |= zip(behind, self._step(behind), strict=True)
         for row in rows:
             row.valid = len(row.ids)
@@ -121,24 +121,41 @@ class SoloForward:
     def release(self, row: Row) -> None:
         """The row is not read any more."""
         self._alone.pop(row, None)
+        row.encoded = None
 
     def _read(self, row: Row) -> Tensor:
         """Reads a row as far as that can be done at once: float[width]."""
         alone = self._alone.get(row)
         if alone is None:
-            alone = self._alone[row] = Alone(self._new_cache(), self._encoded(row))
+            alone = self._alone[row] = Alone(self._new_cache())
         if alone.length > row.valid:
             self._go_back(alone, row.valid)
-        if self._crops or alone.length == 0:
-            return self._run(alone, row.ids[alone.length :], row.given)
-        return torch.empty(0)  # several tokens behind a state are not read exactly
+        first = torch.empty(0)
+        if alone.length == 0 and row.inputs is not None:
+            first = self._begin(row, alone)
+        if row.error is None and (self._crops or alone.length == 0) and alone.length < len(row.ids):
+            return self._run(alone, row, row.ids[alone.length :])
+        return first  # several tokens behind a state are not read exactly
+
+    def _begin(self, row: Row, alone: Alone) -> Tensor:
+        """Reads what is more than text: the prompt, or what the encoder gets. The logits after the prompt, if any."""
+        if self._module.config.is_encoder_decoder:
+            encoded(self._module, row)
+            return torch.empty(0) if row.error is None else no_logits(self._module)
+        self.count += 1
+        logits = read_prompt(self._module, row, alone.cache, self._options)
+        if logits is None:
+            return no_logits(self._module)
+        alone.length = row.given
+        self._remember(alone)
+        return logits[0]
 
     def _step(self, rows: Sequence[Row]) -> Sequence[Tensor]:
         """Reads one token of each row behind its state: float[width] for each."""
         each = [self._alone[row] for row in rows]
         states_only = all(type(layer) is LinearAttentionLayer for layer in each[0].cache.layers)
         if len(rows) == 1 or self._takes_positions or not states_only:
-            return [self._run(alone, [row.ids[alone.length]], row.given) for row, alone in zip(rows, each, strict=True)]
+            return [self._run(alone, row, [row.ids[alone.length]]) for row, alone in zip(rows, each, strict=True)]
         together = _merged([alone.cache for alone in each])
         ids = torch.tensor([[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)])
         self.count += 1
@@ -150,15 +167,15 @@ class SoloForward:
             self._remember(alone)
         return list(output.logits[:, -1])
 
-    def _run(self, alone: Alone, ids: Sequence[int], prompt: int) -> Tensor:
+    def _run(self, alone: Alone, row: Row, ids: Sequence[int]) -> Tensor:
         options: dict[str, Any] = {self._ids: torch.tensor([ids]), self._argument: alone.cache, **self._options}
         if self._takes_positions:
-            options["position_ids"] = torch.arange(alone.length, alone.length + len(ids)).unsqueeze(0)
+            options["position_ids"] = torch.arange(alone.length, alone.length + len(ids)).unsqueeze(0) + row.shift
         given = {name: v.to(self._module.device) if isinstance(v, Tensor) else v for name, v in options.items()}
-        if alone.encoded is not None:
-            given["encoder_outputs"] = alone.encoded
+        if self._module.config.is_encoder_decoder:
+            given["encoder_outputs"] = encoded(self._module, row)
         if self._tells_prompts:
-            given["prompt_tokens"] = [prompt]
+            given["prompt_tokens"] = [row.given]
         self.count += 1
         output = self._module(use_cache=True, return_dict=True, **given)
         alone.length += len(ids)
@@ -194,10 +211,3 @@ class SoloForward:
         if self._module.config.is_encoder_decoder:
             return EncoderDecoderCache(DynamicCache(config=config), DynamicCache())
         return DynamicCache(config=config)
-
-    def _encoded(self, row: Row) -> Any:
-        if row.source is None:
-            return None
-        source = torch.tensor([row.source], device=self._module.device)
-        encoder: Any = self._module.get_encoder()
-        return encoder(input_ids=source, attention_mask=torch.ones_like(source), return_dict=True)

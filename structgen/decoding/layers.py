@@ -1,0 +1,29 @@
+"""What the layers of a model keep of what was read: by the configuration, in the words of transformers' caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import cache_utils
+from transformers.cache_utils import get_layer_types_and_kwargs
+
+NOTHING = "dummy"
+"""The kind of a layer that keeps nothing, or uses what another one keeps."""
+
+
+def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
+    """Of each layer, its kind and its window in tokens, if it has one.
+
+    Args:
+        config: of the text model or decoder.
+    """
+    kinds, options = get_layer_types_and_kwargs(config)
+    found: Any = options  # older releases have one for all layers
+    each = [found] * len(kinds) if isinstance(found, dict) else found
+    return [(kind, given.get("sliding_window")) for kind, given in zip(kinds, each, strict=True)]
+
+
+def empty_layer() -> Any:
+    """A cache's layer that keeps nothing."""
+    kind = getattr(cache_utils, "DummyLayer", cache_utils.DynamicLayer)  # older releases have no layer there
+    return kind()

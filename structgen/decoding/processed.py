@@ -1,0 +1,131 @@
+"""Prompts as a processor of transformers returns them: ids, and what the model reads with them.
+
+The processor's mapping is the prompt: `input_ids`, `pixel_values`, `image_grid_thw`, `input_features`, whatever the
+model's forward pass takes. One mapping is one prompt; several prompts are a list of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from structgen.decoding.model import Model
+from structgen.decoding.prompts import checked, encode
+from structgen.errors import OptionError
+
+IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
+"""What becomes the prompt's tokens."""
+
+OURS = {"past_key_values", "cache_params", "use_cache", "position_ids", "cache_position", "encoder_outputs"}
+OURS |= {"labels", "return_dict", "logits_to_keep", "output_attentions", "output_hidden_states", "prompt_tokens"}
+"""What a processor has no say in, though the model takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt, checked.
+
+    Attributes:
+        ids: its tokens: what the model goes on from, or what the encoder reads. Empty where the encoder hears or sees.
+        inputs: what the model reads with them, by argument of its forward pass, each for one row; None for text.
+        start: for encoder-decoder models, what the decoder goes on from.
+    """
+
+    ids: list[int]
+    inputs: Mapping[str, Tensor] | None = None
+    start: list[int] | None = None
+
+
+def read_prompts(model: Model, prompts: Sequence[Any], *, many: bool) -> list[Prompt]:
+    """The prompts of a call. One that is given several times is the same object each time: it can be read once.
+
+    Raises:
+        OptionError: one of them cannot be read; the message says which.
+    """
+    known: dict[int, Prompt] = {}
+    for row, prompt in enumerate(prompts):
+        if id(prompt) not in known:
+            known[id(prompt)] = _prompt(model, prompt, f"prompt[{row}]" if many else "prompt")
+    return [known[id(prompt)] for prompt in prompts]
+
+
+def _prompt(model: Model, prompt: Any, where: str) -> Prompt:
+    if isinstance(prompt, Mapping):
+        return _processed(model, prompt, where)
+    if model.module.config.is_encoder_decoder and model.module.main_input_name != "input_ids":
+        name = model.module.main_input_name
+        raise OptionError(f"{where}: {type(model.module).__name__} reads {name}: pass what its processor returns")
+    return Prompt(encode(model, prompt, where), start=model.start)
+
+
+def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
+    """What a processor returned for one prompt."""
+    start = model.start
+    if "decoder_input_ids" in given:
+        if start is None:
+            raise OptionError(f"{where}: decoder_input_ids are for encoder-decoder models; this one takes input_ids")
+        start = checked(model, _ids(given, "decoder_input_ids", where), where)
+    inputs = {name: _tensor(given[name], f"{where}[{name!r}]") for name in given if name not in IDS}
+    _require_known(model.module, given.keys() - {"attention_mask", *IDS[2:]}, where)
+    embedded = inputs.get("inputs_embeds")
+    if "input_ids" in given:
+        ids = checked(model, _ids(given, "input_ids", where), where)
+    elif embedded is not None and start is None:
+        ids = checked(model, [0] * embedded.shape[1], where)  # places: what stands there has no ids
+    elif start is not None and inputs:
+        ids = []
+    else:
+        raise OptionError(f"{where} has no input_ids, only {', '.join(map(repr, given)) or 'nothing'}")
+    if embedded is not None and start is None and embedded.shape[1] != len(ids):
+        raise OptionError(f"{where}: {len(ids)} input_ids for {embedded.shape[1]} inputs_embeds")
+    return Prompt(ids, inputs or None, start)
+
+
+def _ids(given: Mapping[str, Any], name: str, where: str) -> list[int]:
+    """One row of ids without padding."""
+    ids = _row(given[name], f"{where}[{name!r}]")
+    mask = given.get(name.replace("input_ids", "attention_mask"))
+    if mask is not None and _row(mask, f"{where}'s attention_mask") != [1] * len(ids):
+        raise OptionError(f"{where}: its attention_mask hides tokens; process each prompt by itself, without padding")
+    return ids
+
+
+def _row(value: Any, where: str) -> list[int]:
+    numbers = value.tolist() if hasattr(value, "tolist") else list(value)
+    if len(numbers) == 1 and isinstance(numbers[0], (list, tuple)):
+        numbers = list(numbers[0])
+    if not all(isinstance(number, int) for number in numbers):
+        raise OptionError(f"{where}: expected the ids of one prompt; several prompts are a list of what each became")
+    return numbers
+
+
+def _tensor(value: Any, where: str) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        found = f"{where} of type {type(value).__name__}"
+        raise OptionError(f"{found}: expected a tensor; ask the processor for return_tensors='pt'") from error
+
+
+def _require_known(module: PreTrainedModel, names: Set[str], where: str) -> None:
+    """Every input is an argument of what reads it.
+
+    Raises:
+        OptionError: one is not, or one that it needs is absent.
+    """
+    reader: Any = module.get_encoder() if module.config.is_encoder_decoder else module
+    accepted = inspect.signature(reader.forward).parameters.keys() - OURS - set(IDS[1:])
+    for name in sorted(names):
+        if name not in accepted:
+            takes = ", ".join(sorted(n for n in accepted if n not in ("self", "kwargs")))
+            raise OptionError(f"{where}[{name!r}]: {type(module).__name__} takes no such input, only {takes}")
+    counted = [name for name in sorted(names) if name.endswith("_grid_thw")]
+    if counted and "mm_token_type_ids" in accepted and "mm_token_type_ids" not in names:
+        need = "mm_token_type_ids, from which the positions are counted"
+        raise OptionError(f"{where}: {counted[0]} needs {need}: pass all that the processor returns")
