@@ -9,6 +9,7 @@ import torch
 from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.masking import FEW, pack
 from structgen.options import Sampling
+from structgen.search.penalties import penalise, penalties
 from structgen.search.sampling import NOTHING
 from structgen.vocabulary import Vocabulary
 
@@ -53,8 +54,8 @@ def test_host_and_device_choose_the_same_allowed_tokens(vocabulary, dtype):
         masks = masks_of(step)[step % 7 :] + masks_of(step)[: step % 7]
         before = logits.clone()
         wishes = asks(masks, WAYS, torch.rand(7, generator=generator).tolist())
-        tokens = host.choose(logits, wishes)
-        assert tokens == device.choose(logits, wishes)
+        tokens = host.draw(logits, wishes).tokens()
+        assert tokens == device.draw(logits, wishes).tokens()
         assert torch.equal(logits, before)
         for token, mask in zip(tokens, masks, strict=True):
             assert mask[token >> 5] >> np.uint32(token & 31) & 1
@@ -67,7 +68,7 @@ def test_greedy_takes_the_likeliest_allowed_token_at_every_size_of_mask(vocabula
             rng = np.random.default_rng(seed)
             ids = np.sort(rng.choice(WIDTH, allowed, replace=False))
             logits = torch.from_numpy(rng.standard_normal((1, WIDTH)).astype(np.float32))
-            (token,) = chooser.choose(logits, asks([pack(ids, WIDTH)], [Sampling()]))
+            (token,) = chooser.draw(logits, asks([pack(ids, WIDTH)], [Sampling()])).tokens()
             assert token == ids[logits[0, ids].argmax()]
 
 
@@ -76,7 +77,7 @@ def test_an_empty_mask_is_nothing_for_its_row_and_leaves_the_others(vocabulary, 
     logits = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(0))
     masks = [pack(np.array([7]), WIDTH), pack(np.array([], np.int64), WIDTH), None]
     for ways in ([Sampling()] * 3, [Sampling(temperature=1.0)] * 3):
-        first, second, third = make(vocabulary).choose(logits, asks(masks, ways))
+        first, second, third = make(vocabulary).draw(logits, asks(masks, ways)).tokens()
         assert (first, second) == (7, NOTHING)
         assert 0 <= third <= WIDTH - 20
 
@@ -87,22 +88,22 @@ def test_without_a_mask_padding_rows_are_still_forbidden(vocabulary, make):
     logits[:, WIDTH - 19 :] = 50.0  # what is beyond the end token does not exist
     logits[:, 5] = 20.0
     ways = [Sampling(), Sampling(temperature=1.0)]
-    assert make(vocabulary).choose(logits, asks([None, None], ways, [0.3, 0.3])) == [5, 5]
+    assert make(vocabulary).draw(logits, asks([None, None], ways, [0.3, 0.3])).tokens() == [5, 5]
 
 
 def test_penalties_are_those_of_transformers_and_of_the_openai_interface():
     """Repetition divides or multiplies once per token of prompt and text; the others count the text alone."""
     from transformers import RepetitionPenaltyLogitsProcessor
 
-    from structgen.search.penalties import penalised
-
     scores = torch.randn(1, 40, generator=torch.Generator().manual_seed(0))
     ours = scores.clone()
-    penalised(ours[0], Sampling(repetition_penalty=1.7), [1, 2, 3, 999], SAID)
+    said = penalties([Sampling(repetition_penalty=1.7)], [[1, 2, 3, 999]], [SAID], 40)
+    penalise(ours, *map(torch.from_numpy, said))
     theirs = RepetitionPenaltyLogitsProcessor(1.7)(torch.tensor([[1, 2, 3, *SAID]]), scores.clone())
     assert torch.allclose(ours, theirs)
     ours = scores.clone()
-    penalised(ours[0], Sampling(frequency_penalty=0.5, presence_penalty=0.25), [1, 2], SAID)
+    said = penalties([Sampling(frequency_penalty=0.5, presence_penalty=0.25)], [[1, 2]], [SAID], 40)
+    penalise(ours, *map(torch.from_numpy, said))
     expected = scores.clone()
     expected[0, [3, 5]] -= 0.75
     expected[0, 17] -= 1.25

@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import structgen as sg
 from structgen.decoding.choice import Ask
 from structgen.decoding.masking import bits_of, pack
-from structgen.decoding.measure import ALTERNATIVES, Ledger, _choice, _on_device, measured
+from structgen.decoding.measure import ALTERNATIVES, Ledger, measured
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 
 WIDTH = 2000
@@ -32,7 +32,9 @@ def test_a_choice_is_what_float64_says_of_it_on_the_host_and_on_a_device(share, 
     chances /= chances.sum()
     kept = np.where(allowed, chances, 0) / chances[allowed].sum()
     host = measured(scores, words, token)
-    device = _choice(_on_device(torch.from_numpy(scores)[None], [words], [token])[0].tolist())
+    ledger, logits = Ledger(), torch.from_numpy(scores)[None]
+    masks = torch.from_numpy(words.view(np.int32))[None]
+    device = ledger.choice(ledger.add(logits, [Ask(words, sg.Sampling())], [token], masks), 0)
     for found in (host, device):
         assert found.logprob == pytest.approx(math.log(chances[token]), abs=1e-3)
         assert found.chance == pytest.approx(kept[token], rel=1e-3, abs=1e-9)
@@ -42,17 +44,25 @@ def test_a_choice_is_what_float64_says_of_it_on_the_host_and_on_a_device(share, 
         assert [i for i, p in found.alternatives if p > 1e-6] == [int(i) for i in likeliest if kept[i] > 1e-6]
 
 
-def test_without_a_mask_the_log_probability_is_all_that_is_measured():
-    scores = np.random.default_rng(0).standard_normal(WIDTH).astype(np.float32)
-    found = measured(scores, None, 7)
-    expected = torch.from_numpy(scores).log_softmax(0)[7].item()
-    assert (found.logprob, found.removed) == (pytest.approx(expected, abs=1e-5), 0.0)
+@pytest.mark.parametrize("masks", [None, torch.full((1, (WIDTH + 31) // 32), -1, dtype=torch.int32)])
+def test_without_a_mask_the_log_probability_is_all_that_is_measured(masks):
+    logits = torch.randn(1, WIDTH, generator=torch.Generator().manual_seed(0))
+    ledger = Ledger()
+    found = ledger.choice(ledger.add(logits, [Ask(None, sg.Sampling())], [7], masks), 0)
+    assert (found.logprob, found.removed) == (pytest.approx(logits[0].log_softmax(0)[7].item(), abs=1e-5), 0.0)
     assert found.alternatives == ()
+    assert math.isnan(found.entropy)
 
 
 def test_a_token_that_was_not_chosen_is_not_measured():
-    ledger = Ledger(byte_vocabulary())
-    step = ledger.add(torch.zeros(2, 257), [Ask(None, sg.Sampling())] * 2, [5, -2])
+    masks = torch.full((2, 9), -1, dtype=torch.int32)
+    for there in (None, masks):
+        ledger = Ledger()
+        step = ledger.add(torch.zeros(2, 257), [Ask(None, sg.Sampling())] * 2, [5, -2], there)
+        check_first_of_two(ledger, step)
+
+
+def check_first_of_two(ledger, step):
     assert ledger.choice(step, 0).logprob == pytest.approx(-math.log(257))
     assert ledger.choice(step, 1) is None
 

@@ -16,7 +16,6 @@ from transformers import (
 from structgen.options import Sampling
 from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, pick
 
-CPU = torch.device("cpu")
 WAYS = [
     Sampling(temperature=1.0),
     Sampling(temperature=0.3),
@@ -27,6 +26,11 @@ WAYS = [
     Sampling(temperature=0.9, top_k=40, top_p=0.7, min_p=0.01),
     Sampling(temperature=1.0, top_k=10_000),
 ]
+
+
+def drawn(ways, scores: torch.Tensor, uniforms) -> list[int]:
+    sampler = Sampler(ways)
+    return sampler.draw(scores, torch.tensor(uniforms, dtype=torch.float64), torch.from_numpy(sampler.table)).tolist()
 
 
 def kept_weights(scores: np.ndarray, way: Sampling) -> np.ndarray:
@@ -68,7 +72,7 @@ def test_a_device_draws_what_the_host_picks_or_says_that_it_cannot_tell(way):
     generator = torch.Generator().manual_seed(1)
     scores = (4 * torch.randn(200, 4000, generator=generator)).bfloat16().float()  # bf16: many equal logits
     uniforms = torch.rand(200, generator=generator).tolist()
-    batch = Sampler([way] * 200, CPU).draw(scores, uniforms).tolist()
+    batch = drawn([way] * 200, scores, uniforms)
     host = [pick(row, way, u) for row, u in zip(scores.numpy(), uniforms, strict=True)]
     decided = [(a, b) for a, b in zip(batch, host, strict=True) if a != UNDECIDED]
     assert sum(a != b for a, b in decided) <= 1  # float32 here, float64 there: a number on the border
@@ -101,15 +105,15 @@ def test_what_is_kept_is_what_the_warpers_of_transformers_keep(way):
 def test_greedy_rows_take_the_lowest_of_the_highest_logits():
     scores = torch.tensor([[1.0, 5.0, 5.0, -torch.inf], [2.0, 0.0, -torch.inf, 1.0]])
     assert [pick(row, Sampling(), 0.9) for row in scores.numpy()] == [1, 0]
-    mixed = Sampler([Sampling(temperature=9.0, seed=1), Sampling()], CPU)
-    assert all(mixed.draw(scores, [u / 50, u / 50])[1] == 0 for u in range(50))
+    mixed = [Sampling(temperature=9.0, seed=1), Sampling()]
+    assert all(drawn(mixed, scores, [u / 50, u / 50])[1] == 0 for u in range(50))
 
 
 @pytest.mark.parametrize("bad", [-torch.inf, torch.nan])
 @pytest.mark.parametrize("way", [Sampling(), Sampling(temperature=1.0), Sampling(temperature=1.0, top_p=0.9)])
 def test_a_row_with_nothing_left_says_so_and_its_neighbour_goes_on(bad, way):
     scores = torch.tensor([[bad] * 4, [0.0, -torch.inf, -torch.inf, -torch.inf]])
-    assert Sampler([way] * 2, CPU).draw(scores, [0.5, 0.5]).tolist() == [NOTHING, 0]
+    assert drawn([way] * 2, scores, [0.5, 0.5]) == [NOTHING, 0]
     assert [pick(row, way, 0.5) for row in scores.numpy()] == [NOTHING, 0]
 
 
@@ -119,4 +123,4 @@ def test_a_forbidden_token_is_never_drawn_at_either_end_of_the_unit_interval(way
     scores[[3, 400]] = 1.0
     for u in (0.0, 0.25, 0.5, 0.75, np.nextafter(1.0, 0.0)):
         assert pick(scores, way, u) in (3, 400)
-        assert Sampler([way], CPU).draw(torch.tensor(scores)[None], [u]).item() in (3, 400, UNDECIDED)
+        assert drawn([way], torch.tensor(scores)[None], [u])[0] in (3, 400, UNDECIDED)

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structgen.decoding.masking import FEW, Words, bits_of, count, existing, forbid, ids_of
+from structgen.decoding.device_masks import MaskRows, apply_masks
+from structgen.decoding.masking import FEW, Words, bits_of, count, existing, ids_of
+from structgen.decoding.transfer import Download, upload
 from structgen.options import Sampling
-from structgen.search.penalties import penalised
+from structgen.search.penalties import Penalties, penalise, penalties
 from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, Scores, pick
 from structgen.vocabulary import Vocabulary
 
@@ -36,11 +38,30 @@ class Ask:
     tokens: Sequence[int] = ()
 
 
+class Drawn(Protocol):
+    """One step's choice, which may still be on its way."""
+
+    @property
+    def ids(self) -> Tensor:
+        """The chosen tokens on the logits' device, int64[rows]; negative where there is none, or none yet."""
+
+    @property
+    def by_host(self) -> Sequence[int]:
+        """Rows that the host has decided, whose `ids` are negative. Known behind `tokens`."""
+
+    @property
+    def masks(self) -> Tensor | None:
+        """The masks on the device, int32[rows, words]; None where they are on the host. Only until the next step."""
+
+    def tokens(self) -> list[int]:
+        """The chosen token of each row, or `NOTHING` where no allowed token has a finite logit. Waits for it."""
+
+
 class Chooser(Protocol):
     """Applies each row's penalties and mask to its logits and draws its token."""
 
-    def choose(self, logits: Tensor, asks: Sequence[Ask]) -> list[int]:
-        """The chosen token of each row, or `NOTHING` where no allowed token has a finite logit.
+    def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
+        """What each row takes of its logits, which stay as they are.
 
         Args:
             logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
@@ -59,10 +80,13 @@ class HostChooser:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._existing = existing(vocabulary)
 
-    def choose(self, logits: Tensor, asks: Sequence[Ask]) -> list[int]:
+    def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
         """See `Chooser`."""
-        scores = _penalised(logits.float(), asks).numpy()
-        return [self._choose(row, ask) for row, ask in zip(scores, asks, strict=True)]
+        scores = logits.float()
+        if any(ask.way.penalises for ask in asks):
+            scores = scores.clone()
+            penalise(scores, *map(torch.from_numpy, _penalties(asks, scores.shape[1])))
+        return _AtOnce([self._choose(row, ask) for row, ask in zip(scores.numpy(), asks, strict=True)])
 
     def _choose(self, scores: Scores, ask: Ask) -> int:
         words, way, uniform = self._existing if ask.words is None else ask.words, ask.way, ask.uniform
@@ -79,48 +103,80 @@ class HostChooser:
         return pick(np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf)), way, uniform)
 
 
+class _AtOnce:
+    """A choice that was made on the host."""
+
+    by_host: Sequence[int] = ()
+    masks = None
+
+    def __init__(self, tokens: list[int]) -> None:
+        self._tokens = tokens
+
+    @property
+    def ids(self) -> Tensor:
+        """See `Drawn`."""
+        return torch.tensor(self._tokens)
+
+    def tokens(self) -> list[int]:
+        """See `Drawn`."""
+        return self._tokens
+
+
 class DeviceChooser:
-    """For logits on an accelerator: all rows at once, packed masks up, chosen ids down."""
+    """For logits on an accelerator: all rows at once, by one copy up and one down; only the latter is waited for.
+
+    Attributes:
+        rows: the masks that are on the device.
+    """
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
-        self._device = device
-        self._words = vocabulary.words
-        self._existing = existing(vocabulary)
-        self._packed = self._buffer(0)
-        self._sampler = Sampler([], device)
+        self._device, self._width = device, vocabulary.width
+        self.rows = MaskRows(vocabulary, device)
+        self._sampler = Sampler([])
 
-    def choose(self, logits: Tensor, asks: Sequence[Ask]) -> list[int]:
-        """See `Chooser`. One copy from the device, the chosen ids."""
-        scores = self._masked(_penalised(logits.float(), asks), [ask.words for ask in asks])
+    def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
+        """See `Chooser`."""
         ways = [ask.way for ask in asks]
         if ways != self._sampler.rows:
-            self._sampler = Sampler(ways, self._device)
-        tokens: list[int] = self._sampler.draw(scores, [ask.uniform for ask in asks]).tolist()
-        for row in (row for row, token in enumerate(tokens) if token == UNDECIDED):
-            tokens[row] = pick(scores[row].cpu().numpy(), asks[row].way, asks[row].uniform)
+            self._sampler = Sampler(ways)
+        numbers, places, words = self.rows.places([ask.words for ask in asks])
+        points = np.array([ask.uniform for ask in asks])
+        penalties = _penalties(asks, self._width)
+        parts = upload([numbers, places, words, points, self._sampler.table, *penalties], self._device)
+        self.rows.write(parts[1], parts[2])
+        scores = logits.to(torch.float32, copy=True)
+        if len(penalties.rows):
+            penalise(scores, *parts[5:])
+        apply_masks(scores, self.rows.table, parts[0], self._width)
+        ids = self._sampler.draw(scores, parts[3], parts[4])
+        return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]))
+
+
+class _OnItsWay:
+    """A choice that a device makes."""
+
+    def __init__(self, ids: Tensor, scores: Tensor, asks: Sequence[Ask], masks: tuple[Tensor, Tensor]) -> None:
+        self.ids = ids
+        self.by_host: list[int] = []
+        self._scores, self._asks, self._masks = scores, asks, masks
+        self._coming = Download(ids)
+
+    @property
+    def masks(self) -> Tensor:
+        """See `Drawn`."""
+        table, numbers = self._masks
+        return table.index_select(0, numbers.long())
+
+    def tokens(self) -> list[int]:
+        """See `Drawn`. What the device could not decide is picked here: the row's scores come to the host for it."""
+        tokens: list[int] = self._coming.numbers()
+        self.by_host = [row for row, token in enumerate(tokens) if token == UNDECIDED]
+        for row in self.by_host:
+            ask = self._asks[row]
+            tokens[row] = pick(self._scores[row].cpu().numpy(), ask.way, ask.uniform)
         return tokens
 
-    def _masked(self, scores: Tensor, masks: Sequence[Words | None]) -> Tensor:
-        words = [self._existing if mask is None else mask for mask in masks]
-        if all(row is None for row in words):
-            return scores
-        if len(words) > len(self._packed):
-            self._packed = self._buffer(len(words))
-        packed = self._packed.numpy()
-        for row, mask in enumerate(words):
-            packed[row] = -1 if mask is None else mask.view(np.int32)
-        return forbid(scores, self._packed[: len(words)].to(scores.device, non_blocking=True))
 
-    def _buffer(self, rows: int) -> Tensor:
-        return torch.empty((rows, self._words), dtype=torch.int32, pin_memory=self._device.type == "cuda")
-
-
-def _penalised(scores: Tensor, asks: Sequence[Ask]) -> Tensor:
-    """The scores after each row's penalties; the same tensor where there are none."""
-    rows = [row for row, ask in enumerate(asks) if ask.way.penalises]
-    if not rows:
-        return scores
-    scores = scores.clone()
-    for row in rows:
-        penalised(scores[row], asks[row].way, asks[row].prompt, asks[row].tokens)
-    return scores
+def _penalties(asks: Sequence[Ask], width: int) -> Penalties:
+    ways, prompts, texts = [a.way for a in asks], [a.prompt for a in asks], [a.tokens for a in asks]
+    return penalties(ways, prompts, texts, width)

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.decoding.multimodal import encoded
-from structgen.decoding.rows import Row
+from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
 from structgen.decoding.solo import SoloForward
 
@@ -32,12 +32,19 @@ class Forward(Protocol):
 
     Attributes:
         count: forward passes so far.
+        foresees: it can read ids that only the device knows.
     """
 
     count: int
+    foresees: bool
 
-    def read(self, rows: Sequence[Row]) -> Tensor:
-        """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width]."""
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
+        """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width].
+
+        Args:
+            rows: those to be read, each once.
+            foreseen: the last pending id of some of them, while `foreseen.pending()`.
+        """
 
     def release(self, row: Row) -> None:
         """The row is not read any more; what is kept for it can go."""

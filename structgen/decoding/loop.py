@@ -1,4 +1,10 @@
-"""The decode loop: read, mask, choose, accept."""
+"""The decode loop: read, mask, choose, accept.
+
+Two orders of the same steps. The plain one waits for the chosen tokens, accepts them, and has the model read them. The
+overlapped one has the device read them as soon as it has chosen them; the host accepts them and finds the next masks
+meanwhile. A row that turns out to go on otherwise (forced text, a rollback, the end) has then read a token in vain: in
+its place of the cache the next one is written. So the order changes what is read when, and never what is said.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +17,23 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.choice import Ask, chooser_for
+from structgen.decoding.choice import Ask, Drawn, chooser_for
 from structgen.decoding.forward import forward_for
 from structgen.decoding.generation import Stats
+from structgen.decoding.masking import is_few
 from structgen.decoding.measure import Ledger
+from structgen.decoding.rows import Foreseen
 from structgen.decoding.session import Session
+from structgen.decoding.transfer import sent
 from structgen.errors import OptionError
+from structgen.masks import find_masks
 from structgen.vocabulary import Vocabulary
 
 ROWS = 64
 """Rows that are decoded at once, unless said otherwise."""
+
+AHEAD_SHARE = 0.75
+"""Chosen tokens are read ahead where so many of the rows will probably have nothing else to read."""
 
 
 def decode(
@@ -30,10 +43,17 @@ def decode(
     *,
     rows: int = ROWS,
     record: bool = False,
+    overlap: bool | None = None,
 ) -> Batch:
-    """Runs every session to its end; a row's failure stays in its session. See `Batch`."""
+    """Runs every session to its end; a row's failure stays in its session. See `Batch`.
+
+    Args:
+        module, vocabulary, sessions, rows, record: as for `Batch`.
+        overlap: the device reads the chosen tokens while they are still on their way to the host, and the next masks
+            are found meanwhile. By default where there is a device. The tokens are the same either way.
+    """
     with evaluating(module):
-        batch = Batch(module, vocabulary, sessions, rows=rows, record=record)
+        batch = Batch(module, vocabulary, sessions, rows=rows, record=record, overlap=overlap)
         while batch.step():
             pass
     return batch
@@ -48,6 +68,7 @@ class Batch:
         sessions: what is to be done.
         rows: how many sessions are decoded at once.
         record: measure every choice.
+        overlap: see `decode`.
 
     Attributes:
         ledger: what was measured; None where nothing was.
@@ -61,21 +82,25 @@ class Batch:
         *,
         rows: int = ROWS,
         record: bool = False,
+        overlap: bool | None = None,
     ) -> None:
         self._began = self._prefilled = time.perf_counter()
         self._vocabulary, self._sessions, self._rows = vocabulary, sessions, rows
         self._waiting = deque(s for s in sessions if not s.done)
         self._active: list[Session] = []
         self._steps = 0
-        self.ledger = Ledger(vocabulary) if record else None
+        self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
+        self.ledger = Ledger() if record else None
         if self._waiting:
             self._forward = forward_for(module)
+            wanted = module.device.type != "cpu" if overlap is None else overlap
+            self._overlap = wanted and self._forward.foresees
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
             self._chooser = chooser_for(vocabulary, module.device)
 
     @torch.inference_mode()
     def step(self) -> bool:
-        """One token more for every row, and what is sure to follow it. False when all sessions are done.
+        """One token more for every row that can choose, and what is sure to follow. False when all sessions are done.
 
         Prefill, step, fast-forward and reading again after a rollback are one and the same: each row's pending
         tokens are read.
@@ -87,12 +112,13 @@ class Batch:
             self._active.append(self._waiting.popleft())
         if not self._active:
             return False
-        logits = without_padding(self._forward.read([s.row for s in self._active]), self._vocabulary)
-        asked = [s.ask() for s in self._active]  # on the host, while the device still runs the forward
-        choosing = [(session, ask) for session, ask in zip(self._active, asked, strict=True) if ask is not None]
+        ready, logits = self._read()
+        find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
+        asked = [s.ask() for s in ready]
+        choosing = [(session, ask) for session, ask in zip(ready, asked, strict=True) if ask is not None]
         if choosing:
             sessions, asks = zip(*choosing, strict=True)
-            self._choose(sessions, asks, self._of_those_choosing(logits, asked))
+            self._choose(sessions, asks, self._of_those_choosing(ready, logits, asked), ahead=self._overlap)
             self._choose_again()
         for session in [s for s in self._active if s.done]:
             self._leave(session)
@@ -101,6 +127,30 @@ class Batch:
             self._prefilled = time.perf_counter()
         return bool(self._active or self._waiting)
 
+    def _read(self) -> tuple[Sequence[Session], Tensor]:
+        """The sessions that can choose, and their logits: those that were read ahead, else all, which are read now."""
+        sessions, logits = self._ahead
+        self._ahead = (), None
+        still = [i for i, s in enumerate(sessions) if not s.done and not s.row.pending]
+        if logits is None or not still:
+            sessions, logits = tuple(self._active), self._forward.read([s.row for s in self._active])
+        elif len(still) < len(sessions):
+            sessions, logits = [sessions[i] for i in still], logits.index_select(0, sent(still, logits.device))
+        return sessions, without_padding(logits, self._vocabulary)
+
+    def _read_ahead(self, sessions: Sequence[Session], asks: Sequence[Ask], drawn: Drawn) -> None:
+        """Has the device read the tokens that it chooses before the host knows them, and what else is pending.
+
+        Not where most rows will have nothing more to read, or forced text behind the token.
+        """
+        going = {s.row: i for i, s in enumerate(sessions) if s.has_room}
+        forced = sum(sessions[i].fast_forwards and is_few(asks[i].words) for i in going.values())
+        if len(going) - forced < AHEAD_SHARE * len(sessions):
+            return
+        late = [s for s in self._active if not s.done and s.row.pending]
+        reading = [*(sessions[i] for i in going.values()), *late]
+        self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
+
     def _leave(self, session: Session) -> None:
         """The last row takes the place of the one that leaves, here as in the cache."""
         self._active[self._active.index(session)] = self._active[-1]
@@ -108,9 +158,14 @@ class Batch:
         self._forward.release(session.row)
         session.leave()
 
-    def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor) -> None:
-        tokens = self._chooser.choose(logits, asks)  # the one copy from the device
-        step = 0 if self.ledger is None else self.ledger.add(logits, asks, tokens)
+    def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor, *, ahead: bool) -> None:
+        drawn = self._chooser.draw(logits, asks)
+        if ahead:
+            self._read_ahead(sessions, asks, drawn)
+        tokens = drawn.tokens()  # the one copy from the device
+        step = 0 if self.ledger is None else self.ledger.add(logits, asks, tokens, drawn.masks)
+        for row in drawn.by_host:  # the device has read something else there, if anything
+            sessions[row].row.truncate(len(sessions[row].row.ids))
         for row, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
             session.accept(token, logits, row, (step, row))
 
@@ -120,11 +175,11 @@ class Batch:
             asked = [(session, ask) for session in back if (ask := session.ask()) is not None]
             if asked:
                 sessions, asks = zip(*asked, strict=True)
-                self._choose(sessions, asks, torch.stack([s.recalled for s in sessions]))
+                self._choose(sessions, asks, torch.stack([s.recalled for s in sessions]), ahead=False)
 
-    def _of_those_choosing(self, logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
+    def _of_those_choosing(self, ready: Sequence[Session], logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
         """The logits of the rows that choose: of this step, or those that a row went back to."""
-        rows = [(row, s) for row, (s, ask) in enumerate(zip(self._active, asked, strict=True)) if ask is not None]
+        rows = [(row, s) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
         if len(rows) == len(asked) and all(s.recalled is None for _, s in rows):
             return logits
         return torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in rows])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from structgen.decoding.choice import Ask
-from structgen.decoding.masking import FEW, Words, bits_of, count, existing, forbid, ids_of
+from structgen.decoding.masking import FEW, Words, bits_of, count, forbid, ids_of
+from structgen.decoding.transfer import upload
 from structgen.search.sampling import Columns, Scores
-from structgen.vocabulary import Vocabulary
 
 ALTERNATIVES = 8
 """So many of the likeliest allowed tokens are kept for each choice."""
@@ -42,28 +43,48 @@ class Choice:
 class Ledger:
     """Measures the choices of a run, step by step. On a device they stay there until the run is over."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._existing = existing(vocabulary)
-        self._steps: list[list[Choice | None] | Tensor] = []
+    def __init__(self) -> None:
+        self._steps: list[list[Choice | None] | _OnDevice] = []
 
-    def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int]) -> int:
-        """Measures one step; a negative token was no choice. The step's number."""
-        if logits.device.type == "cpu":
+    def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
+        """Measures one step; a negative token was no choice. The step's number.
+
+        Args:
+            logits: float[rows, width].
+            asks: one per row.
+            tokens: what was chosen.
+            masks: of logits on a device, the rows' masks there: int32[rows, words].
+        """
+        if masks is None:
             each = zip(logits.float().numpy(), asks, tokens, strict=True)
             self._steps.append(
                 [None if token < 0 else measured(scores, ask.words, token) for scores, ask, token in each]
             )
         else:
-            words = [self._existing if ask.words is None else ask.words for ask in asks]
-            self._steps.append(_on_device(logits.float(), words, tokens))
+            (chosen,) = upload([np.array(tokens, np.int64)], logits.device)
+            numbers = measured_together(logits.float(), masks, chosen)
+            self._steps.append(_OnDevice(numbers, [ask.words is not None for ask in asks]))
         return len(self._steps) - 1
 
     def choice(self, step: int, row: int) -> Choice | None:
         """What was measured; None where nothing was chosen."""
         found = self._steps[step]
-        if isinstance(found, Tensor):
-            found = self._steps[step] = [_choice(numbers) for numbers in found.tolist()]
+        if isinstance(found, _OnDevice):
+            each = zip(found.numbers.tolist(), found.masked, strict=True)
+            found = self._steps[step] = [_choice(numbers, masked=masked) for numbers, masked in each]
         return found[row]
+
+
+class _OnDevice(NamedTuple):
+    """A step's measures that nobody has asked for yet.
+
+    Attributes:
+        numbers: what `measured_together` gives.
+        masked: of each row, was there a mask?
+    """
+
+    numbers: Tensor
+    masked: list[bool]
 
 
 def measured(scores: Scores, words: Words | None, token: int) -> Choice:
@@ -101,14 +122,21 @@ def _highest(kept: Scores) -> Columns:
     return ranked
 
 
-def _on_device(scores: Tensor, words: Sequence[Words | None], tokens: Sequence[int]) -> Tensor:
-    """float64[rows, 4 + 2 * ALTERNATIVES]: log-probability, chance, removed, entropy, ids, probabilities."""
-    full = np.uint32(0xFFFFFFFF)
-    size = -(-scores.shape[1] // 32)
-    packed = np.stack([np.full(size, full) if mask is None else mask for mask in words]).view(np.int32)
-    chosen = torch.tensor(tokens).unsqueeze(1).to(scores.device, non_blocking=True)
+def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor) -> Tensor:
+    """All rows' choices, without waiting for the device.
+
+    Args:
+        scores: float32[rows, width].
+        masks: int32[rows, words], the tokens that were allowed.
+        chosen: int64[rows], the tokens that were chosen; negative where none was.
+
+    Returns:
+        float64[rows, 4 + 2 * ALTERNATIVES]: log-probability (not a number where nothing was chosen), chance, removed,
+        entropy, ids, probabilities.
+    """
+    chosen = chosen.unsqueeze(1)
     total = scores.logsumexp(dim=-1, keepdim=True)
-    masked = forbid(scores, torch.from_numpy(packed).to(scores.device, non_blocking=True))
+    masked = forbid(scores, masks)
     mass = masked.logsumexp(dim=-1, keepdim=True)
     logs = masked - mass
     chances = logs.exp()
@@ -121,10 +149,12 @@ def _on_device(scores: Tensor, words: Sequence[Words | None], tokens: Sequence[i
     return torch.cat([logprob, chance, removed, entropy, top.indices, top.values], dim=1).double()
 
 
-def _choice(numbers: Sequence[float]) -> Choice | None:
+def _choice(numbers: Sequence[float], *, masked: bool) -> Choice | None:
     logprob, chance, removed, entropy, *rest = numbers
     if logprob != logprob:
         return None
+    if not masked:
+        return Choice(logprob, math.exp(logprob), 0.0, math.nan, ())
     half = len(rest) // 2
     likely = tuple((int(i), p) for i, p in zip(rest[:half], rest[half:], strict=True) if p > 0)
     return Choice(logprob, chance, removed, max(0.0, entropy), likely)

@@ -57,6 +57,7 @@ class Request:
         sessions: one per row.
         many: a list of prompts was given: a list is given back.
         batch_size: rows that are decoded at once.
+        overlap: see `decode`.
     """
 
     model: Model
@@ -64,6 +65,7 @@ class Request:
     sessions: list[Session]
     many: bool
     batch_size: int
+    overlap: bool | None = None
 
     def result(self, row: int, batch: Batch) -> Generation[Any]:
         """The outcome of one row, once its session is done."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -54,3 +56,31 @@ class Row:
         """The last id is pending again: what came after it is forgotten. A prompt with inputs is, as a whole."""
         last = len(self.ids) - 1
         self.valid = 0 if self.inputs is not None and last < self.given else min(self.valid, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """The next ids of some rows, which the device knows and the host does not yet.
+
+    Attributes:
+        ids: int64[.] on the device; negative where a row turns out to have none.
+        places: where in `ids` each row's is.
+    """
+
+    ids: Tensor
+    places: Mapping[Row, int]
+
+    @contextmanager
+    def pending(self) -> Iterator[None]:
+        """Room for the ids in the rows, for as long as the model is told to read them.
+
+        Afterwards each row counts as read up to an id that is still to be added. A row that goes on otherwise is
+        truncated, as in any rollback.
+        """
+        for row in self.places:
+            row.ids.append(0)
+        try:
+            yield
+        finally:
+            for row in self.places:
+                row.ids.pop()

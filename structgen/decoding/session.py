@@ -110,6 +110,21 @@ class Session:
         return self.finish is not None
 
     @property
+    def matcher(self) -> Matcher | None:
+        """Where the row stands in its constraint; None for plain text."""
+        return self._matcher
+
+    @property
+    def fast_forwards(self) -> bool:
+        """True when forced text is fed without asking."""
+        return self._spans is not None and self._matcher is not None
+
+    @property
+    def has_room(self) -> bool:
+        """True when a token may follow the next one."""
+        return len(self.tokens) + 1 < self.budget
+
+    @property
     def rollbacks(self) -> int:
         """How often the row was sent back."""
         return self._undo.used

@@ -21,7 +21,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
-from structgen.decoding.rows import Row
+from structgen.decoding.rows import Foreseen, Row
+from structgen.decoding.transfer import sent
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""
@@ -158,6 +159,8 @@ class SlotForward:
         count: forward passes so far.
     """
 
+    foresees = True
+
     def __init__(self, module: PreTrainedModel) -> None:
         self.count = 0
         self._module = module
@@ -176,8 +179,14 @@ class SlotForward:
         self._tells_prompts = "prompt_tokens" in accepted
         self._place: dict[Row, int] = {}
 
-    def read(self, rows: Sequence[Row]) -> Tensor:
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         """Reads what is pending. The logits after each row's last token: float[rows, width]."""
+        if foreseen is not None:
+            with foreseen.pending():
+                return self._read(rows, foreseen)
+        return self._read(rows, None)
+
+    def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         for row in rows:
             if row not in self._place:
                 self._admit(row)
@@ -185,7 +194,7 @@ class SlotForward:
         begun = [i for i in range(len(rows)) if i not in twins and _is_begun(rows[i])]
         alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
         groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
-        parts = [self._run([rows[i] for i in group]) for group in groups]
+        parts = [self._run([rows[i] for i in group], foreseen) for group in groups]
         parts += [self._begin(rows[i]) for i in alone]
         if len(parts) == 1 and not twins:
             return parts[0]
@@ -196,7 +205,7 @@ class SlotForward:
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
         read = [i for group in groups for i in group] + alone
         order = [read.index(twins.get(i, i)) for i in range(len(rows))]
-        return torch.cat(parts)[torch.tensor(order, device=parts[0].device)]
+        return torch.cat(parts).index_select(0, sent(order, self._device))
 
     def _admit(self, row: Row) -> None:
         for layer in self._layers:
@@ -225,21 +234,23 @@ class SlotForward:
         for layer, theirs in zip(self._cache.layers, cache.layers, strict=False):  # the last ones may keep nothing
             if isinstance(layer, SlotLayer):
                 layer.update(theirs.keys, theirs.values)
-        return logits if row.valid == len(row.ids) else self._run([row])
+        return logits if row.valid == len(row.ids) else self._run([row], None)
 
-    def _run(self, rows: Sequence[Row]) -> Tensor:
+    def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         width, seen = max(len(row.ids) - row.valid for row in rows), max(len(row.ids) for row in rows)
         starts = [row.valid for row in rows]
         pads = [width - len(row.ids) + row.valid for row in rows]
         ids = [[0] * pad + row.pending for row, pad in zip(rows, pads, strict=True)]
         spans = [[row.valid] * pad + list(range(row.valid, len(row.ids))) for row, pad in zip(rows, pads, strict=True)]
-        inputs = self._to_device([ids, spans])  # int64[2, rows, columns]: one copy to the device
+        inputs = sent([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
+        if foreseen is not None:
+            self._fill_in(inputs[0], rows, foreseen)
         self._places[0] = self._where(rows, starts, pads, width, seen)
         for row in rows:
             row.valid = len(row.ids)
         positions = inputs[1]
         if any(row.shift for row in rows):
-            positions = positions + self._to_device([[row.shift] for row in rows])
+            positions = positions + sent([[row.shift] for row in rows], self._device)
         self.count += 1
         told = {"prompt_tokens": [row.given for row in rows]} if self._tells_prompts else {}
         output = self._module(
@@ -264,15 +275,16 @@ class SlotForward:
             return Places(side_by_side, (side_by_side, slice(starts[0], seen)), seen, least)
         trash = -1  # the last slot, whatever their number: nobody sees it
         slots = [[trash] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
-        target = self._to_device([[place, *columns] for place, columns in zip(places, slots, strict=True)])
+        target = sent([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
         return Places(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
-    def _to_device(self, numbers: list[Any]) -> Tensor:
-        """A copy that the host does not wait for."""
-        tensor = torch.tensor(numbers)
-        if self._device.type == "cuda":
-            return tensor.pin_memory().to(self._device, non_blocking=True)
-        return tensor.to(self._device)
+    def _fill_in(self, ids: Tensor, rows: Sequence[Row], foreseen: Foreseen) -> None:
+        """Puts the foreseen ids in the last column of ids, int64[rows, columns]."""
+        at = [i for i, row in enumerate(rows) if row in foreseen.places]
+        known = [foreseen.places[rows[i]] for i in at]
+        if at:
+            where = sent([at, known], self._device)
+            ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)
 
     def _masks(self, positions: Tensor, seen: int) -> Tensor | dict[str, Tensor]:
         """What each query sees, [rows, 1, columns, seen]; by kind of layer where there are several."""

@@ -19,7 +19,7 @@ from transformers.cache_utils import LinearAttentionLayer
 
 from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import encoded, no_logits, read_prompt
-from structgen.decoding.rows import Row
+from structgen.decoding.rows import Foreseen, Row
 from structgen.errors import OptionError
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
@@ -96,6 +96,8 @@ class SoloForward:
         count: forward passes so far, without those of an encoder.
     """
 
+    foresees = False
+
     def __init__(self, module: PreTrainedModel, *, recompute: bool = False) -> None:
         self.count = 0
         self._module, self._recompute = module, recompute
@@ -109,8 +111,9 @@ class SoloForward:
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._alone: dict[Row, Alone] = {}
 
-    def read(self, rows: Sequence[Row]) -> Tensor:
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         """Reads what is pending. The logits after each row's last token: float[rows, width]."""
+        assert foreseen is None
         logits = {row: self._read(row) for row in rows}
         while behind := [row for row in rows if self._alone[row].length < len(row.ids) and row.error is None]:
             logits |= zip(behind, self._step(behind), strict=True)

@@ -129,7 +129,8 @@ def events(request: Request) -> Iterator[Event[Any]]:
     ]
     running = list(range(len(sessions)))
     with evaluating(model.module):
-        batch = Batch(model.module, model.vocabulary, sessions, rows=request.batch_size, record=True)
+        rows, overlap = request.batch_size, request.overlap
+        batch = Batch(model.module, model.vocabulary, sessions, rows=rows, record=True, overlap=overlap)
         more = True
         while running:
             for row in list(running):

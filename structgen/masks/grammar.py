@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -75,8 +74,15 @@ class Grammar:
         found = self._rows.get(position)
         return found if found is not None else self._compute(position)
 
+    def has_mask(self, position: int) -> bool:
+        """True when the mask at a position is known: asking for it takes no lock and no walk."""
+        return position in self._rows
+
     def _compute(self, position: int) -> Filled:
         with self.lock:
+            known = self._rows.get(position)
+            if known is not None:  # another thread was faster
+                return known
             spare = self._spare or self._new_rows()
             row, address = spare[-1]
             ends = self._fill(position, address, YES)
@@ -315,9 +321,3 @@ def only_token(mask: Uint32) -> int | None:
         return None
     bits = int(mask[words[0]])
     return int(words[0]) * 32 + bits.bit_length() - 1 if bits & (bits - 1) == 0 else None
-
-
-def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
-    """The masks of a batch: `out` is uint32[len(matchers), words]."""
-    for row, matcher in enumerate(matchers):
-        matcher.mask(out[row])

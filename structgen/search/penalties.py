@@ -4,26 +4,61 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.options import Sampling
 
 
-def penalised(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequence[int]) -> None:
-    """Lowers the scores, float32[width], of what was said; in place.
+class Penalties(NamedTuple):
+    """What is done to single scores, one entry for each: divided where positive, multiplied where not, then lowered.
 
-    The penalty on repetition divides a positive score and multiplies a negative one, once per token of the prompt or
-    the text, as transformers does. Those on frequency and presence are subtracted, for every time and for the first
-    time that a token stands in the text, as the OpenAI interface does.
+    Attributes:
+        rows: int64[entries]; no token of a row is there twice.
+        tokens: int64[entries].
+        factors: float32[entries], of the penalty on repetition; 1 is none.
+        amounts: float32[entries], of frequency and presence together; 0 is none.
     """
-    if way.repetition_penalty != 1:
-        said = torch.tensor(sorted({*prompt, *tokens}), device=scores.device)
-        said = said[said < len(scores)]  # a prompt may hold ids that have no logits
-        old = scores[said]
-        scores[said] = torch.where(old > 0, old / way.repetition_penalty, old * way.repetition_penalty)
-    if tokens and (way.frequency_penalty or way.presence_penalty):
-        times = Counter(tokens)
-        amounts = [way.presence_penalty + way.frequency_penalty * count for count in times.values()]
-        scores[torch.tensor(list(times), device=scores.device)] -= torch.tensor(amounts, device=scores.device)
+
+    rows: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    factors: NDArray[np.float32]
+    amounts: NDArray[np.float32]
+
+
+def penalties(
+    ways: Sequence[Sampling], prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]], width: int
+) -> Penalties:
+    """What each row's options ask for behind its prompt and text.
+
+    The penalty on repetition is once per token of the prompt or the text, as transformers does. Those on frequency and
+    presence are for every time and for the first time that a token stands in the text, as the OpenAI interface does.
+
+    Args:
+        ways: one per row.
+        prompts: token ids before each row's own; ids from `width` on have no score.
+        texts: the rows' own.
+        width: of the scores.
+    """
+    entries: list[tuple[int, int, float, float]] = []
+    for row, (way, prompt, text) in enumerate(zip(ways, prompts, texts, strict=True)):
+        if not way.penalises:
+            continue
+        times = Counter(text)
+        said = {*prompt, *times} if way.repetition_penalty != 1 else times.keys()
+        for token in sorted(token for token in said if token < width):
+            amount = way.presence_penalty + way.frequency_penalty * times[token] if token in times else 0.0
+            entries.append((row, token, way.repetition_penalty, amount))
+    rows, tokens, factors, amounts = zip(*entries, strict=True) if entries else ((), (), (), ())
+    where = np.array(rows, np.int64), np.array(tokens, np.int64)
+    return Penalties(*where, np.array(factors, np.float32), np.array(amounts, np.float32))
+
+
+def penalise(scores: Tensor, rows: Tensor, tokens: Tensor, factors: Tensor, amounts: Tensor) -> None:
+    """Applies `Penalties` to the scores, float32[rows, width], in place; all on one device, which is not waited for."""
+    old = scores[rows, tokens]
+    scores[rows, tokens] = torch.where(old > 0, old / factors, old * factors) - amounts

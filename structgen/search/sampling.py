@@ -14,6 +14,7 @@ waits for the device, and says `UNDECIDED` in the rare case that it would have t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -128,75 +129,87 @@ class Sampler:
 
     Args:
         rows: one `Sampling` per row.
-        device: where the scores will be.
 
     Attributes:
         rows: as given.
+        table: float32[rows, 7]: what `draw` has to have of them on the device.
     """
 
-    def __init__(self, rows: Sequence[Sampling], device: torch.device) -> None:
-        def column(values: Sequence[float], dtype: torch.dtype) -> Tensor:
-            return torch.tensor(values, dtype=dtype, device=device).unsqueeze(1)
-
+    def __init__(self, rows: Sequence[Sampling]) -> None:
         self.rows = list(rows)
         self._all_greedy = all(row.greedy for row in rows)
         self._any_ranked = any(row.top_k or row.top_p < 1 for row in rows if not row.greedy)
-        self._greedy = torch.tensor([row.greedy for row in rows], device=device)
-        self._ranked = column([bool(row.top_k) or row.top_p < 1 for row in rows], torch.bool)
-        self._temperature = column([max(row.temperature, COLDEST) for row in rows], torch.float32)
-        self._top_k = column([row.top_k for row in rows], torch.int64)
-        self._top_p = column([row.top_p for row in rows], torch.float32)
-        self._min_p = column([row.min_p for row in rows], torch.float32)
-        self._by_host = column([row.typical_p < 1 for row in rows], torch.bool)
+        self.table = np.array([_numbers(row) for row in rows], np.float32).reshape(-1, 7)
 
-    def draw(self, scores: Tensor, uniforms: Sequence[float]) -> Tensor:
+    def draw(self, scores: Tensor, points: Tensor, table: Tensor) -> Tensor:
         """The chosen column of each row, or `NOTHING`, or `UNDECIDED`: int64[rows], still on the device.
 
         Args:
             scores: float32[rows, columns], by ascending token id, `-inf` where forbidden.
-            uniforms: a random number in [0, 1) per row.
+            points: float64[rows], a random number in [0, 1) per row.
+            table: `self.table` on the device of the scores.
         """
         best, likeliest = scores.max(dim=-1)
         if not self._all_greedy:
-            points = (
-                torch.tensor(uniforms, dtype=torch.float32).unsqueeze(1).to(scores.device, non_blocking=True)
-            )
-            likeliest = torch.where(self._greedy, likeliest, self._drawn(scores, best.unsqueeze(1), points))
+            columns = _Columns(*table.unsqueeze(-1).unbind(1))
+            drawn = self._drawn(scores, best.unsqueeze(1), points.unsqueeze(1), columns)
+            likeliest = torch.where(table[:, 0] > 0, likeliest, drawn)
         return likeliest.masked_fill(~best.isfinite(), NOTHING)
 
-    def _drawn(self, scores: Tensor, best: Tensor, points: Tensor) -> Tensor:
-        weights = ((scores - best) / self._temperature).exp()
-        unsure = self._by_host
+    def _drawn(self, scores: Tensor, best: Tensor, points: Tensor, way: _Columns) -> Tensor:
+        weights = ((scores - best) / way.temperature).exp()
+        unsure = way.by_host > 0
         if self._any_ranked:
-            ranked, undecided = self._only_ranked(weights)
+            ranked, undecided = _only_ranked(weights, way)
             unsure = unsure | undecided
-            weights = torch.where(self._ranked, ranked, weights)
-        weights = weights.where(weights >= self._min_p, 0.0)
-        cumulated = weights.cumsum(dim=-1)
+            weights = torch.where(way.ranked > 0, ranked, weights)
+        weights = weights.where(weights >= way.min_p, 0.0)
+        cumulated = weights.cumsum(dim=-1, dtype=torch.float64)  # in float32 the batch's size would round differently
         column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
         inside = column.clamp(max=scores.shape[-1] - 1)
         unsure = unsure | (column != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
         return inside.masked_fill(unsure, UNDECIDED).squeeze(1)
 
-    def _only_ranked(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The weights, 0 outside of top-k and top-p: float32[rows, columns]; who is undecided."""
-        width = weights.shape[-1]
-        keep = min(KEEP, width)
-        values, columns = _likeliest(weights, keep)
-        in_top_k = (self._top_k > 0) & (self._top_k <= keep)
-        cumulated = values.cumsum(dim=-1)
-        total = weights.sum(dim=-1, keepdim=True)
-        mass = torch.where(in_top_k, cumulated.gather(1, self._top_k.clamp(1, keep) - 1), total)
-        rank = torch.arange(keep, device=weights.device)
-        kept = (~in_top_k | (rank < self._top_k)) & (
-            cumulated - values < torch.where(self._top_p < 1, self._top_p * mass, torch.inf)
-        )
-        last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
-        floor = values[:, -1:]  # what is beyond the sorted columns is at most this
-        unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= self._min_p)
-        unsure |= self._top_k > keep
-        only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
-        return only, unsure & self._ranked & (keep < width)
+
+class _Columns(NamedTuple):
+    """A sampler's table by columns, each float32[rows, 1] on the device."""
+
+    greedy: Tensor
+    ranked: Tensor
+    by_host: Tensor
+    temperature: Tensor
+    top_k: Tensor
+    top_p: Tensor
+    min_p: Tensor
+
+
+def _numbers(row: Sampling) -> tuple[float, ...]:
+    """A row of a sampler's table; a `top_k` beyond what a device sorts is the host's business, whatever it is."""
+    ranked = bool(row.top_k) or row.top_p < 1
+    by_host = row.typical_p < 1
+    return row.greedy, ranked, by_host, max(row.temperature, COLDEST), min(row.top_k, KEEP + 1), row.top_p, row.min_p
+
+
+def _only_ranked(weights: Tensor, way: _Columns) -> tuple[Tensor, Tensor]:
+    """The weights, 0 outside of top-k and top-p: float32[rows, columns]; who is undecided."""
+    width = weights.shape[-1]
+    keep = min(KEEP, width)
+    values, columns = _likeliest(weights, keep)
+    top_k = way.top_k.long()
+    in_top_k = (top_k > 0) & (top_k <= keep)
+    cumulated = values.cumsum(dim=-1)
+    total = weights.sum(dim=-1, keepdim=True)
+    mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), total)
+    rank = torch.arange(keep, device=weights.device)
+    kept = (~in_top_k | (rank < top_k)) & (
+        cumulated - values < torch.where(way.top_p < 1, way.top_p * mass, torch.inf)
+    )
+    last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
+    floor = values[:, -1:]  # what is beyond the sorted columns is at most this
+    unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= way.min_p)
+    unsure |= top_k > keep
+    only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
+    return only, unsure & (way.ranked > 0) & (keep < width)
 
 
 def _likeliest(weights: Tensor, keep: int) -> tuple[Tensor, Tensor]:

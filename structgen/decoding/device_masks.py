@@ -1,0 +1,140 @@
+"""Packed masks on the device: kept there by position, applied by one kernel.
+
+A grammar gives the same read-only array for the same position as long as it has it: such a mask is known by its array.
+A step sends the numbers of its rows, and the words of those that are not there yet.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from structgen.decoding.masking import Words, existing, forbid
+from structgen.vocabulary import Vocabulary
+
+KEPT_BYTES = 64 << 20
+"""Bytes of masks that are kept on the device; the row not used for longest goes first."""
+
+FIRST_ROWS = 64
+"""Rows that there is room for at first; the room doubles as they come."""
+
+EVERYTHING = 0
+"""The row that allows every token that exists."""
+
+
+class MaskRows:
+    """The masks that are on the device.
+
+    Args:
+        vocabulary: whose tokens the masks are of.
+        device: where they are kept.
+        kept_bytes: bound of the rows' bytes, except that a step's own rows always find room.
+
+    Attributes:
+        table: int32[rows, words]; row `EVERYTHING` allows every token that exists.
+        uploaded: rows that were sent so far, for tests and benchmarks.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, device: torch.device, kept_bytes: int = KEPT_BYTES) -> None:
+        self._most = max(2, kept_bytes // (4 * vocabulary.words))
+        self._known: OrderedDict[int, tuple[weakref.ref[Words], int]] = OrderedDict()
+        self._everything = existing(vocabulary)
+        rows = min(FIRST_ROWS, self._most)
+        self.table = torch.zeros((rows, vocabulary.words), dtype=torch.int32, device=device)
+        self._fresh = EVERYTHING + 1
+        self._is_new = True
+        self.uploaded = 0
+
+    def places(self, masks: Sequence[Words | None]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+        """Where a step's masks are, and what has to be sent before they are.
+
+        Args:
+            masks: uint32[words] each; None for `EVERYTHING`.
+
+        Returns:
+            int32[masks], the row of each; int64[new], the rows to be written; int32[new, words], with what.
+        """
+        self._make_room(len(masks))
+        new: dict[int, Words] = {}
+        if self._is_new:
+            self._is_new = False
+            everything = self._everything
+            new[EVERYTHING] = np.full(self.table.shape[1], ~np.uint32(0)) if everything is None else everything
+        numbers = [EVERYTHING if mask is None else self._place(mask, new) for mask in masks]
+        self.uploaded += len(new)
+        words = np.array(list(new.values()), np.uint32).reshape(-1, self.table.shape[1])
+        return np.array(numbers, np.int32), np.array(list(new), np.int64), words.view(np.int32)
+
+    def write(self, rows: Tensor, words: Tensor) -> None:
+        """Puts what was sent in its place.
+
+        Args:
+            rows: int64[new] on the device.
+            words: int32[new, words] on the device.
+        """
+        if len(rows):
+            self.table.index_copy_(0, rows, words)
+
+    def _place(self, mask: Words, new: dict[int, Words]) -> int:
+        """The row of a mask; one that was not used for longest, where it has none yet."""
+        known = self._known.get(id(mask))
+        if known is not None and known[0]() is mask and not mask.flags.writeable:
+            self._known.move_to_end(id(mask))
+            return known[1]
+        if known is not None:  # another array lived at this address, or the same one may have changed
+            row = known[1]
+        elif self._fresh < len(self.table):
+            row, self._fresh = self._fresh, self._fresh + 1
+        else:
+            row = self._known.popitem(last=False)[1][1]
+        self._known[id(mask)] = weakref.ref(mask), row
+        self._known.move_to_end(id(mask))
+        new[row] = mask
+        return row
+
+    def _make_room(self, masks: int) -> None:
+        """Room for a step's masks, all of which might be new, beside `EVERYTHING`; more as long as there may be."""
+        rows = len(self.table)
+        if self._fresh + masks > rows and rows < max(self._most, masks + 1):
+            grown = max(masks + 1, min(2 * rows, self._most))
+            table = self.table.new_zeros((grown, self.table.shape[1]))
+            table[:rows] = self.table
+            self.table = table
+
+
+def apply_masks(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> None:
+    """Writes `-inf` to the scores, in place, where a row's mask has no bit.
+
+    Args:
+        scores: float[rows, columns]; columns from `width` on become `-inf`, too.
+        table: int32[., ceil(width / 32)], packed masks.
+        numbers: int32[rows], the mask of each row of scores.
+        width: tokens that the masks are of.
+    """
+    if scores.is_cuda and triton_is_there():
+        from structgen.decoding.triton_masks import launch
+
+        launch(scores, table, numbers, width)
+    else:
+        apply_masks_plainly(scores, table, numbers, width)
+
+
+def apply_masks_plainly(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> None:
+    """`apply_masks` in torch's own operations."""
+    masked = forbid(scores[:, :width], table.index_select(0, numbers.long()))
+    scores[:, :width] = masked
+    scores[:, width:] = -torch.inf
+
+
+@cache
+def triton_is_there() -> bool:
+    """True where triton can be imported."""
+    return find_spec("triton") is not None

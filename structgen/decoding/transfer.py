@@ -1,0 +1,75 @@
+"""Between host and device: one copy for all that a step sends, one for what comes back, no waiting before it must.
+
+The host waits for one event per step, behind the copy of the chosen ids. Work that is queued behind that event, the
+next forward pass for one, runs meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+ALIGNED = 8
+"""Bytes: each part of an upload starts at a multiple of these."""
+
+_DTYPES = {
+    np.dtype(np.int32): torch.int32,
+    np.dtype(np.int64): torch.int64,
+    np.dtype(np.float32): torch.float32,
+    np.dtype(np.float64): torch.float64,
+}
+
+
+def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
+    """The arrays on the device, each of its own dtype and shape, by one copy that the host does not wait for.
+
+    Args:
+        parts: of int32, int64, float32 or float64.
+        device: where they go. From pinned memory, where it is a CUDA device.
+    """
+    ends = np.cumsum([-(-part.nbytes // ALIGNED) * ALIGNED for part in parts])
+    buffer = torch.empty(int(ends[-1]), dtype=torch.uint8, pin_memory=device.type == "cuda")
+    room, starts = buffer.numpy(), [0, *ends[:-1].tolist()]
+    for start, part in zip(starts, parts, strict=True):
+        room[start : start + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+    sent = buffer.to(device, non_blocking=True)
+    return [
+        sent[start : start + part.nbytes].view(_DTYPES[part.dtype]).view(part.shape)
+        for start, part in zip(starts, parts, strict=True)
+    ]
+
+
+def sent(numbers: list[Any], device: torch.device) -> Tensor:
+    """Whole numbers, or lists of them, as int64 on the device, by a copy that the host does not wait for."""
+    tensor = torch.tensor(numbers)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+class Download:
+    """A tensor on its way to the host.
+
+    Args:
+        tensor: on any device; what is queued behind this copy is not waited for.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._event: torch.cuda.Event | None = None
+        if tensor.device.type == "cuda":
+            self._there = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self._there.copy_(tensor, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record(torch.cuda.current_stream(tensor.device))
+        else:
+            self._there = tensor.cpu()
+
+    def numbers(self) -> list[Any]:
+        """The tensor's values; waits until they are there."""
+        if self._event is not None:
+            self._event.synchronize()
+        found: list[Any] = self._there.tolist()
+        return found

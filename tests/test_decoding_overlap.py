@@ -1,0 +1,219 @@
+"""The overlapped loop says what the plain one says; the order in which it does; and that nothing waits for a device."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
+
+import structgen as sg
+from structgen.constraints import Regex
+from structgen.decoding import loop
+from structgen.decoding.choice import DeviceChooser
+from structgen.decoding.forced import Spans
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.loop import Batch, decode
+from structgen.decoding.request import prepare
+from structgen.decoding.session import Session
+from structgen.decoding.slots import SlotForward
+from structgen.decoding.stream import events
+from structgen.guards import BannedPattern
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
+from structgen.vocabulary import Vocabulary
+
+CPU = torch.device("cpu")
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2}
+WITHOUT_Z = Vocabulary.from_tokens(
+    [None if byte == ord("z") else bytes([byte]) for byte in range(256)] + [None], end_ids=[256], width=257
+)
+PATTERNS = [
+    r"\{[a-f]{3,6}:( [0-9]{2,4},){3,5} [A-Z]{2}\}",
+    "(one fixed text|another (fixed|fine) text)!",
+    "(a[bz]z|b[cz]){2,5}d[efg]{3}",  # no z can be spelled: rows go back
+    "[^z]{5,30}",
+    None,
+]
+WAYS = [
+    sg.Sampling(),
+    sg.Sampling(temperature=1.0, seed=5),
+    sg.Sampling(temperature=0.8, top_p=0.9, seed=6),
+    sg.Sampling(temperature=1.5, typical_p=0.7, seed=7),  # the host decides: the device has read in vain
+    sg.Sampling(repetition_penalty=1.4, frequency_penalty=0.2),
+]
+
+
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(7)
+    config = LlamaConfig(vocab_size=257, intermediate_size=64, num_attention_heads=4, **SIZES)
+    module = LlamaForCausalLM(config).eval()
+    with torch.no_grad():  # logits far enough apart that rounding decides no token
+        for parameter in module.parameters():
+            parameter.mul_(3.0) if parameter.dim() > 1 else None
+    return module
+
+
+def sessions(seed: int, count: int = 12) -> list[Session]:
+    """Rows of every kind: forced text, dead ends, guards, plain text, small budgets, all ways of sampling."""
+    rng, vocabulary = random.Random(seed), WITHOUT_Z
+    made = []
+    for _ in range(count):
+        pattern, budget = rng.choice(PATTERNS), rng.choice([7, 30, 60])
+        matcher = None if pattern is None else Regex(pattern).compile(vocabulary).matcher()
+        guards = Guarding([BannedPattern("[aeiou][^aeiou]")], vocabulary) if rng.random() < 0.3 else None
+        made.append(
+            Session(
+                [rng.randrange(256) for _ in range(rng.choice([1, 4, 20]))], vocabulary, matcher=matcher,
+                sampling=rng.choice(WAYS), limits=sg.Limits(budget, rollbacks=rng.choice([2, 50])), guards=guards,
+                spans=Spans(vocabulary, ByteTokenizer()) if rng.random() < 0.5 else None,
+            )
+        )  # fmt: skip
+    return made
+
+
+def outcome(session: Session, batch: Batch) -> tuple:
+    said = [(u.tokens, u.text) for u in session.undone]
+    chosen = [c if c is None else (round(c.logprob, 3), round(c.removed, 3)) for c in session.choices(batch.ledger)]
+    error = type(session.error), str(session.error)
+    return session.tokens, session.finish, error, session.forced, session.rollbacks, said, chosen
+
+
+@pytest.mark.parametrize("on_device", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_overlapped_loop_says_what_the_plain_one_says(seed, on_device, monkeypatch):
+    """Twelve rows of all kinds over five places: tokens, ends, errors, rollbacks, forced text and measures."""
+    if on_device:
+        monkeypatch.setattr(loop, "chooser_for", lambda vocabulary, device: DeviceChooser(vocabulary, device))
+    found, module = [], llama()
+    for overlap in (False, True):
+        rows = sessions(seed)
+        batch = decode(module, WITHOUT_Z, rows, rows=5, record=True, overlap=overlap)
+        found.append([outcome(session, batch) for session in rows])
+    assert found[0] == found[1]
+    assert sum(row[4] for row in found[0]) > 0
+    assert sum(row[3] for row in found[0]) > 0
+
+
+def test_sixty_four_rows_say_the_same_in_both_orders_and_alone():
+    """Greedy, half of the rows sent back by dead ends."""
+    module = llama()
+
+    def rows() -> list[Session]:
+        made = []
+        for row in range(64):
+            matcher = Regex("([a-x]z|yb){2}" if row % 2 else PATTERNS[0]).compile(WITHOUT_Z).matcher()
+            made.append(Session([row, 7, 3 * row % 256], WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), budget=40))
+        return made
+
+    together, plain, alone = rows(), rows(), rows()
+    decode(module, WITHOUT_Z, together, overlap=True)
+    decode(module, WITHOUT_Z, plain, overlap=False)
+    for session in alone:
+        decode(module, WITHOUT_Z, [session])
+    assert [s.tokens for s in together] == [s.tokens for s in plain] == [s.tokens for s in alone]
+    assert sum(s.rollbacks > 0 for s in together) >= 20
+
+
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_streams_tell_the_same_in_both_orders(fast_forward):
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}
+    told = []
+    for overlap in (False, True):
+        model = scripted(['{"a": "some words", "b": 12}', '{"a": "other words that are longer"}'])
+        request = prepare(model, ["x", "y"], schema, banned=["words th"], fast_forward=fast_forward)
+        told.append([(e.row, e.text, e.start, e.path, e.value) for e in events(replace(request, overlap=overlap))])
+    by_row = [[[e for e in run if e[0] == row] for row in (0, 1)] for run in told]
+    assert by_row[0] == by_row[1]
+
+
+def test_models_that_cannot_read_ahead_run_in_the_plain_order():
+    torch.manual_seed(1)
+    module = MambaForCausalLM(MambaConfig(vocab_size=257, state_size=8, **SIZES)).eval()
+    said = []
+    for overlap in (False, True):
+        session = Session([1, 2], byte_vocabulary(), matcher=None, sampling=sg.Sampling(), budget=5)
+        decode(module, byte_vocabulary(), [session], overlap=overlap)
+        said.append(session.tokens)
+    assert said[0] == said[1]
+
+
+class Recorded:
+    """What the loop does, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[str] = []
+        for owner, name in ((SlotForward, "read"), (Session, "ask"), (Session, "accept"), (DeviceChooser, "draw")):
+            monkeypatch.setattr(owner, name, self._telling(getattr(owner, name), name))
+        monkeypatch.setattr(loop, "chooser_for", lambda vocabulary, device: DeviceChooser(vocabulary, device))
+
+    def _telling(self, function, name):
+        def told(*args, **kwargs):
+            self.events.append(name)
+            return function(*args, **kwargs)
+
+        return told
+
+
+@pytest.mark.parametrize(
+    ("overlap", "order"),
+    [(False, ["read", "ask", "draw", "accept"]), (True, ["accept", "ask", "draw", "read"])],
+    ids=["plain", "overlapped"],
+)
+def test_the_next_forward_is_launched_before_the_host_accepts_and_masks(overlap, order, monkeypatch):
+    """Plain: read, then all that the host does. Overlapped: the next read is launched before the host accepts."""
+    recorded = Recorded(monkeypatch)
+    session = Session([1], byte_vocabulary(), matcher=None, sampling=sg.Sampling(), budget=9)
+    batch = Batch(ScriptedModel("abcdefgh", byte_vocabulary()), byte_vocabulary(), [session], overlap=overlap)
+    batch.step()
+    recorded.events.clear()
+    for _ in range(4):
+        batch.step()
+    told = recorded.events if not overlap else ["accept", *recorded.events][:-1]
+    assert told == order * 4
+    assert session.text() == "abcde"
+
+
+WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "is_nonzero", "equal"}
+
+
+class Waits(TorchDispatchMode):
+    """Collects the operations for which a host waits for a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.partition(".")[0]
+        indexes = args[1] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else ()
+        if name in WAITING or any(isinstance(i, torch.Tensor) and i.dtype == torch.bool for i in indexes):
+            self.found.append(name)
+        return function(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_step_has_no_operation_that_waits_for_the_device(overlap, monkeypatch):
+    """Masks, penalties, all filters on the device, measures, rows that leave: all but the one copy of the ids."""
+    monkeypatch.setattr(loop, "chooser_for", lambda vocabulary, device: DeviceChooser(vocabulary, device))
+    ways = [
+        sg.Sampling(),
+        sg.Sampling(temperature=1.0, top_k=9, seed=1),
+        sg.Sampling(temperature=0.7, top_k=200, top_p=0.9, min_p=0.01, seed=2),
+        sg.Sampling(temperature=0.7, repetition_penalty=1.3, presence_penalty=0.5, seed=3),
+    ]
+    module, vocabulary = llama(), byte_vocabulary()
+    matcher = Regex("([a-m]{2} ){40}").compile(vocabulary).matcher
+    rows = [
+        Session([3, 4, 5 + n], vocabulary, matcher=matcher(), sampling=way, budget=121 if n else 6)
+        for n, way in enumerate(ways)
+    ]
+    batch = Batch(module, vocabulary, rows, record=True, overlap=overlap)
+    batch.step()
+    with Waits() as waits:
+        for _ in range(12):
+            batch.step()
+    assert waits.found == []
+    assert all(len(s.tokens) >= 12 for s in rows[1:])
