@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         TokenRejected,
         UnsatisfiableSchema,
         UnsupportedSchema,
+        ValidationFailed,
+        ValidatorError,
         VocabularyError,
     )
     from structgen.explanation import Explanation, explain
@@ -48,6 +50,8 @@ _HOMES = {
         "TokenRejected",
         "UnsatisfiableSchema",
         "UnsupportedSchema",
+        "ValidationFailed",
+        "ValidatorError",
         "VocabularyError",
     ),
     "explanation": ("Explanation", "explain"),
@@ -86,6 +90,8 @@ __all__ = [
     "TokenRejected",
     "UnsatisfiableSchema",
     "UnsupportedSchema",
+    "ValidationFailed",
+    "ValidatorError",
     "Veto",
     "Vocabulary",
     "VocabularyError",

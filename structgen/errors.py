@@ -71,3 +71,36 @@ class BudgetExhausted(RunError):
     def __init__(self, message: str, text: str) -> None:
         self.text = text
         super().__init__(message)
+
+
+class ValidationFailed(RunError):
+    """The type's validators refused every value that was tried in one place, as often as `Limits` allows.
+
+    Attributes:
+        pointer: JSON pointer of the value that was refused last.
+        text: what was generated up to its end.
+    """
+
+    def __init__(self, message: str, pointer: str, text: str) -> None:
+        self.pointer = pointer
+        self.text = text
+        super().__init__(message)
+
+
+class ValidatorError(RunError):
+    """A validator raised what is no validation error (`ValueError`, `AssertionError`): a bug of the type's own code.
+
+    What it raised is the `__cause__`.
+
+    Attributes:
+        pointer: JSON pointer of the value that was validated.
+    """
+
+    def __init__(self, type_name: str, pointer: str, text: str, error: Exception) -> None:
+        self.pointer = pointer
+        raised = f"{type(error).__name__}: {error}"
+        place = pointer or "the whole value"
+        super().__init__(
+            f"a validator of {type_name} raised {raised} for {place}, text {text!r:.200}; "
+            "a validator refuses a value by ValueError or AssertionError"
+        )

@@ -90,15 +90,18 @@ class Limits:
         rollbacks: how often the decoder may take tokens back because the text cannot go on from where it is, or a guard
             refuses it. Guards are masks from then on.
         stop: plain text ends before the first of these strings. A constraint says itself where its text ends.
+        validations: how often a value that the type's own validators refuse is tried again in another way.
     """
 
     max_new_tokens: int = 512
     rollbacks: int = 256
     stop: tuple[str, ...] = ()
+    validations: int = 64
 
     def __post_init__(self) -> None:
         _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
         _require(self.rollbacks >= 0, "rollbacks", self.rollbacks, "at least 0")
+        _require(self.validations >= 0, "validations", self.validations, "at least 0")
         stop = self.stop
         listed = isinstance(stop, (tuple, list)) and all(isinstance(text, str) and text for text in stop)
         _require(listed, "stop", stop, "a list of texts, none of them empty")

@@ -38,7 +38,7 @@ def ran(code: str, path: Path, line: int, names: dict[str, Any]) -> str:
     """What a block of a page prints; tracebacks name the page and its lines."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile("\n" * line + code, str(path), "exec"), names)
+        exec(compile("\n" * line + code, str(path), "exec", dont_inherit=True), names)
     return printed.getvalue()
 
 

@@ -72,7 +72,7 @@ class Confidence:
     def _spans(self) -> list[Span]:
         text = self._vocabulary.decode(self._tokens)
         if not self._is_json:
-            return [Span("", (), 0, len(text))]
+            return [Span("", (), 0, len(text), 0)]
         reader = PointerReader()
         return reader.feed(text) + reader.finish()
 

@@ -57,6 +57,7 @@ class Generation(Generic[T]):
             asked.
         stats: what the run cost.
         trace: what was said and taken back, in the order in which it was.
+        seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -69,6 +70,7 @@ class Generation(Generic[T]):
     removed: tuple[float, ...]
     stats: Stats
     trace: tuple[Undone, ...] = ()
+    seed: int | None = None
     error: StructgenError | None = None
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 

@@ -90,7 +90,9 @@ class Batch:
         self._active: list[Session] = []
         self._steps = 0
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
-        self.ledger = Ledger() if record else None
+        self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
+        for session in sessions:
+            session.ledger = self.ledger
         if self._waiting:
             self._forward = forward_for(module)
             wanted = module.device.type != "cpu" if overlap is None else overlap

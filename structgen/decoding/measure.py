@@ -16,6 +16,8 @@ from structgen.decoding.masking import FEW, Words, bits_of, count, forbid, ids_o
 from structgen.decoding.transfer import upload
 from structgen.search.sampling import Columns, Scores
 
+Entry = tuple[int, int]
+"""Where a token's measures stand in the ledger: step and row."""
 ALTERNATIVES = 8
 """So many of the likeliest allowed tokens are kept for each choice."""
 

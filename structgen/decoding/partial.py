@@ -14,6 +14,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
 from structgen.decoding.pointers import Span
+from structgen.errors import ValidatorError
+from structgen.schema.users_code import validated
 
 
 class _Unset:
@@ -30,8 +32,8 @@ def completed(tp: Any, text: bytes, span: Span) -> Any:
     raw = text[span.start : span.end]
     inner = _at(tp, span.path)
     try:
-        return json.loads(raw) if inner is ANY else _adapter(inner).validate_json(raw)
-    except (ValidationError, PydanticUserError):
+        return json.loads(raw) if inner is ANY else validated(_adapter(inner), raw)
+    except (ValidationError, ValidatorError, PydanticUserError):
         return json.loads(raw)
 
 
@@ -60,8 +62,8 @@ def _typed(tp: Any, raw: Any) -> Any:
     if tp is ANY:
         return raw
     try:
-        return _adapter(tp).validate_json(json.dumps(raw))
-    except (ValidationError, PydanticUserError):
+        return validated(_adapter(tp), json.dumps(raw))
+    except (ValidationError, ValidatorError, PydanticUserError):
         pass
     if isinstance(raw, list):
         items = [_typed(_child(tp, i), item) for i, item in enumerate(raw)]

@@ -22,12 +22,14 @@ class Span(NamedTuple):
         path: the same as names and indexes.
         start: of its first byte.
         end: behind its last byte.
+        around: the first byte of the container that it is in; its own where it is in none.
     """
 
     pointer: str
     path: tuple[str | int, ...]
     start: int
     end: int
+    around: int
 
 
 class PointerReader:
@@ -79,12 +81,24 @@ class PointerReader:
         number = _NUMBER.match(self.text, self._at)
         return self.text if number is None else self.text[: number.start(1)]
 
+    @property
+    def read(self) -> int:
+        """Bytes before what is not complete: the beginning of a string, a number, a word."""
+        return self._at
+
+    @property
+    def pending(self) -> tuple[str | int, ...] | None:
+        """Where the value stands that comes next or has begun; None in front of a member's name."""
+        path = tuple(part for part in self._path if part is not None)
+        return path if len(path) == len(self._path) else None
+
     def _complete(self, start: int, end: int) -> Span:
         path = tuple(part for part in self._path if part is not None)
         if self._open:
             last = self._path[-1]
             self._path[-1] = None if self._open[-1][0] else (last + 1 if isinstance(last, int) else 0)
-        return Span(pointer_of(path), path, start, end)
+        around = self._open[-1][1] if self._open else start
+        return Span(pointer_of(path), path, start, end, around)
 
 
 def pointer_of(path: tuple[str | int, ...]) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,11 +21,13 @@ from structgen.decoding.model import Model, as_model
 from structgen.decoding.processed import read_prompts
 from structgen.decoding.prompts import is_batch
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema
+from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema, ValidatorError
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.masks import Grammar
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.types import from_type
+from structgen.schema.users_code import validated
+from structgen.schema.validators import validators_of
 
 GREEDY = Sampling()
 LIMITS = Limits()
@@ -74,6 +77,8 @@ class Request:
         if error is None:
             try:
                 value = self.targets[row].parse(text)
+            except ValidatorError as bug:
+                error = bug
             except (ValidationError, ValueError) as refusal:
                 error = RunError(f"the text is complete, but its type refuses it: {refusal}; text: {text!r:.200}")
                 error.__cause__ = refusal
@@ -88,6 +93,7 @@ class Request:
             removed=tuple(math.nan if choice is None else choice.removed for choice in choices),
             stats=batch.stats(session),
             trace=tuple(session.undone),
+            seed=session.seed,
             error=error,
             _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
         )
@@ -145,6 +151,7 @@ def prepare(
                 spans=spans_for(grammar, owner.tokenizer) if fast_forward and grammar is not None else None,
                 start=read.start,
                 inputs=read.inputs,
+                validators=None if targets[row].type is Any else validators_of(targets[row].type),
                 guards=Guarding(given, owner.vocabulary) if (given := watching[id(targets[row])]) else None,
                 **_budget(owner, read.ids if read.start is None else read.start, bounds[row]),
             )
@@ -214,8 +221,7 @@ def _json_parser(schema: Any) -> Callable[[str], Any]:
         return json.loads
     if isinstance(schema, (str, bytes, int, float, list, tuple)):
         raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
-    validate: Callable[[str], Any] = from_type(schema)[1].validate_json
-    return validate
+    return partial(validated, from_type(schema)[1])
 
 
 def _each(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:

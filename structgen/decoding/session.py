@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, ParamSpec, TypeVar
 
@@ -13,13 +14,16 @@ from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
-from structgen.decoding.measure import Choice, Ledger
+from structgen.decoding.measure import Choice, Entry, Ledger
 from structgen.decoding.rows import Row
+from structgen.decoding.tries import Place
 from structgen.decoding.undo import Undo, Undone
+from structgen.decoding.validating import Refusal, Validating
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
 from structgen.guards import Veto
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
+from structgen.schema.validators import Validators
 from structgen.search.sampling import NOTHING
 from structgen.vocabulary import Vocabulary
 
@@ -30,9 +34,6 @@ Finish = Literal["end", "complete", "stop", "length", "error"]
 """Why a row stopped: the model chose an end token; the constraint left nothing to add; a stop string came;
 `max_new_tokens` or the model's context was reached (a constrained value happens to be complete there); or `error`
 says."""
-
-Entry = tuple[int, int]
-"""Where a token's measures stand in the ledger: step and row."""
 
 
 class Session:
@@ -50,6 +51,7 @@ class Session:
         start: for encoder-decoder models, what the decoder starts with; the encoder reads the prompt then.
         guards: may send the row back.
         inputs: what the model reads with the prompt: images, sounds, embeddings.
+        validators: judge its values; the batch must measure its choices then.
 
     Attributes:
         row: what the model has to read.
@@ -61,6 +63,8 @@ class Session:
         recalled: logits of an earlier step that the row chooses from again.
         sent_back: the row has gone back; what was read last is not what its text ends with.
         undone: what was said and taken back.
+        seed: of the row's draws; None for a greedy row.
+        ledger: where the batch measures its choices, if it does.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Session:
         start: Sequence[int] | None = None,
         guards: Guarding | None = None,
         inputs: Mapping[str, Tensor] | None = None,
+        validators: Validators | None = None,
     ) -> None:
         self.prompt = prompt
         self.sampling = sampling
@@ -96,10 +101,14 @@ class Session:
         self._stop = [text.encode() for text in limits.stop]
         self._undo = Undo(vocabulary.width, limits.rollbacks)
         self._known: tuple[int, Tensor, int] | None = None  # after so many tokens: these logits, this row of them
-        self._random = None if sampling.greedy else np.random.default_rng(sampling.seed)
+        self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
+        self._random = None if sampling.greedy else np.random.default_rng(self.seed)
         self._ends = frozenset(vocabulary.end_ids)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._guards = guards
+        draw = None if self._random is None else self._random.random
+        self._validating = Validating(validators, vocabulary, limits.validations, draw) if validators else None
+        self.ledger: Ledger | None = None
         self.undone: list[Undone] = []
         self._guard(self._settle)
         self.sent_back = False  # nothing has been read yet
@@ -127,7 +136,12 @@ class Session:
     @property
     def rollbacks(self) -> int:
         """How often the row was sent back."""
-        return self._undo.used
+        return self._undo.used + (0 if self._validating is None else self._validating.used)
+
+    @property
+    def needs_measures(self) -> bool:
+        """Must its choices be measured, whether anyone asks for that or not?"""
+        return self._validating is not None
 
     def ask(self) -> Ask | None:
         """What the row wants of the logits after its last token, or of `recalled`, where it was sent back.
@@ -200,7 +214,8 @@ class Session:
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
         ends = (n for stop in self._stop for n in range(1, len(stop)) if self._said.endswith(stop[:n]))
-        return max(max(ends, default=0), 0 if self._guards is None else self._guards.at_risk(self._said))
+        watching = [each for each in (self._guards, self._validating) if each is not None]
+        return max(*(each.at_risk(self._said) for each in watching), max(ends, default=0), 0)
 
     def choices(self, ledger: Ledger | None) -> list[Choice | None]:
         """What was measured of each token; None where the model was not asked. Empty without a ledger."""
@@ -243,6 +258,8 @@ class Session:
         """The mask without bans, and without what guards refuse that look ahead."""
         if self._guards is not None:
             words = self._guards.allowed(words, last=len(self.tokens) + 1 >= self.budget)
+        if words is not None and self._validating is not None and (tried := self._validating.tried(self.tokens)):
+            words = words & ~pack(np.array(tried), self._vocabulary.width)
         left = self._undo.allowed(words, len(self.tokens))
         if words is None and left is not None and self._guards is not None:
             left &= self._guards.plain  # no ban makes a token of an id that is none
@@ -275,6 +292,10 @@ class Session:
             veto = self._guards.finish() if self._guards is not None and self.done else None
         if veto is not None:
             self._heed(veto)
+        elif self._validating is not None:
+            refusal = self._validating.read(self.tokens, self.said, over=self.done)
+            if refusal is not None:
+                self._try_again(self._validating, refusal)
 
     def _go_on(self) -> None:
         """A stop string ends the text; what must come next is fed."""
@@ -305,6 +326,36 @@ class Session:
         guards.looks_ahead = self._undo.spent
         self.go_back(guards.first(veto, self.tokens), why, veto)
 
+    def _try_again(self, validating: Validating, refusal: Refusal) -> None:
+        """Goes on from where another text may be said instead of the one that was refused."""
+        validating.refuse(refusal, self.entries, [self._chance(entry) for entry in self.entries])
+        self.finish, self.sent_back = None, True
+        while True:
+            place = validating.next(refusal)
+            self._go_to(place, refusal)
+            if self._allowed().any():
+                return
+            place.close()
+
+    def _chance(self, entry: Entry | None) -> float | None:
+        """Of a token among those that were allowed; None where the model was not asked."""
+        choice = None if entry is None or self.ledger is None else self.ledger.choice(*entry)
+        return None if choice is None else choice.chance
+
+    def _go_to(self, place: Place, refusal: Refusal) -> None:
+        """Takes back what is not before a place, and says again what is."""
+        tokens = place.tokens
+        pairs = zip(tokens, self.tokens, strict=False)
+        kept = next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(tokens), len(self.tokens)))
+        if kept < len(self.tokens):
+            self._truncate(kept, refusal.reason, refusal.pointer)
+        if kept < len(tokens):
+            self._undo.forget(kept)
+            self._known = None
+        for token, entry in list(zip(tokens, place.entries, strict=True))[kept:]:
+            self._take(token, entry)
+            self.forced += entry is None
+
     def _take(self, token: int, entry: Entry | None) -> None:
         if self._matcher is not None:
             self._matcher.advance(token)
@@ -313,10 +364,10 @@ class Session:
         self.entries.append(entry)
         self._said += self._vocabulary.token(token)
 
-    def _truncate(self, length: int, reason: str) -> None:
+    def _truncate(self, length: int, reason: str, pointer: str | None = None) -> None:
         gone = self.tokens[length:]
         text = self._vocabulary.decode(gone).decode("utf-8", errors="replace")
-        self.undone.append(Undone(length, text, reason))
+        self.undone.append(Undone(length, text, reason, pointer))
         if self._matcher is not None:
             self._matcher.rollback(len(gone))
         self.forced -= sum(entry is None for entry in self.entries[length:])
@@ -350,6 +401,11 @@ class Session:
     def _nothing_left(self) -> str:
         said = _shortened(self.text())
         return f"after {said} the model's logits are -inf or not numbers for every token that is allowed"
+
+
+def _fresh_seed() -> int:
+    """A seed that nothing decides."""
+    return secrets.randbits(64)
 
 
 def _shortened(text: str, limit: int = 200) -> str:

@@ -23,11 +23,13 @@ class Undone:
         tokens: so many were left.
         text: what stood behind them.
         reason: why it could not stay.
+        pointer: of the JSON value that its type's validators refused; None for any other reason.
     """
 
     tokens: int
     text: str
     reason: str
+    pointer: str | None = None
 
 
 class Undo:
@@ -64,8 +66,12 @@ class Undo:
 
     def refuse(self, length: int, token: int) -> None:
         """Bans a token behind the first `length` tokens; longer prefixes are forgotten."""
-        self._bans = {at: tokens for at, tokens in self._bans.items() if at <= length}
+        self.forget(length)
         self._bans.setdefault(length, []).append(token)
+
+    def forget(self, length: int) -> None:
+        """What stands behind the first `length` tokens is another text now."""
+        self._bans = {at: tokens for at, tokens in self._bans.items() if at <= length}
 
     def allowed(self, words: Words | None, length: int) -> Words | None:
         """The mask behind the first `length` tokens without what is banned there; None for no mask."""

@@ -1,0 +1,141 @@
+"""The tree of what a row has tried: where to go back to when a text was refused as a whole.
+
+A refused text is a path of tokens. Forbidding its first token would lose good texts that begin alike; forbidding only
+its last would make of *150* a *1500*. So the tree knows at each of its nodes how much of the model's probability has
+not been tried: a node's children are refused texts or lead to some, and what is left of the node is for all others.
+Going on from a node without its children is a text that was never said; and each text that was not said is behind
+exactly one node. So nothing comes twice, nothing is lost, and of finitely many texts the last one is found.
+
+Where to go on is drawn by what is left, which gives each text its probability given that it is none of the refused
+ones (Shi, Bieber and Sutton, *Incremental Sampling Without Replacement for Sequence Models*, 2020), as far as the
+model's probabilities are those that it is sampled by. A greedy row goes where most is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from structgen.decoding.measure import Entry
+
+LEAST = 1e-9
+"""What is left where the model sees hardly anything else: others may still be allowed."""
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A text that was begun.
+
+    Attributes:
+        left: of the probability here, what leads to none of the children.
+        children: by token.
+        chances: of each child.
+        entry: what the caller keeps of the token that leads here.
+    """
+
+    entry: Entry | None = None
+    left: float = 1.0
+    children: dict[int, Node] = field(default_factory=dict)
+    chances: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere to go on from.
+
+    Attributes:
+        path: the nodes before it, each with the token that leads there; the first tokens of the text come first.
+        node: in the tree.
+    """
+
+    path: tuple[tuple[int, Node], ...]
+    node: Node
+
+    @property
+    def tokens(self) -> list[int]:
+        """All tokens before it."""
+        return [token for token, _ in self.path]
+
+    @property
+    def entries(self) -> list[Entry | None]:
+        """What the caller kept of each token."""
+        return [node.entry for _, node in self.path]
+
+    def close(self) -> None:
+        """Nothing else is allowed here."""
+        self.node.left = 0.0
+
+
+class Tries:
+    """The texts of one row that were refused."""
+
+    def __init__(self) -> None:
+        self._root = Node()
+
+    def refuse(
+        self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]
+    ) -> None:
+        """Adds a text.
+
+        Args:
+            tokens: the last one completed what was refused.
+            entries: kept of each token, for when it is said again.
+            chances: of each token among what was allowed there, what was tried left out; None where the model was not
+                asked.
+        """
+        node = self._root
+        for token, entry, chance in zip(tokens, entries, chances, strict=True):
+            child = node.children.get(token)
+            if child is None:
+                child = node.children[token] = Node(entry)
+                share = 1.0 if chance is None else min(max(chance, 0.0), 1.0)
+                node.chances[token] = share * node.left
+                node.left = 0.0 if chance is None else max(node.left * (1 - share), LEAST)
+            node = child
+        node.left = 0.0
+
+    def tried(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens that were tried behind a text."""
+        path = self._path(tokens)
+        return [] if path is None else list(path[-1][1].children)
+
+    def next(self, begun: Sequence[int], uniform: float | None) -> Place | None:
+        """Where to go on: behind these tokens, from the text that was said last or an earlier one.
+
+        Args:
+            begun: the tokens that stay.
+            uniform: a random number in [0, 1); None for where most is left.
+        """
+        path = self._path(begun)
+        places = [] if path is None else list(self._open(path))
+        if not places:
+            return None
+        if uniform is None:
+            return max(places, key=lambda each: each[0])[1]
+        logs = np.array([log for log, _ in places])
+        shares = np.cumsum(np.exp(logs - logs.max()))
+        return places[int(np.searchsorted(shares, uniform * shares[-1], side="right"))][1]
+
+    def _open(self, path: tuple[tuple[int, Node], ...]) -> Iterator[tuple[float, Place]]:
+        """The places behind a path where something is left, each with the logarithm of what that is."""
+        waiting = [(path, 0.0)]
+        while waiting:
+            path, reached = waiting.pop()
+            node = path[-1][1]
+            if node.left > 0:
+                yield reached + math.log(node.left), Place(path[1:], node)
+            for token, child in node.children.items():
+                waiting.append(((*path, (token, child)), reached + math.log(max(node.chances[token], LEAST))))
+
+    def _path(self, tokens: Sequence[int]) -> tuple[tuple[int, Node], ...] | None:
+        """The root and the nodes behind each token; None where that was not tried."""
+        path = [(-1, self._root)]
+        for token in tokens:
+            node = path[-1][1].children.get(token)
+            if node is None:
+                return None
+            path.append((token, node))
+        return tuple(path)

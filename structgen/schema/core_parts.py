@@ -1,0 +1,215 @@
+"""Pydantic's core schemas as values see them: which part of one describes the value at a path.
+
+A core schema nests what happens to one value (functions, defaults, definitions) with what its members are. Going down
+a path means to look through the former and to step into the latter. Where code of the user's changes a value before
+its members are validated, nothing can be said of the members alone: the path is *opaque* there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from structgen.schema.object_fields import fields_of
+
+Node = Mapping[str, Any]
+FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
+UNIONS = frozenset({"union", "tagged-union"})
+FIELDS = frozenset({"model-fields", "typed-dict", "dataclass-args"})
+INNER = {
+    "function-after": "schema",
+    "nullable": "schema",
+    "custom-error": "schema",
+    "default": "schema",
+    "model": "schema",
+    "dataclass": "schema",
+    "definitions": "schema",
+    "json-or-python": "json_schema",
+    "lax-or-strict": "lax_schema",
+}
+"""Where the same value is described further."""
+OPAQUE = frozenset({"function-before", "function-wrap", "function-plain", "chain", "call", "arguments", "named-tuple"})
+_WRAPPED = ("schema", "json_schema", "lax_schema", "strict_schema")
+_MEMBERS = ("items_schema", "keys_schema", "values_schema", "extras_schema", "arguments_schema")
+_MORE = ("var_args_schema", "var_kwargs_schema")
+_OURS = ("pydantic._internal.", "pydantic_core.")
+
+
+class Part(NamedTuple):
+    """What describes one value.
+
+    Attributes:
+        node: its core schema.
+        config: of the model around it.
+        owner: the fields that it is one of; None where it is no field.
+        name: of the field.
+    """
+
+    node: Node
+    config: Any = None
+    owner: Node | None = None
+    name: str = ""
+
+
+class CoreParts:
+    """Finds the parts of one core schema.
+
+    Args:
+        schema: of a `TypeAdapter`.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self.definitions: list[Any] = list(schema.get("definitions", ()))
+        self._by_ref = {node["ref"]: node for node in self.definitions}
+        self.root = Part(schema["schema"] if schema["type"] == "definitions" else schema)
+        self._asking: dict[int, bool] = {}
+
+    def resolved(self, node: Node) -> Node:
+        """The node that a reference means."""
+        while node["type"] == "definition-ref":
+            node = self._by_ref[node["schema_ref"]]
+        return node
+
+    def members(self, part: Part, key: str | int) -> list[Part] | None:
+        """What may describe a member or an item: one part for each way to read the value around it.
+
+        None: it cannot be told without the whole, or any value may stand there.
+        """
+        found: list[Part] = []
+        for container in self._containers(part):
+            if container is None:
+                return None
+            inner = self._member(container, key)
+            if inner is None:
+                return None
+            found += inner
+        return found
+
+    def _containers(self, part: Part) -> Iterator[Part | None]:
+        """The ways to read a value, without what only wraps them; None for an opaque one."""
+        node = self.resolved(part.node)
+        kind = node["type"]
+        if kind in UNIONS:
+            for choice in _choices(node):
+                yield from self._containers(part._replace(node=choice))
+        elif kind == "default" and node.get("on_error", "raise") != "raise":
+            yield None
+        elif kind in INNER:
+            config = node.get("config") or part.config
+            yield from self._containers(Part(node[INNER[kind]], config, part.owner, part.name))
+        elif kind in FUNCTIONS and not is_custom(node) and "schema" in node:
+            yield from self._containers(part._replace(node=node["schema"]))
+        else:
+            yield None if kind in OPAQUE else part._replace(node=node)
+
+    def _member(self, container: Part, key: str | int) -> list[Part] | None:
+        """The part of one way; none where such a value has no such member, None where anything may stand there."""
+        node, config = container.node, container.config
+        kind = node["type"]
+        if kind in FIELDS:
+            return _field(node, config, str(key))
+        if kind == "dict":
+            return [Part(node["values_schema"], config)] if "values_schema" in node else None
+        if kind == "tuple" and isinstance(key, int):
+            return _tuple_item(node, config, key)
+        if kind in ("list", "set", "frozenset", "generator"):
+            return [Part(node["items_schema"], config)] if "items_schema" in node else None
+        return None if kind == "any" else []
+
+    def wants_data(self, node: Node) -> bool:
+        """Does a function of a field's own ask what the fields before it are?"""
+        node = self.resolved(node)
+        if node["type"] in FUNCTIONS and node["function"]["type"] == "with-info":
+            return True
+        inner = node.get(INNER.get(node["type"], "schema"))
+        return node["type"] not in FIELDS and isinstance(inner, Mapping) and self.wants_data(inner)
+
+    def asks(self, node: Node) -> bool:
+        """Is there anything to judge in a value itself, besides its members?"""
+        node = self.resolved(node)
+        kind = node["type"]
+        if is_custom(node):
+            return True
+        if kind in UNIONS or kind in OPAQUE or kind == "json":
+            return self.asks_anywhere(node)
+        if kind == "dict" and "keys_schema" in node:
+            return self.asks_anywhere(node["keys_schema"])
+        return kind in INNER and self.asks(node[INNER[kind]])
+
+    def asks_anywhere(self, node: Node) -> bool:
+        """Is there anything to judge in a value or anywhere within it?"""
+        node = self.resolved(node)
+        known = self._asking.get(id(node))
+        if known is None:
+            self._asking[id(node)] = False  # a recursive type asks what its other parts ask
+            known = is_custom(node) or any(self.asks_anywhere(child) for child in _children(node))
+            self._asking[id(node)] = known
+        return known
+
+
+def is_custom(node: Node) -> bool:
+    """Does this node run code whose demands no schema holds?"""
+    if node["type"] in FUNCTIONS:
+        function = node["function"]["function"]
+        inner = getattr(function, "func", function)  # of a partial
+        return not str(getattr(inner, "__module__", "")).startswith(_OURS)
+    if node["type"] == "tagged-union":
+        return callable(node["discriminator"])
+    return bool(node.get("post_init") or node.get("custom_init") or node.get("now_op"))
+
+
+def spellings(field: Node, name: str, config: Any) -> list[str] | None:
+    """The member names that give a field its value; None where a path into a member may, too."""
+    alias = field.get("validation_alias")
+    if alias is None:
+        return [name]
+    ways = [[alias]] if isinstance(alias, str) else alias if isinstance(alias[0], list) else [alias]
+    if any(len(way) > 1 for way in ways):
+        return None
+    config = config or {}
+    by_name = config.get("validate_by_name") or config.get("populate_by_name")
+    return [str(way[0]) for way in ways] + ([name] if by_name else [])
+
+
+def _field(node: Node, config: Any, key: str) -> list[Part] | None:
+    for name, field in fields_of(node):
+        known = spellings(field, name, config)
+        if known is None:
+            return None
+        if key in known:
+            return [Part(field["schema"], config, node, name)]
+    if node.get("extras_schema") is not None:
+        return [Part(node["extras_schema"], config)]
+    allows = node.get("extra_behavior") or (config or {}).get("extra_fields_behavior")
+    return [] if allows == "forbid" else None
+
+
+def _tuple_item(node: Node, config: Any, index: int) -> list[Part]:
+    items: Sequence[Any] = node["items_schema"]
+    variadic = node.get("variadic_item_index")
+    if variadic is not None and index >= variadic:
+        index = variadic
+    return [Part(items[index], config)] if index < len(items) else []
+
+
+def _choices(node: Node) -> list[Any]:
+    choices = node["choices"]
+    each = choices.values() if isinstance(choices, Mapping) else choices
+    return [choice[0] if isinstance(choice, tuple) else choice for choice in each]
+
+
+def _children(node: Node) -> Iterator[Any]:
+    """All nodes below, whatever they describe."""
+    for key in (*_WRAPPED, *_MEMBERS, *_MORE):
+        child = node.get(key)
+        if isinstance(child, Mapping):
+            yield child
+        elif key == "items_schema" and child:
+            yield from child
+    if "choices" in node:
+        yield from _choices(node)
+    yield from node.get("steps", ())
+    if "fields" in node and node["type"] != "dataclass":
+        yield from (field["schema"] for _, field in fields_of(node))
+    for argument in node.get("arguments_schema", ()) if node["type"] == "arguments" else ():
+        yield argument["schema"]

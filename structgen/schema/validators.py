@@ -1,0 +1,167 @@
+"""What a Python type's own code demands of values, beyond what any schema holds: validators of fields and of models.
+
+A value is judged as soon as it is complete, by the part of the type that describes it: a field with its validators, an
+object with those of its model. What is refused there, the type refuses as a whole. Where that cannot be told (a
+validator of the whole comes first, another alternative of a union may take the value), the value waits for the one
+around it; the whole is always judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator
+
+from structgen.schema.core_parts import CoreParts, Node, Part, spellings
+from structgen.schema.object_fields import fields_of
+from structgen.schema.types import from_type
+from structgen.schema.users_code import UsersCode
+
+Path = tuple[str | int, ...]
+REMEMBERED = 4096
+"""Paths whose parts are kept."""
+
+
+def validators_of(tp: Any) -> Validators | None:
+    """The judge of a type's values; None where their schema says all that there is to say."""
+    try:
+        hash(tp)
+    except TypeError:
+        return _validators(tp)
+    return _remembered(tp)
+
+
+def _validators(tp: Any) -> Validators | None:
+    found = Validators(from_type(tp)[1], getattr(tp, "__name__", repr(tp)))
+    return found if found.exist else None
+
+
+@lru_cache(maxsize=256)
+def _remembered(tp: Any) -> Validators | None:
+    return _validators(tp)
+
+
+class Validators:
+    """The judge of one type's values.
+
+    Args:
+        adapter: of the type.
+        name: of the type, for messages.
+    """
+
+    def __init__(self, adapter: TypeAdapter[Any], name: str) -> None:
+        self._name = name
+        self._whole = adapter.validator
+        self._core = CoreParts(adapter.core_schema)
+        self._parts: dict[Path, list[Part]] = {}
+        self._validators: dict[tuple[int, frozenset[str]], SchemaValidator] = {}
+
+    @property
+    def exist(self) -> bool:
+        """Is there anything to judge at all?"""
+        return self._core.asks_anywhere(self._core.root.node)
+
+    def judges(self, path: Path) -> bool:
+        """Will a value at this path be judged when it is complete?"""
+        parts = self._described(path)
+        return not path or (bool(parts) and all(self._core.asks(part.node) for part in parts))
+
+    def refusal(self, path: Path, text: bytes, members: bytes, pointer: str) -> str | None:
+        """Why a complete value cannot stay; None when it may, as far as can be told.
+
+        Args:
+            path: names and indexes that lead to it.
+            text: of the value.
+            members: text of the object around it, with the members that are complete; not asked for others.
+            pointer: of the value, for messages.
+
+        Raises:
+            ValidatorError: a validator raised what is no validation error.
+        """
+        if not self.judges(path):
+            return None
+        with UsersCode(self._name, pointer, text):
+            if not path:
+                return _refused(self._whole, text)
+            refusals: list[str] = []
+            for part in self._described(path):
+                refusal = self._refusal(part, text, path[-1], members)
+                if refusal is None:
+                    return None
+                refusals.append(refusal)
+        return "; or ".join(dict.fromkeys(refusals))
+
+    def _described(self, path: Path) -> list[Part]:
+        """What may describe the value at a path; nothing where it cannot be judged."""
+        if not path:
+            return [self._core.root]
+        known = self._parts.get(path)
+        if known is None:
+            if len(self._parts) >= REMEMBERED:
+                self._parts.clear()
+            known = []
+            for part in self._described(path[:-1]):
+                inner = self._core.members(part, path[-1])
+                if inner is None:
+                    known = []
+                    break
+                known += inner
+            self._parts[path] = known
+        return known
+
+    def _refusal(self, part: Part, text: bytes, key: str | int, members: bytes) -> str | None:
+        if part.owner is None or not self._core.wants_data(part.node):
+            return _refused(self._validator(part.node, part.config, frozenset()), text)
+        fields = _present(part.owner, part.config, json.loads(members))
+        validator = self._validator(part.owner, part.config, frozenset(fields))
+        return _refused(validator, members, {key, part.name})
+
+    def _validator(self, node: Node, config: Any, fields: frozenset[str]) -> SchemaValidator:
+        """The validator of a node; of some fields only where they are given."""
+        known = self._validators.get((id(node), fields))
+        if known is None:
+            schema: Any = _with_fields(node, fields) if fields else node
+            if self._core.definitions:
+                definitions = self._core.definitions
+                schema = {"type": "definitions", "schema": schema, "definitions": definitions}
+            known = self._validators[id(node), fields] = SchemaValidator(schema, config)
+        return known
+
+
+def _present(owner: Node, config: Any, members: dict[str, Any]) -> list[str]:
+    """The fields that have a value already."""
+    return [
+        name for name, field in fields_of(owner) if any(key in members for key in spellings(field, name, config) or ())
+    ]
+
+
+def _with_fields(owner: Node, names: frozenset[str]) -> dict[str, Any]:
+    """The same fields without those that are not there yet."""
+    kept = [(name, field) for name, field in fields_of(owner) if name in names]
+    is_list = not isinstance(owner["fields"], dict)
+    fields: Any = [field for _, field in kept] if is_list else dict(kept)
+    schema = {key: value for key, value in owner.items() if key not in ("extras_schema", "ref", "computed_fields")}
+    return {**schema, "fields": fields, "extra_behavior": "ignore"}
+
+
+def _refused(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> str | None:
+    """What the validator has against a text; only of the members in `keys` where there are any."""
+    try:
+        validator.validate_json(text)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        said = [_message(one["loc"][1:] if keys else one["loc"], one["msg"]) for one in found if _is_of(one, keys)]
+        return "; ".join(said) or None
+    return None
+
+
+def _is_of(error: Any, keys: Sequence[Any] | set[Any]) -> bool:
+    return not keys or (bool(error["loc"]) and error["loc"][0] in keys)
+
+
+def _message(place: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(map(str, place))}: {message}" if place else message

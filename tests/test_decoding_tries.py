@@ -1,0 +1,121 @@
+"""The tree of what was tried: nothing twice, nothing lost, and each text with its own probability."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structgen.decoding.tries import Tries
+
+END = 9
+Tree = dict[tuple[int, ...], dict[int, float]]
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Tree:
+    """Of each beginning of a text, the probabilities of what may follow; a text is over with `END`."""
+    tree: Tree = {}
+    waiting: list[tuple[int, ...]] = [()]
+    while waiting:
+        begun = waiting.pop()
+        tokens = draw(st.lists(st.integers(0, 3), max_size=0 if len(begun) > 3 else 3, unique=True))
+        tokens = [*tokens, END] if not tokens or draw(st.booleans()) else tokens
+        weights = [draw(st.sampled_from([1e-12, 0.01, 0.3, 1.0, 50.0])) for _ in tokens]
+        tree[begun] = {token: weight / sum(weights) for token, weight in zip(tokens, weights, strict=True)}
+        waiting += [(*begun, token) for token in tokens if token != END]
+    return tree
+
+
+def texts(tree: Tree) -> dict[tuple[int, ...], float]:
+    """Every text of a model with its probability."""
+    found = {}
+    for begun, follows in tree.items():
+        if END in follows:
+            chance = 1.0
+            for at, token in enumerate((*begun, END)):
+                chance *= tree[begun[:at]][token]
+            found[(*begun, END)] = chance
+    return found
+
+
+def say(tree: Tree, tries: Tries, begun: list[int], rng: random.Random | None) -> tuple[list[int], list[float | None]]:
+    """A text that goes on from some tokens, and the chances that would be measured of it."""
+    tokens, chances = list(begun), [0.5] * len(begun)  # of what is in the tree already they are not looked at
+    while tokens[-1:] != [END]:
+        tried = tries.tried(tokens) if len(tokens) == len(begun) else []
+        allowed = {t: p for t, p in tree[tuple(tokens)].items() if t not in tried}
+        mass = sum(allowed.values())
+        likeliest = max(allowed, key=allowed.__getitem__)
+        token = likeliest if rng is None else rng.choices(list(allowed), list(allowed.values()))[0]
+        chances.append(None if len(tree[tuple(tokens)]) == 1 else allowed[token] / mass)
+        tokens.append(token)
+    return tokens, chances
+
+
+def all_said(tree: Tree, rng: random.Random | None, *, start: int = 0) -> list[tuple[int, ...]]:
+    """Every text is refused until none is left."""
+    tries, said = Tries(), []
+    tokens, chances = say(tree, tries, [], rng)
+    stay = tokens[:start]
+    while True:
+        said.append(tuple(tokens))
+        tries.refuse(tokens, [None] * len(tokens), chances)
+        while (place := tries.next(stay, None if rng is None else rng.random())) is not None:
+            if place.tokens and place.tokens[-1] == END:
+                pytest.fail("a refused text is a place to go on from")
+            if set(tree[tuple(place.tokens)]) - set(tries.tried(place.tokens)):
+                break
+            place.close()
+        if place is None:
+            return said
+        tokens, chances = say(tree, tries, place.tokens, rng)
+
+
+@given(tree=models(), seed=st.none() | st.integers(0, 99))
+@settings(deadline=None, max_examples=200)
+def test_every_text_is_said_once_and_none_twice(tree, seed):
+    """However unlikely: a good text that shares its beginning with refused ones is always found."""
+    said = all_said(tree, None if seed is None else random.Random(seed))
+    assert sorted(said) == sorted(texts(tree))
+
+
+@given(tree=models(), start=st.integers(0, 3))
+@settings(deadline=None, max_examples=100)
+def test_what_stays_is_in_every_text(tree, start):
+    """Behind some tokens that stay, exactly the texts that begin with them are said."""
+    said = all_said(tree, None, start=start)
+    assert sorted(said) == sorted(text for text in texts(tree) if text[:start] == said[0][:start])
+
+
+def test_a_sampled_row_says_what_is_left_with_its_own_probability():
+    """The second text is distributed as the model's texts that are not the first one."""
+    tree: Tree = {(): {0: 0.7, 1: 0.3}, (0,): {0: 0.6, END: 0.4}, (0, 0): {END: 1.0}, (1,): {0: 0.5, END: 0.5}}
+    tree[1, 0] = {END: 1.0}
+    rng, counted, runs = random.Random(3), Counter(), 6000
+    for _ in range(runs):
+        tries = Tries()
+        tokens, chances = [0, 0, END], [0.7, 0.6, None]
+        tries.refuse(tokens, [None] * 3, chances)
+        place = tries.next([], rng.random())
+        counted[tuple(say(tree, tries, place.tokens, rng)[0])] += 1
+    for text, chance in texts(tree).items():
+        expected = 0 if text == (0, 0, END) else chance / (1 - 0.42)
+        assert counted[text] / runs == pytest.approx(expected, abs=0.03)
+
+
+def test_a_greedy_row_goes_where_most_is_left():
+    tries = Tries()
+    tries.refuse([1, 2, 3], [None] * 3, [0.9, 0.4, 0.99])
+    assert tries.next([], None).tokens == [1]
+    assert tries.next([1, 2], None).tokens == [1, 2]
+    assert tries.next([2], None) is None
+
+
+def test_what_is_said_again_keeps_its_measures():
+    tries = Tries()
+    tries.refuse([1, 2, 3], [(0, 0), None, (1, 0)], [0.5, None, 0.2])
+    assert tries.next([1, 2], None).entries == [(0, 0), None]

@@ -1,0 +1,356 @@
+"""Validators in the decode loop: a refused value is tried again, in other words, until it is accepted or told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    RootModel,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import TypedDict
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.schema.validators import validators_of
+from structgen.testing import scripted
+
+
+def even(n: int) -> int:
+    if n % 2:
+        raise ValueError("odd")
+    return n
+
+
+Even = Annotated[int, Field(ge=0, le=99), AfterValidator(even)]
+
+
+def not_rome(name: str) -> str:
+    assert name != "Rome", "Rome is taken"
+    return name
+
+
+Name = Annotated[str, Field(max_length=6), AfterValidator(not_rome)]
+
+
+class Item(BaseModel):
+    model_config = ConfigDict(populate_by_name=False)
+    name: Name = Field(alias="n")
+    price: int = Field(ge=0, le=99)
+
+    @field_validator("price")
+    @classmethod
+    def is_even(cls, price: int) -> int:
+        return even(price)
+
+
+class Order(BaseModel):
+    items: list[Item] = Field(min_length=2, max_length=2)
+
+
+class Span(BaseModel):
+    start: int = Field(ge=0, le=9)
+    end: int = Field(ge=0, le=9)
+
+    @field_validator("end")
+    @classmethod
+    def is_later(cls, end: int, info: ValidationInfo) -> int:
+        assert end > info.data["start"], "the end is not later"
+        return end
+
+
+class Sum(BaseModel):
+    a: int = Field(ge=0, le=9)
+    b: int = Field(ge=0, le=9)
+
+    @model_validator(mode="after")
+    def is_ten(self) -> Sum:
+        if self.a + self.b != 10:
+            raise ValueError(f"{self.a + self.b} is not ten")
+        return self
+
+
+class Spoken(BaseModel):
+    word: str = Field(max_length=4)
+
+    @model_validator(mode="before")
+    @classmethod
+    def raised(cls, data: Any) -> Any:
+        assert data["word"] != "low", "not this word"
+        return data
+
+
+class Root(RootModel[Annotated[int, Field(ge=0, le=99)]]):
+    @field_validator("root")
+    @classmethod
+    def is_even(cls, root: int) -> int:
+        return even(root)
+
+
+@dataclasses.dataclass
+class Half:
+    whole: Annotated[int, Field(ge=0, le=9)]
+
+    def __post_init__(self) -> None:
+        if self.whole % 2:
+            raise ValueError("no half of it")
+
+
+class Typed(TypedDict):
+    n: Even
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: Even
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: int = Field(ge=0, le=99)
+
+
+def halved(value: Any, handler: Any) -> int:
+    return even(handler(value))
+
+
+CASES: dict[str, tuple[Any, str, str]] = {
+    "field": (Order, '{"items": [{"n": "a", "price": 4}, {"n": "b", "price": 7}]}', "/items/1/price"),
+    "annotated": (Order, '{"items": [{"n": "Rome", "price": 4}, {"n": "b", "price": 8}]}', "/items/0/n"),
+    "list": (Annotated[list[Even], Field(max_length=3)], "[2, 4, 5]", "/2"),
+    "dict": (dict[Literal["a", "b"], Even], '{"a": 2, "b": 3}', "/b"),
+    "tuple": (tuple[int, Even], "[1, 3]", "/1"),
+    "union": (Annotated[list[Even | Literal["x"]], Field(max_length=2)], '["x", 3]', "/1"),
+    "union of models": (Cat | Dog, '{"kind": "cat", "lives": 9}', ""),
+    "discriminated": (Annotated[Cat | Dog, Field(discriminator="kind")], '{"kind": "cat", "lives": 9}', ""),
+    "root": (Root, "7", ""),
+    "scalar": (Even, "7", ""),
+    "dataclass": (Half, '{"whole": 7}', ""),
+    "typed dict": (Typed, '{"n": 7}', "/n"),
+    "other fields": (Span, '{"start": 3, "end": 2}', "/end"),
+    "model": (Sum, '{"a": 3, "b": 3}', ""),
+    "before": (Spoken, '{"word": "low"}', ""),
+    "before a field": (Annotated[int, Field(ge=0, le=99), BeforeValidator(even)], "7", ""),
+    "wrapped": (Annotated[int, Field(ge=0, le=99), WrapValidator(halved)], "7", ""),
+    "plain": (
+        Annotated[int, PlainValidator(even), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 99})],
+        "7",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("sampling", [sg.Sampling(), sg.Sampling(temperature=1.0, seed=4)], ids=["greedy", "sampled"])
+def test_a_refused_value_is_tried_again_and_the_result_is_one_that_the_type_takes(name, sampling):
+    """The model wants a value that its type refuses: the trace says where and why, the result validates."""
+    tp, wanted, pointer = CASES[name]
+    run = sg.generate(scripted(wanted), "x", tp, sampling=sampling, details=True)
+    assert TypeAdapter(tp).validate_json(run.text) == run.value
+    tries = [undone for undone in run.trace if undone.pointer is not None]
+    assert tries[0].pointer == pointer
+    assert tries[0].reason
+    assert run.stats.rollbacks >= len(tries) >= 1
+    assert (run.seed is None) == sampling.greedy
+
+
+@pytest.mark.parametrize("name", ["field", "annotated", "list", "dict", "other fields", "typed dict"])
+def test_only_the_field_is_said_again(name):
+    """What stood before the refused value stays, and the model was not asked again for it."""
+    tp, wanted, pointer = CASES[name]
+    run = sg.generate(scripted(wanted), "x", tp, details=True)
+    first = run.trace[0]
+    kept = run.text.encode()[: first.tokens]
+    assert wanted.encode().startswith(kept)
+    place: Any = json.loads(wanted)
+    for part in pointer.split("/")[1:]:
+        place = place[int(part) if isinstance(place, list) else part]
+    assert wanted.index(json.dumps(place), first.tokens - len(json.dumps(place))) <= first.tokens
+
+
+def test_the_text_that_was_refused_is_not_said_again_and_its_neighbours_are_not_lost():
+    """The only good value is behind refused ones that begin alike."""
+    asked: list[str] = []
+
+    def only(word: str) -> str:
+        asked.append(word)
+        if word != "abc":
+            raise ValueError("another word")
+        return word
+
+    words = ["a", "ab", "abc", "abd", "b"]
+    tp = Annotated[Literal[tuple(words)], AfterValidator(only)]  # type: ignore[valid-type]
+    for wanted in words:
+        asked.clear()
+        run = sg.generate(scripted(f'"{wanted}"'), "x", tp, details=True)
+        assert run.value == "abc"
+        refused = [undone.text for undone in run.trace]
+        assert len(refused) == len(set(asked) - {"abc"})
+
+
+@given(
+    words=st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=8, unique=True),
+    data=st.data(),
+    seed=st.none() | st.integers(0, 5),
+)
+@settings(deadline=None, max_examples=60)
+def test_a_value_is_found_if_there_is_one(words, data, seed):
+    """Whatever the model wants: with one good word in a finite set it is found, with none the error says so."""
+    good = set(data.draw(st.lists(st.sampled_from(words), max_size=2)))
+    wanted = data.draw(st.sampled_from(words))
+
+    def check(word: str) -> str:
+        if word not in good:
+            raise ValueError("not this one")
+        return word
+
+    tp = Annotated[Literal[tuple(words)], AfterValidator(check)]  # type: ignore[valid-type]
+    sampling = sg.Sampling() if seed is None else sg.Sampling(temperature=1.0, seed=seed)
+    if good:
+        assert sg.generate(scripted(json.dumps(wanted)), "x", tp, sampling=sampling) in good
+    else:
+        with pytest.raises(sg.ValidationFailed, match="every other value was refused"):
+            sg.generate(scripted(json.dumps(wanted)), "x", tp, sampling=sampling)
+
+
+def test_a_rule_over_two_fields_changes_the_first_where_the_second_cannot_help():
+    """No end is later than the last start: the start is said again."""
+    run = sg.generate(scripted('{"start": 9, "end": 9}'), "x", Span, details=True)
+    assert run.value.end > run.value.start
+    assert any(undone.tokens <= len('{"start": ') for undone in run.trace)
+
+
+def test_a_spent_budget_says_what_was_refused_why_and_how_often():
+    """The last value's text and errors are in the message; no budget at all fails at once."""
+    for validations in (0, 3):
+        limits = sg.Limits(validations=validations)
+        with pytest.raises(sg.ValidationFailed, match="odd") as raised:
+            sg.generate(scripted('{"n": 1}'), "x", TypedOdd, limits=limits)
+        assert raised.value.pointer == "/n"
+        assert raised.value.text.startswith('{"n": ')
+        assert "validations" in str(raised.value)
+
+
+def never(_: int) -> int:
+    raise ValueError("odd")
+
+
+class TypedOdd(TypedDict):
+    n: Annotated[int, AfterValidator(never)]
+
+
+class Buggy(BaseModel):
+    word: str
+
+    @field_validator("word")
+    @classmethod
+    def look_up(cls, word: str) -> str:
+        return {"a": "b"}[word]
+
+
+def test_what_a_validator_raises_by_mistake_is_its_users_bug_and_told_as_such():
+    """One prompt: it is raised, with the field; of a list only that row has it."""
+    with pytest.raises(sg.ValidatorError, match="Buggy raised KeyError: 'x' for /word") as raised:
+        sg.generate(scripted('{"word": "x"}'), "x", Buggy)
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert raised.value.pointer == "/word"
+    model = scripted(['{"word": "x"}', '{"word": "a"}'])
+    runs = sg.generate(model, ["1", "2"], Buggy, details=True)
+    assert isinstance(runs[0].error, sg.ValidatorError)
+    assert runs[1].value == Buggy(word="a")
+    with pytest.raises(sg.ValidatorError):
+        list(sg.stream(scripted('{"word": "x"}'), "x", Buggy))
+
+
+def test_rows_of_a_batch_say_what_they_say_alone():
+    scripts = ['{"a": 3, "b": 3}', '{"a": 5, "b": 5}', '{"a": 0, "b": 1}']
+    together = sg.generate(scripted(scripts), ["x"] * 3, Sum, details=True)
+    alone = [sg.generate(scripted(script), "x", Sum, details=True) for script in scripts]
+    assert [run.text for run in together] == [run.text for run in alone]
+    assert [run.trace for run in together] == [run.trace for run in alone]
+    assert [bool(run.trace) for run in alone] == [True, False, True]
+
+
+def test_a_stream_shows_no_field_before_it_was_judged():
+    """Fields come when they are sure; only a rule over several takes back what was shown, and tells."""
+    shown = ""
+    wanted = '{"items": [{"n": "Rome", "price": 7}, {"n": "Rome", "price": 7}]}'
+    for event in sg.stream(scripted(wanted), "x", Order):
+        assert event.start == len(shown)
+        shown += event.text
+        assert '"Rome"' not in shown
+    assert event.result.text == shown
+    shown = ""
+    for event in sg.stream(scripted('{"a": 3, "b": 3}'), "x", Sum):
+        shown = shown[: event.start] + event.text
+    assert shown == event.result.text
+
+
+def test_a_seed_gives_the_same_again_and_is_told():
+    sampling = sg.Sampling(temperature=1.0)
+    first = sg.generate(scripted('{"a": 3, "b": 3}'), "x", Sum, sampling=sampling, details=True)
+    again = sg.generate(
+        scripted('{"a": 3, "b": 3}'), "x", Sum, sampling=sg.Sampling(temperature=1.0, seed=first.seed), details=True
+    )
+    assert (first.text, first.trace) == (again.text, again.trace)
+
+
+def test_banned_words_and_validators_hold_together():
+    run = sg.generate(scripted('"Rome"'), "x", Name, banned=["Romeo", "Romes", "x"], details=True)
+    assert run.value not in ("Rome", "")
+    assert not any(word in run.value for word in ("Romeo", "Romes", "x"))
+
+
+class Plain(BaseModel):
+    n: Annotated[int, Field(gt=3, multiple_of=2)]
+    tags: set[str]
+
+
+@pytest.mark.parametrize("tp", [int, Plain, list[Plain], dict[str, Plain | None], Literal["a"]])
+def test_types_without_code_of_their_own_have_no_validators(tp):
+    """They pay nothing: no row of theirs is watched or measured."""
+    assert validators_of(tp) is None
+
+
+class Report(BaseModel):
+    city: str = Field(max_length=20)
+    people: int = Field(ge=0, le=10**7)
+
+    @field_validator("city")
+    @classmethod
+    def is_no_capital(cls, city: str) -> str:
+        if city.startswith("P"):
+            raise ValueError("not with a P")
+        return city
+
+    @model_validator(mode="after")
+    def is_round(self) -> Report:
+        assert self.people % 2 == 0, "not an even number of people"
+        return self
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_a_real_model_finds_values_that_the_type_takes(seed):
+    module, tokenizer = load_demo()
+    sampling = sg.Sampling() if seed is None else sg.Sampling(temperature=1.0, seed=seed)
+    prompts = ["Paris has 2100001 people.", "Rome has 2750000 people."]
+    for run in sg.generate(module, prompts, Report, tokenizer=tokenizer, sampling=sampling, details=True):
+        assert run.error is None
+        assert Report.model_validate_json(run.text) == run.value
+        assert len(run.logprobs) == len(run.token_ids)

@@ -1,0 +1,147 @@
+"""Which values a type's own code judges, when, and what it says of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PastDate,
+    PaymentCardNumber,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import TypeAliasType, TypedDict
+
+import structgen as sg
+from structgen.schema.validators import validators_of
+
+
+def even(n: int) -> int:
+    if n % 2:
+        raise ValueError("odd")
+    return n
+
+
+Even = Annotated[int, AfterValidator(even)]
+
+
+class Leaf(BaseModel):
+    n: Even
+    m: int = 0
+
+
+class Tree(BaseModel):
+    value: Even
+    children: list[Tree] = []
+
+
+class Aliased(BaseModel):
+    a: Even = Field(validation_alias=AliasChoices("x", "y"))
+    b: Even = Field(validation_alias=AliasChoices("p", AliasPath("q", "r")), default=0)
+
+
+class Looked(BaseModel):
+    """A validator of the whole comes first: nothing inside of it can be judged."""
+
+    n: Even
+
+    @model_validator(mode="before")
+    @classmethod
+    def doubled(cls, data: Any) -> Any:
+        return {"n": data["n"] * 2}
+
+
+class Pair(BaseModel):
+    first: int
+    second: int
+
+    @field_validator("second")
+    @classmethod
+    def is_more(cls, second: int, info: ValidationInfo) -> int:
+        assert second > info.data["first"], "not more"
+        return second
+
+
+class Post(BaseModel):
+    n: int
+
+    def model_post_init(self, _: Any) -> None:
+        even(self.n)
+
+
+class Open(TypedDict, total=False):
+    n: Even
+
+
+class Named(NamedTuple):
+    a: int
+    b: Even
+
+
+Json = TypeAliasType("Json", "list[Json] | dict[str, Json] | Even")
+NO, YES, LATER = "no", "yes", "later"
+
+
+@pytest.mark.parametrize(
+    ("tp", "path", "text", "members", "verdict"),
+    [
+        (Leaf, ("n",), "3", '{"n": 3}', NO),
+        (Leaf, ("n",), "4", '{"n": 4}', YES),
+        (Leaf, ("m",), "3", '{"n": 4, "m": 3}', LATER),
+        (Leaf, (), '{"n": 3}', "", NO),
+        (list[Leaf], (7, "n"), "3", '{"n": 3}', NO),
+        (dict[str, Leaf], ("k", "n"), "3", '{"n": 3}', NO),
+        (Tree, ("children", 0, "children", 1, "value"), "3", '{"value": 3}', NO),
+        (Tree, ("children", 0), '{"value": 4}', "", LATER),
+        (Aliased, ("y",), "3", '{"y": 3}', NO),
+        (Aliased, ("p",), "3", '{"p": 3}', LATER),
+        (Looked, ("n",), "3", '{"n": 3}', LATER),
+        (Looked, (), '{"n": 3}', "", YES),
+        (list[Looked], (0,), '{"n": 3}', "", YES),
+        (Pair, ("second",), "3", '{"first": 3, "second": 3}', NO),
+        (Pair, ("second",), "4", '{"first": 3, "second": 4}', YES),
+        (list[Post], (0,), '{"n": 3}', "", NO),
+        (Open, ("n",), "3", '{"n": 3}', NO),
+        (tuple[int, Even, int], (1,), "3", "", NO),
+        (tuple[Even, ...], (5,), "3", "", NO),
+        (Even | None, (), "3", "", NO),
+        (Even | None, (), "null", "", YES),
+        (list[Even | Literal[3]], (0,), "3", "", YES),
+        (list[Leaf | Tree], (0, "n"), "3", '{"n": 3}', LATER),
+        (list[Leaf | dict[str, int]], (0, "n"), "3", '{"n": 3}', LATER),
+        (list[Leaf | dict[str, int]], (0,), '{"n": 3}', "", YES),
+        (list[Leaf | Tree], (0,), '{"n": 3}', "", NO),
+        (Annotated[list[Even], BeforeValidator(lambda v: v)], (0,), "3", "", LATER),
+        (Json, (), '{"a": [2, [3]]}', "", NO),
+        (Json, ("a", 0), "3", "", NO),
+        (PaymentCardNumber, (), '"4242424242424243"', "", NO),
+        (PaymentCardNumber, (), '"4242424242424242"', "", YES),
+        (Named, (), "[2, 3]", "", NO),
+        (Named, (1,), "3", "", LATER),
+        (list[PastDate], (0,), '"2999-01-01"', "", NO),
+    ],
+)
+def test_a_value_is_judged_as_soon_as_that_can_be_told(tp, path, text, members, verdict):
+    judge = validators_of(tp)
+    assert judge.judges(path) == (verdict is not LATER)
+    refusal = judge.refusal(path, text.encode(), members.encode(), "/p")
+    assert (refusal is not None) == (verdict is NO)
+
+
+def test_a_refusal_says_where_in_the_value_and_why():
+    judge = validators_of(list[Leaf])
+    assert judge.refusal((), b'[{"n": 2}, {"n": 3}]', b"", "") == "1.n: Value error, odd"
+    assert judge.refusal((1, "n"), b"3", b'{"n": 3}', "/1/n") == "Value error, odd"
+
+
+def test_a_mistake_of_a_validator_names_the_type_and_the_value():
+    with pytest.raises(sg.ValidatorError, match=r"Pair raised KeyError: 'first' for /second, text '3'"):
+        validators_of(Pair).refusal(("second",), b"3", b'{"second": 3}', "/second")
