@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from structgen.errors import OptionError
 
@@ -17,6 +18,17 @@ def _require(condition: bool, name: str, value: object, allowed: str) -> None:
 
 def _digest(seed: int, number: int) -> bytes:
     return blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
+
+
+UNFIT_PROCESSORS = {
+    "SynthIDTextWatermarkLogitsProcessor": "keeps a state that no rollback takes back: use WatermarkLogitsProcessor",
+    "UnbatchedClassifierFreeGuidanceLogitsProcessor": "runs the model with a cache that no rollback takes back",
+    "ClassifierFreeGuidanceLogitsProcessor": "needs rows in pairs; here each row stands for itself",
+    "DiaClassifierFreeGuidanceLogitsProcessor": "needs rows in pairs; here each row stands for itself",
+    "InfNanRemoveLogitsProcessor": "hides logits that are not numbers; here they are the row's error",
+    "TemperatureLogitsWarper": "is Sampling(temperature=...)",
+}
+"""Logits processors of transformers that cannot work here, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,9 @@ class Sampling:
             multiplied where not; above 0, 1 is none. Punctuation is punished too: JSON repeats it.
         frequency_penalty: subtracted from a token's score for every time it stands in the text.
         presence_penalty: subtracted once from the score of a token that stands in the text.
+        processors: logits processors of transformers, or callables like them, `(input_ids, scores) -> scores`, with
+            int64[1, tokens] of prompt and text and float[1, width]. They see the masked scores after the penalties;
+            those that transformers calls warpers see them divided by the temperature, and come before our own filters.
         seed: the same seed gives the same result, whatever else is in the batch. None draws a fresh one.
     """
 
@@ -44,6 +59,7 @@ class Sampling:
     repetition_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
+    processors: tuple[Callable[[Any, Any], Any], ...] = ()
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +73,12 @@ class Sampling:
         _require(repetition, "repetition_penalty", self.repetition_penalty, "a finite number above 0")
         for name in ("frequency_penalty", "presence_penalty"):
             _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "a finite number")
+        listed = isinstance(self.processors, (tuple, list)) and all(map(callable, self.processors))
+        _require(listed, "processors", self.processors, "a list of logits processors")
+        object.__setattr__(self, "processors", tuple(self.processors))
+        for processor in self.processors:
+            for name in (kind.__name__ for kind in type(processor).__mro__ if kind.__name__ in UNFIT_PROCESSORS):
+                raise OptionError(f"processors: {name} {UNFIT_PROCESSORS[name]}")
 
     @property
     def greedy(self) -> bool:
@@ -67,6 +89,11 @@ class Sampling:
     def penalises(self) -> bool:
         """True when what was said changes the scores."""
         return self.repetition_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
+
+    @property
+    def reads_text(self) -> bool:
+        """True when the scores depend on what was said."""
+        return self.penalises or bool(self.processors)
 
     def several(self, count: int) -> list[Sampling]:
         """The same options for `count` samples of one prompt, each with a seed of its own that this seed decides.

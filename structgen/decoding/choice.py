@@ -12,6 +12,7 @@ from torch import Tensor
 
 from structgen.decoding.device_masks import MaskRows, apply_masks
 from structgen.decoding.masking import FEW, Words, bits_of, count, existing, ids_of
+from structgen.decoding.processors import processed
 from structgen.decoding.transfer import Download, upload
 from structgen.options import Sampling
 from structgen.search.penalties import Penalties, penalise, penalties
@@ -27,8 +28,8 @@ class Ask:
         words: the allowed tokens, uint32[words]; None allows every token that exists.
         way: the row's sampling options.
         uniform: its next random number in [0, 1); 0 for greedy rows.
-        prompt: token ids before the row's own, for the penalty on repetition.
-        tokens: the row's own, for all penalties.
+        prompt: token ids before the row's own, for the penalty on repetition and processors.
+        tokens: the row's own, for all penalties and processors.
     """
 
     words: Words | None
@@ -90,6 +91,9 @@ class HostChooser:
 
     def _choose(self, scores: Scores, ask: Ask) -> int:
         words, way, uniform = self._existing if ask.words is None else ask.words, ask.way, ask.uniform
+        if way.processors:
+            masked = scores if words is None else np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf))
+            return pick(processed(torch.from_numpy(masked), way, ask.prompt, ask.tokens).numpy(), way, uniform)
         if words is None:
             return pick(scores, way, uniform)
         if count(words) <= FEW:  # the vocabulary's width is not touched again
@@ -148,6 +152,9 @@ class DeviceChooser:
         if len(penalties.rows):
             penalise(scores, *parts[5:])
         apply_masks(scores, self.rows.table, parts[0], self._width)
+        for row, ask in enumerate(asks):
+            if ask.way.processors:
+                scores[row] = processed(scores[row], ask.way, ask.prompt, ask.tokens)
         ids = self._sampler.draw(scores, parts[3], parts[4])
         return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]))
 

@@ -160,7 +160,7 @@ class Session:
                 return None
             self.recalled = self._known[1][self._known[2]]
         uniform = 0.0 if self._random is None else self._random.random()
-        said = (self.prompt, self.tokens) if self.sampling.penalises else ((), ())
+        said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
         return Ask(words, self.sampling, uniform, *said)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
@@ -400,7 +400,8 @@ class Session:
 
     def _nothing_left(self) -> str:
         said = _shortened(self.text())
-        return f"after {said} the model's logits are -inf or not numbers for every token that is allowed"
+        changed = ", after its processors," if self.sampling.processors else ""
+        return f"after {said} the model's logits are{changed} -inf or not numbers for every token that is allowed"
 
 
 def _fresh_seed() -> int:

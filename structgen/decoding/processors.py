@@ -1,0 +1,73 @@
+"""Logits processors of transformers, and of anyone who writes such, among a row's sampling options.
+
+They see what `generate` of transformers shows them: the ids of the prompt and the text, without padding and without
+what was taken back, and scores that are `-inf` where the mask forbids. They can forbid more, and they can make a token
+more or less likely; what the mask forbids stays forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    EpsilonLogitsWarper,
+    EtaLogitsWarper,
+    MinPLogitsWarper,
+    TopHLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
+
+from structgen.errors import OptionError
+from structgen.options import Sampling
+
+WARPERS = (
+    TopHLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    MinPLogitsWarper,
+    TypicalLogitsWarper,
+    EpsilonLogitsWarper,
+    EtaLogitsWarper,
+)
+"""Filters of what a draw may find, by its probability: they see the scores divided by the temperature, and greedy
+decoding needs none of them."""
+
+
+def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequence[int]) -> Tensor:
+    """The scores after the row's processors: a new float32[width].
+
+    First those that change scores, in the order given; then the warpers, which only forbid.
+
+    Args:
+        scores: float32[width], `-inf` where the mask forbids.
+        way: the row's options.
+        prompt: token ids before the row's own.
+        tokens: the row's own.
+
+    Raises:
+        OptionError: a processor gives something else than scores.
+    """
+    ids = torch.tensor([[*prompt, *tokens]], dtype=torch.long, device=scores.device)
+    changed = scores.clone()
+    for processor in (p for p in way.processors if not isinstance(p, WARPERS)):
+        changed = _applied(processor, ids, changed)
+    forbidden = scores.isneginf()
+    if not way.greedy:
+        warped = changed.masked_fill(forbidden, -torch.inf) / way.temperature
+        for processor in (p for p in way.processors if isinstance(p, WARPERS)):
+            warped = _applied(processor, ids, warped)
+        forbidden = forbidden | warped.isneginf()
+    return changed.masked_fill(forbidden, -torch.inf)
+
+
+def _applied(processor: Any, ids: Tensor, scores: Tensor) -> Tensor:
+    found = processor(ids, scores.unsqueeze(0))
+    if not isinstance(found, Tensor) or found.shape != (1, len(scores)):
+        name, shape = type(processor).__name__, getattr(found, "shape", type(found).__name__)
+        raise OptionError(f"processors: {name} gave {shape!r}, expected scores of shape {(1, len(scores))}")
+    return found[0].to(scores.dtype)
