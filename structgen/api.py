@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         order: str | Sequence[str]
         fast_forward: bool
         batch_size: int
-        guards: Sequence[Guard[Any]]
-        banned: Sequence[str]
+        guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]]
+        banned: Sequence[str] | Sequence[Sequence[str]]
 
 
 __all__ = ["Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -117,8 +117,8 @@ def generate(
     order: str | Sequence[str] = "schema",
     fast_forward: bool = True,
     batch_size: int = ROWS,
-    guards: Sequence[Guard[Any]] = (),
-    banned: Sequence[str] = (),
+    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
+    banned: Sequence[str] | Sequence[Sequence[str]] = (),
     details: bool = False,
 ) -> Any:
     """Generates a value that satisfies `schema`: never text that fails to parse.
@@ -140,8 +140,9 @@ def generate(
         fast_forward: feed text that must come next without asking the model for every token of it.
         batch_size: of a list of prompts, so many are decoded at once; the others take the rows that become free.
         guards: refuse what no schema can, and send the decoder back: `BannedWords`, `BannedPattern`, or your own.
+            A list of such lists gives each prompt its own.
         banned: words and phrases that are never said, as they are written; in JSON, not in string values (names are
-            the schema's). `BannedWords` has more ways.
+            the schema's). `BannedWords` has more ways. A list of lists gives each prompt its own.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
 
     Returns:

@@ -111,8 +111,8 @@ def prepare(
     order: str | Sequence[str] = "schema",
     fast_forward: bool = True,
     batch_size: int = ROWS,
-    guards: Sequence[Guard[Any]] = (),
-    banned: Sequence[str] = (),
+    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
+    banned: Sequence[str] | Sequence[Sequence[str]] = (),
 ) -> Request:
     """The request that `generate` and `stream` run; their docstrings say what each argument is.
 
@@ -132,10 +132,10 @@ def prepare(
     if not isinstance(batch_size, int) or batch_size < 1:
         raise OptionError(f"batch_size={batch_size!r}: expected a count of at least 1")
     grammars = {id(t): None if t.constraint is None else grammar_for(t.constraint, owner.vocabulary) for t in targets}
-    watching = {id(t): _guards(guards, banned, t) for t in targets}
-    for key, grammar in grammars.items():
-        if grammar is not None:
-            _require_a_way(grammar, watching[key])
+    watching = _watching(_lists("guards", guards, count), _lists("banned", banned, count), targets)
+    for key, guarded in {(id(t), id(g)): g for t, g in zip(targets, watching, strict=True)}.items():
+        if (grammar := grammars[key[0]]) is not None:
+            _require_a_way(grammar, guarded)
     sessions = []
     for row, read in enumerate(rows):
         grammar = grammars[id(targets[row])]
@@ -152,7 +152,7 @@ def prepare(
                 start=read.start,
                 inputs=read.inputs,
                 validators=None if targets[row].type is Any else validators_of(targets[row].type),
-                guards=Guarding(given, owner.vocabulary) if (given := watching[id(targets[row])]) else None,
+                guards=Guarding(watching[row], owner.vocabulary) if watching[row] else None,
                 **_budget(owner, read.ids if read.start is None else read.start, bounds[row]),
             )
         )
@@ -188,6 +188,21 @@ def target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> T
         constraint = JsonSchema(schema, order=order, whitespace=whitespace)
     tp = Any if isinstance(schema, (dict, bool)) else schema
     return Target(constraint, _json_parser(schema), is_json=True, type=tp)
+
+
+def _watching(
+    guards: Sequence[Sequence[Guard[Any]]], banned: Sequence[Sequence[str]], targets: Sequence[Target]
+) -> list[list[Guard[Any]]]:
+    """Each row's guards. Rows that were given the same have the same."""
+    rows = list(zip(guards, banned, targets, strict=True))
+    known = {tuple(map(id, row)): _guards(*row) for row in {tuple(map(id, row)): row for row in rows}.values()}
+    return [known[tuple(map(id, row))] for row in rows]
+
+
+def _lists(name: str, given: Any, count: int) -> Sequence[Any]:
+    """One list for every row, or a list with one for each."""
+    nested = isinstance(given, (list, tuple)) and given and all(isinstance(item, (list, tuple)) for item in given)
+    return _per_row(name, given, count) if nested else [given] * count
 
 
 def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:

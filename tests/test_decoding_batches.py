@@ -1,0 +1,115 @@
+"""Batches and long runs: rows that do not know of each other, and a process that does not grow."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MambaConfig
+
+import structgen as sg
+from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+
+WIDTH = 257
+SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
+SIZES |= {"num_key_value_heads": 2, "max_position_embeddings": 256}
+CONFIGS = {
+    "llama": lambda: LlamaConfig(num_hidden_layers=2, **SIZES),
+    "gemma3": lambda: Gemma3TextConfig(num_hidden_layers=6, head_dim=8, sliding_window=6, **SIZES),
+    "mamba": lambda: MambaConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, state_size=8),
+}
+
+
+def make(name: str) -> sg.Model:
+    torch.manual_seed(7)
+    module = AutoModelForCausalLM.from_config(CONFIGS[name]()).eval()
+    with torch.no_grad():  # logits far enough apart that rounding decides no token
+        for parameter in module.parameters():
+            parameter.mul_(3.0) if parameter.dim() > 1 else None
+    return sg.Model(module, ByteTokenizer(), byte_vocabulary())
+
+
+def words_said(text: str) -> list[str]:
+    """Pairs of letters in the second half of a text: banning them sends the row back after it has said them."""
+    letters = [i for i in range(len(text) // 2, len(text) - 1) if text[i : i + 2].isalpha()]
+    return [text[i : i + 2] for i in letters[:2]]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_64_rows_of_which_half_go_back_say_what_each_says_alone(name):
+    """Greedy. Every other row has its own words banned, which it would say; 20 rows wait for a free place."""
+    model = make(name)
+    prompts = [f"prompt {n} " + "and more " * (n % 7) for n in range(64)]
+    patterns = r"\{[a-f]{3,9}:( [g-m]{2,6},){2,4} [A-Z]{2}\}", r"([a-e]{2,5} ){3,6}end", "[a-z]{20,30}!"
+    schemas = [sg.Regex(pattern) for pattern in patterns]
+    kinds = [schemas[n % 3] for n in range(64)]
+    free = sg.generate(model, prompts, kinds)
+    banned = [words_said(text) if n % 2 else [] for n, text in enumerate(free)]
+    limits = sg.Limits(rollbacks=64)
+    results = sg.generate(model, prompts, kinds, banned=banned, limits=limits, batch_size=44, details=True)
+    assert sum(result.stats.rollbacks > 0 for result in results) >= 30
+    for n, (prompt, kind) in enumerate(zip(prompts, kinds, strict=True)):
+        alone = sg.generate(model, prompt, kind, banned=banned[n], limits=limits, details=True)
+        assert results[n].token_ids == alone.token_ids
+        assert results[n].trace == alone.trace
+        assert not any(word in alone.text for word in banned[n])
+        if not banned[n]:
+            assert alone.text == free[n]
+
+
+def test_a_seed_gives_the_same_text_beside_any_mates():
+    """Alone, in a batch, at another place of it, with mates that go back, and waiting for a place."""
+    model, way = make("llama"), sg.Sampling(temperature=1.0, top_p=0.9, seed=12)
+    others = [sg.Sampling(temperature=1.5, seed=n) for n in range(5)]
+    kind = sg.Regex("[a-z]{20,30}!")
+    alone = sg.generate(model, "the prompt", kind, sampling=way)
+    for place, size in ((0, 6), (5, 6), (3, 2)):
+        prompts, ways = [f"mate {n}" for n in range(5)], list(others)
+        prompts.insert(place, "the prompt")
+        ways.insert(place, way)
+        banned = [[] if n == place else ["a", "e"] for n in range(6)]
+        texts = sg.generate(model, prompts, kind, sampling=ways, banned=banned, batch_size=size)
+        assert texts[place] == alone
+        assert len(set(texts)) == 6
+
+
+def test_several_samples_of_a_prompt_are_those_of_their_seeds():
+    model, ways = make("llama"), sg.Sampling(temperature=1.0, seed=3).several(4)
+    kind = sg.Regex("[a-z]{10,20}!")
+    together = sg.generate(model, ["x"] * 4, kind, sampling=ways)
+    assert together == [sg.generate(model, "x", kind, sampling=way) for way in ways]
+    assert len(set(together)) == 4
+
+
+def test_guards_by_row_must_be_as_many_as_the_rows():
+    with pytest.raises(sg.OptionError, match="banned has 1 entries for 2 prompts"):
+        sg.generate(scripted("ab"), ["x", "y"], sg.Regex("[ab]{2}"), banned=[["a"]])
+
+
+def schema_of(n: int) -> object:
+    """One of many schemas, each for itself."""
+    if n % 4 == 0:
+        properties = {f"key{n}": {"type": "integer", "maximum": n}, "s": {"type": "string", "maxLength": 5}}
+        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    if n % 4 == 1:
+        return {"enum": [f"a{n}", f"b{n}", n]}
+    if n % 4 == 2:
+        return sg.Regex(f"[a-f]{{2,4}}x{n}")
+    items = {"type": "number", "multipleOf": 0.5, "minimum": -n, "maximum": n}
+    return {"type": "array", "items": items, "minItems": 1, "maxItems": 3, "uniqueItems": True}
+
+
+@pytest.mark.slow
+def test_ten_thousand_sessions_with_schemas_of_their_own_leave_no_memory_behind():
+    """What is remembered of schemas is bounded: from 1,000 sessions to 10,000 the process grows by less than 32 MB."""
+    psutil = pytest.importorskip("psutil")
+    model, limits, sizes = scripted('{"name": "Ada", "x": 12}'), sg.Limits(max_new_tokens=60), []
+    for n in range(10_000):
+        banned = ["key9"] if n % 7 == 0 else []
+        result = sg.generate(model, [f"prompt {n}"], schema_of(n), banned=banned, limits=limits, details=n % 3 == 0)
+        assert len(result) == 1
+        if n % 1000 == 999:
+            gc.collect()
+            sizes.append(psutil.Process().memory_info().rss)
+    assert sizes[-1] - sizes[0] < 32 << 20, [size >> 20 for size in sizes]
