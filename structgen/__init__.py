@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from structgen.api import Event, Field, Generation, Model, astream, generate, load, stream
+    from structgen.compositions import Repeat, Sequence, Text, Union
     from structgen.constraints import Choice, JsonSchema, Regex
     from structgen.errors import (
         BudgetExhausted,
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api": ("Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
+    "compositions": ("Repeat", "Sequence", "Text", "Union"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
     "errors": (
         "BudgetExhausted",
@@ -82,12 +84,16 @@ __all__ = [
     "Model",
     "OptionError",
     "Regex",
+    "Repeat",
     "RequestError",
     "RunError",
     "Sampling",
     "SchemaError",
+    "Sequence",
     "StructgenError",
+    "Text",
     "TokenRejected",
+    "Union",
     "UnsatisfiableSchema",
     "UnsupportedSchema",
     "ValidationFailed",

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.chardfa import CharDfa, from_pattern, literals
+from structgen.automaton.parts import JsonValue, Plan, Words
 from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.automaton.plain import TextAutomaton
 from structgen.automaton.regex import PatternError, PatternUnsupported
@@ -59,6 +60,11 @@ class JsonSchema:
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
         return Grammar(self.automaton(), vocabulary)
+
+    def plan(self) -> Plan:
+        """The value as a part of a composition."""
+        root = self.read()
+        return JsonValue(root, self.whitespace, self.order == "any", algebra_of(root))
 
     def automaton(self) -> JsonAutomaton:
         """The byte automaton, which knows no vocabulary."""
@@ -114,13 +120,21 @@ class Regex:
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
+        return Grammar(TextAutomaton(self.language()), vocabulary)
+
+    def plan(self) -> Plan:
+        """The texts as a part of a composition."""
+        return Words(self.language())
+
+    def language(self) -> CharDfa:
+        """The set of texts."""
         try:
             language = self._language()
         except (PatternError, PatternUnsupported) as error:
             raise OptionError(str(error)) from error
         if language.empty:
             raise OptionError(f"pattern {self.pattern!r} matches no text at all")
-        return Grammar(TextAutomaton(language), vocabulary)
+        return language
 
     def _language(self) -> CharDfa:
         try:
@@ -149,4 +163,12 @@ class Choice:
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
-        return Grammar(TextAutomaton(literals(self.options)), vocabulary)
+        return Grammar(TextAutomaton(self.language()), vocabulary)
+
+    def plan(self) -> Plan:
+        """The texts as a part of a composition."""
+        return Words(self.language())
+
+    def language(self) -> CharDfa:
+        """The set of texts."""
+        return literals(self.options)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import shutil
 from pathlib import Path
 
 # Before anything imports numpy or torch: test workers share the cores, and more threads only fight.
@@ -48,3 +50,20 @@ def small_bpe():
     cities = ['{"name": "Paris", "population": 2}', '{"name": "Rome", "population": 3}']
     tokenizer.train_from_iterator([*cities, "the name of the city and its population"] * 9, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+@pytest.fixture(scope="session")
+def llama(data_folder: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Llama 3's tokenizer and its vocabulary."""
+    from transformers import PreTrainedTokenizerFast
+
+    from structgen.vocabulary import Vocabulary
+
+    folder = tmp_path_factory.mktemp("llama3")
+    for file in (data_folder / "llama3-tokenizer").iterdir():
+        if file.suffix == ".xz":
+            (folder / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
+        else:
+            shutil.copy(file, folder)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    return tokenizer, Vocabulary.from_tokenizer(tokenizer)

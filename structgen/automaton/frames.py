@@ -26,8 +26,10 @@ Predicate = Callable[[str], bool]
 class Frames(Automaton):
     """The ground of the frames of all JSON types."""
 
-    def __init__(self, whitespace: Whitespace, *, any_order: bool, algebra: Algebra) -> None:
-        super().__init__()
+    def __init__(
+        self, whitespace: Whitespace, *, any_order: bool, algebra: Algebra, within: Automaton | None = None
+    ) -> None:
+        super().__init__(within)
         self.layout = Layout.of(whitespace)
         self.any_order = any_order
         self.is_empty = Emptiness(algebra)

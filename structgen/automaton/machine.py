@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from structgen.automaton.late import Check
+from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (
     R_ARGUMENT,
     R_OUTCOME,
@@ -21,15 +22,21 @@ from structgen.automaton.tables import (
 class Automaton:
     """Tables that grow where a walk meets a stub.
 
+    Args:
+        within: an automaton in whose tables this one lives; by default they are its own.
+
     Attributes:
         tables: the arrays.
         start: the first state of the text; position `(start, frame 0, counter 0)`.
         checks: of each test state, what it asks.
     """
 
-    def __init__(self) -> None:
-        self.tables = Tables()
+    def __init__(self, within: Automaton | None = None) -> None:
         self.start = 0
+        if within is not None:
+            self._share(within)
+            return
+        self.tables = Tables()
         self.checks: dict[int, Check] = {}
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._block_starts: list[int] = []
@@ -37,6 +44,20 @@ class Automaton:
         self._returns: dict[int, Callable[[int], int]] = {}
         self._pops: dict[int, int] = {}
         self._tests: dict[tuple[Check, int, int], int] = {}
+
+    def _share(self, other: Automaton) -> None:
+        """Live in another automaton's tables: its states may be called from there."""
+        self.tables, self.checks, self._expanders = other.tables, other.checks, other._expanders
+        self._block_starts, self._blocks, self._returns = other._block_starts, other._blocks, other._returns
+        self._pops, self._tests = other._pops, other._tests
+
+    def reading(self) -> JsonReading:
+        """What checks are asked about, before the first byte."""
+        return JsonReading.start()
+
+    def json_text(self, text: bytes) -> bytes:
+        """The part of a text that checks are asked about: the JSON text that is being read at its end."""
+        return text
 
     def later(self, expand: Callable[[int], None]) -> int:
         """A new state; `expand(state)` writes it when a walk first meets it."""

@@ -182,7 +182,7 @@ def may_end(base: int, s: int, f: int) -> int:
             return s
         if unexpanded(base, s):
             return -1
-        if states[s, MISS] & 3 == CALL:
-            return 0
+        if states[s, MISS] & (3 | EAGER) == CALL:
+            return 0  # the callee takes a byte; what is called on arrival may end at once
         s, f, c = miss(base, s, f, c)
     return 1

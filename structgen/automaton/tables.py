@@ -56,6 +56,9 @@ the bytes of a character); a lifted `CharDfa` (aux: its block)."""
 DONE = 1
 """The state after the whole text: nothing may follow."""
 
+FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
+"""Where frame and counter stand in a packed position."""
+
 MAX_COUNT = (1 << 19) - 1
 MAX_FRAMES = 1 << 20
 MAX_STATES = 1 << 24
@@ -110,7 +113,7 @@ def _new_arena() -> tuple[memoryview, int]:
 
 def position(state: int, frame: int = 0, count: int = 0) -> int:
     """Pack a position into one int: equal ints, equal futures."""
-    return state | frame << 24 | count << 44
+    return state | frame << FRAME_SHIFT | count << COUNT_SHIFT
 
 
 def state_of(position: int) -> int:

@@ -22,6 +22,7 @@ from structgen.automaton.leaves import (
     uncapped_language,
 )
 from structgen.automaton.literals import write_literals
+from structgen.automaton.machine import Automaton
 from structgen.automaton.names import ending
 from structgen.automaton.objects import ObjectFrames, quoted
 from structgen.automaton.strings import VALUE, free_string
@@ -40,6 +41,7 @@ class JsonAutomaton(ObjectFrames):
         whitespace: where white space may stand.
         any_order: may declared members come in any order?
         algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
+        within: an automaton in whose tables this one lives.
 
     Raises:
         UnsatisfiableSchema: no value satisfies `root`.
@@ -52,13 +54,18 @@ class JsonAutomaton(ObjectFrames):
         *,
         any_order: bool = False,
         algebra: Algebra | None = None,
+        within: Automaton | None = None,
     ) -> None:
-        super().__init__(whitespace, any_order=any_order, algebra=algebra or Algebra())
-        if self.is_empty(root):
-            raise UnsatisfiableSchema("no JSON value satisfies the schema", root.pointer)
+        super().__init__(whitespace, any_order=any_order, algebra=algebra or Algebra(), within=within)
         self._free: dict[tuple[int, int | None, int], int] = {}
         self._digits: dict[tuple[int, ...], list[Edge]] = {}
-        self.start = self.value(self.choice((root,)), 0)
+        self.start = self.start_of(root)
+
+    def start_of(self, root: Node) -> int:
+        """The first state of a value of a schema."""
+        if self.is_empty(root):
+            raise UnsatisfiableSchema("no JSON value satisfies the schema", root.pointer)
+        return self.value(self.choice((root,)), 0)
 
     def expand_value(self, choice: Choice, depth: int, state: int) -> None:
         edges: list[Edge] = []

@@ -6,10 +6,11 @@ import json
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import fields, replace
 from threading import Lock
 from typing import Any
 
+from structgen.compositions import Composition
 from structgen.constraints import Constraint, JsonSchema
 from structgen.decoding.forced import Spans
 from structgen.masks import Grammar
@@ -49,15 +50,28 @@ def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
     return known[1]
 
 
-def _key(constraint: Constraint) -> Hashable | None:
+def _key(constraint: Any) -> Hashable | None:
     """A value that equal constraints share; None for one that cannot be remembered."""
     try:
-        if isinstance(constraint, JsonSchema):
-            order = constraint.order if isinstance(constraint.order, str) else tuple(constraint.order)
-            schema = constraint.schema
-            if isinstance(schema, dict):  # by content: the caller may change it
-                return json.dumps(schema), replace(constraint, schema=None, order=order)
-            constraint = replace(constraint, order=order)
-        return hash(constraint), constraint
+        return _value(constraint)
     except (TypeError, ValueError, RecursionError):
         return None
+
+
+def _value(given: Any) -> Hashable:
+    """A constraint, or what stands in one, as a value by which it is remembered.
+
+    Raises:
+        TypeError, ValueError, RecursionError: it has none.
+    """
+    if isinstance(given, JsonSchema):
+        order = given.order if isinstance(given.order, str) else tuple(given.order)
+        if isinstance(given.schema, dict):  # by content: the caller may change it
+            return json.dumps(given.schema), replace(given, schema=None, order=order)
+        return hash(given := replace(given, order=order)), given
+    if isinstance(given, Composition):
+        values = [getattr(given, field.name) for field in fields(given)]
+        return type(given), *map(_value, values)
+    if isinstance(given, tuple):
+        return tuple(map(_value, given))
+    return hash(given), given

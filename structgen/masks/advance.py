@@ -1,4 +1,4 @@
-"""One token: kernels from a position and a token to the next position, and to whether the text may end.
+"""One token: kernels from a position and a token to the next position.
 
 They take the address of the registers, and stop when the automaton wants something.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.step import int64, may_end, registers_at, settle, step
-from structgen.automaton.tables import R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER
+from structgen.automaton.step import int64, registers_at, settle, step
+from structgen.automaton.tables import (
+    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
+)  # fmt: skip
 from structgen.automaton.views import table
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.slices import V_DATA, V_OFFSETS
-from structgen.masks.walk import COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT
 
 REJECTED, WANTS, ASKS = -1, -2, -3
 
@@ -67,10 +68,3 @@ def resume(base: int, position: int, token: int, taken: int) -> int:
             return stopped
     after: int = s | f << FRAME_SHIFT | c << COUNT_SHIFT
     return after
-
-
-@kernel
-def ends_at(base: int, position: int) -> int:
-    """1 when the text may end at `position`, 0 when not, -1 when the registers say what is wanted."""
-    ends: int = may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
-    return ends

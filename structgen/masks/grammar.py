@@ -7,6 +7,7 @@ from threading import Lock
 
 import numpy as np
 
+from structgen.automaton.bytewise import ends_at
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (
@@ -14,7 +15,7 @@ from structgen.automaton.tables import (
     position as packed,
 )  # fmt: skip
 from structgen.errors import DeadEnd, TokenRejected
-from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, ends_at, resume
+from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
 from structgen.masks.late import Asked, Late, Snapshot
 from structgen.masks.slices import V_STACK, Slices, Uint32, new_rows
 from structgen.masks.walk import TESTED, fill
@@ -147,8 +148,9 @@ class Grammar:
         state = int(self.automaton.tables.states[test, A if holds else B])
         return packed(state, frame) if state else REJECTED
 
-    def may_end(self, position: int, reading: Callable[[], JsonReading] = JsonReading.start) -> bool:
+    def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
         """May the text end at this position? `reading()` is what was read, if a test has to know."""
+        reading = reading or self.automaton.reading
         while position >= 0:
             with self.lock:
                 while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
@@ -208,7 +210,9 @@ class Matcher:
 
     def _read(self) -> Snapshot:
         """The snapshot of all tokens, from the last one that was made."""
-        last, count = self._snapshot or Snapshot(0, JsonReading.start(), None), len(self._tokens)
+        last, count = self._snapshot, len(self._tokens)
+        if last is None:
+            last = Snapshot(0, self.grammar.automaton.reading(), None)
         if last.count < count:
             text = self.grammar.vocabulary.decode(self._tokens[last.count :])
             last = Snapshot(count, last.reading.feed(text), last)

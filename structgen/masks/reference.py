@@ -150,7 +150,7 @@ class Reference:
         """May the text end here? Only where every open frame may be left without another byte."""
         here: Place | None = place
         while here is not None and here.state != DONE:
-            if self._row(here.state)[MISS] & 3 == CALL:
+            if self._row(here.state)[MISS] & (3 | EAGER) == CALL:
                 return False
             here = self._miss(here)
         return here is not None
@@ -184,7 +184,7 @@ class Reference:
             return None
         text = place.text
         if row[MISS] == TEST:
-            holds = self._automaton.checks[place.state].holds(PlainReading(text))
+            holds = self._automaton.checks[place.state].holds(PlainReading(self._automaton.json_text(text)))
             state = row[A if holds else B]
             return Place(state, place.frame, 0, text) if state else None
         if action == GOTO:

@@ -13,8 +13,8 @@ from structgen.automaton.step import (
     edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.tables import (
-    ASK, CHARS, COUNT, EAGER, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY, PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS,
-    R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
+    ASK, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK, FRAME_SHIFT, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY,
+    PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
 from structgen.kernels import inner_kernel, kernel
@@ -24,7 +24,6 @@ from structgen.masks.slices import (
     V_ROWS, V_STACK, V_TWIN, V_WORDS,
 )  # fmt: skip
 
-FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
 TESTED = 4
 NARROW = 4
 

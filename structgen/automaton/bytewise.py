@@ -1,0 +1,132 @@
+"""One position, byte by byte, for those who ask from Python: what follows it, and whether the text may end there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from structgen.automaton.late import Check
+from structgen.automaton.machine import Automaton
+from structgen.automaton.step import int64, may_end, registers_at, settle, step
+from structgen.automaton.tables import (
+    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
+    A, B, Int64, position as packed,
+)  # fmt: skip
+from structgen.automaton.views import view_int64
+from structgen.kernels import kernel
+
+Answer = Callable[[Check, bool], bool]
+"""Answers a check; the second argument tells whether the byte at hand was taken before it is asked."""
+
+
+@kernel
+def ends_at(base: int, position: int) -> int:
+    """1 when the text may end at `position`, 0 when not, -1 when the registers say what is wanted."""
+    ends: int = may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
+    return ends
+
+
+@kernel
+def after_bytes(base: int, position: int, first: int, last: int, out: int) -> int:
+    """Write the position after each of the bytes `first..last` to address `out`, int64[256]; 0 where it is refused.
+
+    Returns `last + 1`, or, below 0, the byte at which the registers say what is wanted, less 256.
+    """
+    positions = view_int64(out)
+    at, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
+    for byte in range(first, last + 1):
+        s, f, c = step(base, at, frame, count, int64(byte))
+        if s < 0:
+            return byte - 256
+        positions[byte] = s | f << FRAME_SHIFT | c << COUNT_SHIFT if s > 0 else 0
+    return last + 1
+
+
+@kernel
+def settled(base: int, position: int) -> int:
+    """The position after what is done on arrival; 0 when that refuses it, -1 when the registers say what is wanted."""
+    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
+    if s < 0:
+        registers_at(base)[R_TAKEN] = 0
+    after: int = s if s <= 0 else s | f << FRAME_SHIFT | c << COUNT_SHIFT
+    return after
+
+
+class Bytewise:
+    """Walks an automaton one byte at a time.
+
+    Args:
+        automaton: what is walked; stubs that are met are expanded.
+    """
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self._out: Int64 = np.zeros(256, np.int64)
+        self._address = int(self._out.ctypes.data)
+
+    def step(self, position: int, byte: int, answer: Answer) -> int:
+        """The position after a byte; 0 when it is refused."""
+        while True:
+            if self._bytes(position, byte, byte):
+                return int(self._out[byte])
+            taken = bool(self._automaton.tables.registers[R_TAKEN])
+            position = self._answered(answer, taken=taken)
+            if taken or not position:
+                return self._settled(position, answer)
+
+    def successors(self, position: int, answer: Answer) -> Int64:
+        """int64[256]: the position after each byte; 0 where it is refused."""
+        first = 0
+        found: Int64 = np.zeros(256, np.int64)
+        while first < 256 and not self._bytes(position, first, 255):
+            stopped = self._stopped_at
+            found[first:stopped] = self._out[first:stopped]
+            found[stopped] = self.step(position, stopped, answer)
+            first = stopped + 1
+        found[first:] = self._out[first:]
+        return found
+
+    def over(self, position: int, answer: Answer) -> bool:
+        """May what was begun at frame 0 end here?"""
+        automaton, registers = self._automaton, self._automaton.tables.registers
+        while position:
+            ends = ends_at(automaton.tables.base, position)
+            if ends >= 0:
+                return bool(ends)
+            if registers[R_WANT] == WANT_ANSWER:
+                position = self._answered(answer, taken=False)
+            else:
+                automaton.provide()
+        return False
+
+    def _bytes(self, position: int, first: int, last: int) -> bool:
+        """Fill the positions after some bytes; False where a test stops that, at `_stopped_at`."""
+        automaton, registers = self._automaton, self._automaton.tables.registers
+        while True:
+            stopped = after_bytes(automaton.tables.base, position, first, last, self._address)
+            if stopped >= 0 or registers[R_WANT] == WANT_ANSWER:
+                self._stopped_at = stopped + 256
+                return bool(stopped >= 0)
+            first = stopped + 256
+            automaton.provide()
+
+    def _answered(self, answer: Answer, *, taken: bool) -> int:
+        """Where the test that has stopped a walk leads; 0 when nowhere."""
+        automaton, registers = self._automaton, self._automaton.tables.registers
+        test, frame = registers[R_ARGUMENT], registers[R_FRAME]
+        holds = answer(automaton.checks[test], taken)
+        state = int(automaton.tables.states[test, A if holds else B])
+        return packed(state, frame) if state else 0
+
+    def _settled(self, position: int, answer: Answer) -> int:
+        automaton, registers = self._automaton, self._automaton.tables.registers
+        while position:
+            after = int(settled(automaton.tables.base, position))
+            if after >= 0:
+                return after
+            if registers[R_WANT] == WANT_ANSWER:
+                position = self._answered(answer, taken=True)
+            else:
+                automaton.provide()
+        return 0

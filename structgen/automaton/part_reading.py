@@ -1,0 +1,98 @@
+"""What has been read of the JSON parts of a composition, for checks.
+
+A check asks about one JSON text, and a composition's text has other things around it. So this reading follows the
+composition's threads by itself, each with what was read of its JSON. It is made only where a check asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from structgen.automaton.bytewise import Answer, Bytewise
+from structgen.automaton.late import Check
+from structgen.automaton.reading import JsonReading
+from structgen.automaton.threads import Reach, Thread
+
+Resume = Callable[..., Reach]
+"""Where a text stands before plans (see `Composed.reach`)."""
+
+
+class Lane(NamedTuple):
+    """One thread.
+
+    Attributes:
+        thread: where it stands.
+        start: the byte of the text with which its part begins.
+        read: what was read of a JSON part, up to the last byte that was fed; None for other parts.
+    """
+
+    thread: Thread
+    start: int
+    read: JsonReading | None
+
+
+class PartReading(JsonReading):
+    """The JSON text that is being read in a composition.
+
+    Attributes:
+        length: bytes of the whole text.
+        json_start: the byte with which the JSON part begins.
+    """
+
+    __slots__ = ("_lanes", "_resume", "_walk", "json_start", "length")
+
+    def __init__(self, walk: Bytewise, resume: Resume, length: int, lanes: list[Lane], shown: Lane | None) -> None:
+        read = (shown and shown.read) or JsonReading.start()
+        super().__init__(read.inner, read.rest, read.string())
+        self._walk, self._resume, self._lanes = walk, resume, lanes
+        self.length, self.json_start = length, shown.start if shown else length
+
+    @staticmethod
+    def start_of(walk: Bytewise, resume: Resume, begin: Reach) -> PartReading:
+        """Before the first byte."""
+        return PartReading(walk, resume, 0, _begun(begin, 0), None)
+
+    def feed(self, more: bytes) -> PartReading:
+        before = lanes = self._lanes
+        for i in range(len(more)):
+            before, lanes = lanes, self._after(lanes, more, i)
+        # A thread that a check has just refused is dead, and still it is the one that is asked about.
+        shown = next((lane for lane in [*lanes, *before] if lane.read is not None), None)
+        fed = [self._fed(lane, more) for lane in lanes]
+        length = self.length + len(more)
+        return PartReading(self._walk, self._resume, length, fed, None if shown is None else self._fed(shown, more))
+
+    def _after(self, lanes: list[Lane], more: bytes, i: int) -> list[Lane]:
+        """The threads behind `more[i]`."""
+        moved: dict[Thread, Lane] = {}
+        begun = []
+        for lane in lanes:
+            position = self._walk.step(lane.thread.position, more[i], self._answer(lane, more, i))
+            if position:
+                thread = lane.thread._replace(position=position)
+                moved.setdefault(thread, lane._replace(thread=thread))
+                if self._walk.over(position, self._answer(lane, more, i + 1)):
+                    begun.append((None, thread.after))
+        if begun:
+            for lane in _begun(self._resume(*begun), self.length + i + 1):
+                moved.setdefault(lane.thread, lane)
+        return list(moved.values())
+
+    def _fed(self, lane: Lane, more: bytes) -> Lane:
+        """The lane with what it reads of some more bytes of the text."""
+        if lane.read is None:
+            return lane
+        return lane._replace(read=lane.read.feed(more[max(0, lane.start - self.length) :]))
+
+    def _answer(self, lane: Lane, more: bytes, end: int) -> Answer:
+        def answer(check: Check, taken: bool) -> bool:
+            read = self._fed(lane, more[: end + taken]).read
+            assert read is not None, "only JSON has checks"
+            return check.holds(read)
+
+        return answer
+
+
+def _begun(reach: Reach, at: int) -> list[Lane]:
+    return [Lane(thread, at, JsonReading.start() if thread.part.family else None) for thread in reach.threads]

@@ -1,0 +1,138 @@
+"""What a composition is made of: parts, and how they stand together.
+
+A *plan* is a part or parts in a `Series`, as `Options`, in a `Loop`. A *part* is a language with an automaton of its
+own: it is entered in the tables of a composition, and is over where a walk that began in frame 0 leaves that frame.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.chars import lift
+from structgen.automaton.machine import Automaton
+from structgen.automaton.values import JsonAutomaton
+from structgen.options import Whitespace
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import NEVER, Node
+
+ANY_BYTE = frozenset(range(256))
+NUMBER_STARTS, NUMBER_BYTES = frozenset(b"-0123456789"), frozenset(b"0123456789.eE+-")
+
+
+@dataclass(frozen=True, eq=False)
+class Entered:
+    """A part in the tables of a composition.
+
+    Attributes:
+        start: its first state.
+        extends: bytes with which a text that is complete may go on.
+        opens: first bytes of texts of which that is true.
+        root: of JSON, its schema.
+        family: of JSON, the automaton that all JSON of this layout shares in these tables.
+    """
+
+    start: int
+    extends: frozenset[int] = ANY_BYTE
+    opens: frozenset[int] = ANY_BYTE
+    root: Node = NEVER
+    family: JsonAutomaton | None = None
+
+
+class Part(ABC):
+    """A language."""
+
+    @abstractmethod
+    def enter(self, automaton: Automaton, families: dict[tuple[Whitespace, bool], JsonAutomaton]) -> Entered:
+        """The part in the tables of `automaton`.
+
+        Args:
+            families: the JSON automata that live in these tables, by white space and whether any order will do.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Words(Part):
+    """A regular language over code points, in UTF-8.
+
+    Attributes:
+        most: the longest length in code points; None for what the language itself says.
+    """
+
+    language: CharDfa
+    most: int | None = None
+
+    def enter(self, automaton: Automaton, families: dict[tuple[Whitespace, bool], JsonAutomaton]) -> Entered:
+        start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most)
+        final = np.array([mask != 0 for mask in self.language.final])
+        prefix_free = not self.language.next[final].any()
+        return Entered(start, frozenset() if prefix_free else ANY_BYTE)
+
+
+@dataclass(frozen=True, eq=False)
+class JsonValue(Part):
+    """A JSON value: of all its texts only numbers may go on where they are complete."""
+
+    root: Node
+    whitespace: Whitespace = Whitespace.SPACED
+    any_order: bool = False
+    algebra: Algebra | None = None
+
+    def enter(self, automaton: Automaton, families: dict[tuple[Whitespace, bool], JsonAutomaton]) -> Entered:
+        key = self.whitespace, self.any_order
+        family = families.get(key)
+        if family is None:
+            family = families[key] = JsonAutomaton(
+                self.root, self.whitespace, any_order=self.any_order, algebra=self.algebra, within=automaton
+            )
+        numbers = any(shape.numbers is not None for shape in self.root.shapes)
+        extends = NUMBER_BYTES if numbers else frozenset[int]()
+        return Entered(family.start_of(self.root), extends, NUMBER_STARTS, self.root, family)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One plan after the other."""
+
+    items: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Any one of the plans."""
+
+    items: tuple[Plan, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A plan `least` to `most` times (None: any number of times), with `separator` between."""
+
+    item: Plan
+    least: int
+    most: int | None
+    separator: Plan | None = None
+
+    @cached_property
+    def next(self) -> Plan:
+        """The item behind an earlier one."""
+        return self.item if self.separator is None else Series((self.separator, self.item))
+
+
+Plan = Part | Series | Options | Loop
+
+
+def parts_of(plan: Plan) -> Iterator[Part]:
+    """The parts that a plan is made of."""
+    if isinstance(plan, Part):
+        yield plan
+    elif isinstance(plan, Loop):
+        yield from parts_of(plan.next)
+    else:
+        for item in plan.items:
+            yield from parts_of(item)

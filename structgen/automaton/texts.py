@@ -1,0 +1,36 @@
+"""Free text, up to a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
+
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+
+
+def escaped(text: str) -> str:
+    """The pattern that matches exactly this text."""
+    return "".join("\\" + char if char in _SYNTAX else char for char in text)
+
+
+def free_text(until: Sequence[str], before: Sequence[str], least: int) -> CharDfa:
+    """Texts that end with the first match of a pattern in `until`, if there is one, and have no match of `before`.
+
+    Args:
+        until: patterns; with none of them a text may end anywhere.
+        before: patterns that match nowhere in the text.
+        least: characters that the text has at least.
+    """
+    languages = [length(least)]
+    if until:
+        languages.append(_first_end(from_pattern(f"[\\s\\S]*(?:{'|'.join(f'(?:{p})' for p in until)})", anchored=True)))
+    languages += [complement(from_pattern(pattern)) for pattern in before]
+    return intersect(*languages)
+
+
+def _first_end(dfa: CharDfa) -> CharDfa:
+    """The members of which no shorter beginning is a member."""
+    table = dfa.next.copy()
+    table[[mask != 0 for mask in dfa.final]] = 0
+    return tidied(dfa.bounds, dfa.classes, table, dfa.final)

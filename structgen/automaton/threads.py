@@ -1,0 +1,89 @@
+"""Ways to read a text that is composed of parts: what comes after each part, and where a text may stand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from structgen.automaton.parts import Entered, Loop, Options, Plan, Series
+
+
+class Then(NamedTuple):
+    """These plans come next."""
+
+    items: tuple[Plan, ...]
+    after: Continuation
+
+
+class Again(NamedTuple):
+    """`done` items of a loop were read."""
+
+    loop: Loop
+    done: int
+    after: Continuation
+
+
+Continuation = Then | Again | None
+"""What comes after a part; None: the end."""
+
+Step = tuple[Plan | None, Continuation]
+"""A plan that begins, and what comes after it; no plan: what comes after a part begins."""
+
+
+class Thread(NamedTuple):
+    """One way to read the text.
+
+    Attributes:
+        position: in the part, from frame 0.
+        part: which one.
+        after: what comes after it.
+        extends: bytes with which the part may go on where it is complete.
+    """
+
+    position: int
+    part: Entered
+    after: Continuation
+    extends: frozenset[int]
+
+    @property
+    def fresh(self) -> bool:
+        """No byte of the part was read."""
+        return self.position == self.part.start
+
+
+class Reach:
+    """Where a text may stand without another byte: its threads, and whether it may end."""
+
+    def __init__(self) -> None:
+        self.threads: set[Thread] = set()
+        self.ends = False
+
+    def state_of(self) -> tuple[frozenset[Thread], bool]:
+        """What tells it from others."""
+        return frozenset(self.threads), self.ends
+
+
+def opened(plan: Plan | None, after: Continuation) -> list[Step]:
+    """What a plan, or what comes after a part, begins with."""
+    if isinstance(plan, Series):
+        return [(None, Then(plan.items, after))]
+    if isinstance(plan, Options):
+        return [(item, after) for item in plan.items]
+    if isinstance(plan, Loop):
+        return _looped(plan, 0, after)
+    if isinstance(after, Then):
+        rest = Then(after.items[1:], after.after) if len(after.items) > 1 else after.after
+        return [(after.items[0], rest)] if after.items else [(None, after.after)]
+    assert isinstance(after, Again)
+    return _looped(after.loop, after.done, after.after)
+
+
+def _looped(loop: Loop, count: int, after: Continuation) -> list[Step]:
+    """What may come after `count` items of a loop."""
+    steps: list[Step] = []
+    if count >= loop.least:
+        steps.append((None, after))
+    if loop.most is None or count < loop.most:
+        counted = count + 1 if loop.most is not None else min(count + 1, loop.least)
+        again = Again(loop, max(counted, 1), after)
+        steps.append((loop.next if count else loop.item, again))
+    return steps
