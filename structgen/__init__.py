@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from structgen.explanation import Explanation, explain
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
+    from structgen.languages import ByteMachine, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Limits, Sampling, Whitespace
     from structgen.vocabulary import Vocabulary
@@ -58,6 +59,7 @@ _HOMES = {
     ),
     "explanation": ("Explanation", "explain"),
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
+    "languages": ("ByteMachine", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "options": ("Limits", "Sampling", "Whitespace"),
     "vocabulary": ("Vocabulary",),
@@ -68,6 +70,7 @@ __all__ = [
     "BannedPattern",
     "BannedWords",
     "BudgetExhausted",
+    "ByteMachine",
     "Choice",
     "DeadEnd",
     "Event",
@@ -80,6 +83,7 @@ __all__ = [
     "JsonSchema",
     "LimitExceeded",
     "Limits",
+    "Machine",
     "Matcher",
     "Model",
     "OptionError",

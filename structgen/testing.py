@@ -20,9 +20,10 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.decoding.model import Model
 from structgen.guards import Guard, Veto
+from structgen.languages import ByteMachine
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "scripted", "veto_of"]
+__all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "check_machine", "scripted", "veto_of"]
 
 END = 256
 """The end token of the byte vocabulary."""
@@ -218,3 +219,37 @@ def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
     found = state if isinstance(state, Veto) else guard.finish(state)
     assert found == verdict, f"byte by byte the verdict is {found}, at once {verdict}"
     return verdict
+
+
+def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
+    """Is a byte machine what `Machine` needs, as far as these texts tell?
+
+    Every state on the way must be hashable and stay as it is; asked again, later and after other states, `step` and
+    `accepts` must give equal answers; equal states must give equal answers wherever they were met.
+
+    Raises:
+        AssertionError: says which text, byte and state show that it is not.
+    """
+    told: dict[Any, dict[int, Any]] = {}
+    for _ in range(2):  # the second time, every answer is known
+        for text in texts:
+            state = machine.start
+            for at, byte in enumerate(text.encode() if isinstance(text, str) else text):
+                where = f"{text!r:.80}, byte {at}, state {state!r:.80}"
+                answers = told.setdefault(_hashable(state, where), {})
+                before = hash(state)
+                after, accepts = machine.step(state, byte), machine.accepts(state)
+                assert hash(state) == before, f"{where}: step or accepts has changed the state"
+                assert answers.setdefault(byte, after) == after, f"{where}: equal states have different futures"
+                assert answers.setdefault(-1, accepts) == accepts, f"{where}: accepts() gives different answers"
+                if after is None:
+                    break
+                state = after
+
+
+def _hashable(state: Any, where: str) -> Any:
+    try:
+        hash(state)
+    except TypeError as error:
+        raise AssertionError(f"{where}: {error}") from None
+    return state

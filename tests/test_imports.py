@@ -24,6 +24,7 @@ LAYERS = [
     {"automaton"},
     {"masks"},
     {"constraints", "guards", "search"},
+    {"compositions", "languages"},
     {"decoding", "explanation"},
     {"api"},
     {"testing"},
@@ -33,7 +34,7 @@ LAYERS = [
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "options", "kernels", "schema", "automaton", "vocabulary", "masks", "constraints", "guards",
-    "explanation",
+    "compositions", "languages", "explanation",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -21,14 +21,13 @@ from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.late import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.part_reading import PartReading
-from structgen.automaton.parts import Entered, Part, Plan, parts_of
+from structgen.automaton.parts import Entered, Families, Part, Plan, parts_of
 from structgen.automaton.threads import Continuation, Reach, Step, Thread, opened
 from structgen.automaton.tables import (
     CALL, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, MISS, NOTHING, POP, TARGET, Edge,
 )  # fmt: skip
 from structgen.automaton.values import JsonAutomaton
 from structgen.errors import LimitExceeded, UnsupportedSchema
-from structgen.options import Whitespace
 
 MOST_THREADS = 64
 """Ways to read a text that are followed side by side."""
@@ -49,7 +48,7 @@ class Composed(Automaton):
         self.boundaries: set[int] = set()
         self._entered: dict[Part, Entered] = {}
         self._unions: dict[frozenset[Entered], Entered] = {}
-        self._families: dict[tuple[Whitespace, bool], JsonAutomaton] = {}
+        self._families: Families = {}
         self._states: dict[tuple[frozenset[Thread], bool], int] = {}
         self._afters: dict[Continuation, int] = {}
         self._firsts: dict[Continuation, frozenset[int]] = {}

@@ -21,6 +21,9 @@ from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import NEVER, Node
 
+Families = dict[tuple[Whitespace, bool], JsonAutomaton]
+"""The JSON automata that live in the same tables, by white space and whether members come in any order."""
+
 ANY_BYTE = frozenset(range(256))
 NUMBER_STARTS, NUMBER_BYTES = frozenset(b"-0123456789"), frozenset(b"0123456789.eE+-")
 
@@ -48,11 +51,11 @@ class Part(ABC):
     """A language."""
 
     @abstractmethod
-    def enter(self, automaton: Automaton, families: dict[tuple[Whitespace, bool], JsonAutomaton]) -> Entered:
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
         """The part in the tables of `automaton`.
 
         Args:
-            families: the JSON automata that live in these tables, by white space and whether any order will do.
+            families: JSON automata of these tables, where there are some.
         """
 
 
@@ -67,7 +70,7 @@ class Words(Part):
     language: CharDfa
     most: int | None = None
 
-    def enter(self, automaton: Automaton, families: dict[tuple[Whitespace, bool], JsonAutomaton]) -> Entered:
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most)
         final = np.array([mask != 0 for mask in self.language.final])
         prefix_free = not self.language.next[final].any()
@@ -83,7 +86,7 @@ class JsonValue(Part):
     any_order: bool = False
     algebra: Algebra | None = None
 
-    def enter(self, automaton: Automaton, families: dict[tuple[Whitespace, bool], JsonAutomaton]) -> Entered:
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
         key = self.whitespace, self.any_order
         family = families.get(key)
         if family is None:

@@ -1,0 +1,74 @@
+"""Byte machines written in Python, state by state in the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+from structgen.automaton.machine import Automaton
+from structgen.automaton.parts import Entered, Families, Part
+from structgen.automaton.tables import NOTHING, POP, Edge
+from structgen.errors import OptionError
+
+
+@runtime_checkable
+class ByteMachine(Protocol):
+    """A deterministic automaton over bytes.
+
+    States are any hashable values but None; equal states have equal futures. `step` and `accepts` are pure: they are
+    asked once for each state, and the answers kept.
+
+    Attributes:
+        start: the state before the first byte.
+    """
+
+    start: Any
+
+    def step(self, state: Any, byte: int, /) -> Any:
+        """The state after a byte, 0 to 255; None when it is refused."""
+        ...
+
+    def accepts(self, state: Any, /) -> bool:
+        """May the text end in this state?"""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MachinePart(Part):
+    """A byte machine in the tables: one state for each of its own."""
+
+    machine: ByteMachine
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        return Entered(_Interned(automaton, self.machine).state(self.machine.start))
+
+
+class _Interned:
+    def __init__(self, automaton: Automaton, machine: ByteMachine) -> None:
+        self._automaton, self._machine = automaton, machine
+        self._states: dict[Hashable, int] = {}
+
+    def state(self, of: Hashable) -> int:
+        """The state of the tables for one of the machine."""
+        try:
+            known = self._states.get(of)
+        except TypeError as error:
+            name = type(self._machine).__name__
+            raise OptionError(f"{name} has a state {of!r:.80}: {error}; states must be hashable") from None
+        if known is None:
+            known = self._states[of] = self._automaton.later(partial(self._expand, of))
+        return known
+
+    def _expand(self, of: Hashable, state: int) -> None:
+        edges: list[Edge] = []
+        for byte in range(256):
+            after = self._machine.step(of, byte)
+            target = 0 if after is None else self.state(after)
+            if target and edges and edges[-1][1:] == (byte - 1, target):
+                edges[-1] = (edges[-1][0], byte, target)
+            elif target:
+                edges.append((byte, byte, target))
+        ends = self._machine.accepts(of)
+        self._automaton.tables.ranges(state, edges, miss=(POP, 0, 0) if ends else (NOTHING, 0, 0))
