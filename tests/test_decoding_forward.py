@@ -165,7 +165,7 @@ def test_a_row_that_is_no_number_does_not_reach_the_one_that_takes_its_place():
     forward = SlotForward(module)
     failed, short, new = Row([7] * 40), Row([8] * 50), Row([9, 10])
     forward.read([short, failed])
-    for layer in forward._layers:
+    for layer in forward._model.layers:
         layer.kept[1][1] = torch.nan
     forward.release(failed)
     short.ids.append(4)

@@ -16,7 +16,7 @@ from structgen.decoding import loop
 from structgen.decoding.choice import DeviceChooser
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
-from structgen.decoding.loop import Batch, decode
+from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.request import prepare
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
@@ -90,7 +90,7 @@ def test_the_overlapped_loop_says_what_the_plain_one_says(seed, on_device, monke
     found, module = [], llama()
     for overlap in (False, True):
         rows = sessions(seed)
-        batch = decode(module, WITHOUT_Z, rows, rows=5, record=True, overlap=overlap)
+        batch = decode(module, WITHOUT_Z, rows, rows=5, record=True, execution=Execution(overlap=overlap))
         found.append([outcome(session, batch) for session in rows])
     assert found[0] == found[1]
     assert sum(row[4] for row in found[0]) > 0
@@ -109,8 +109,8 @@ def test_sixty_four_rows_say_the_same_in_both_orders_and_alone():
         return made
 
     together, plain, alone = rows(), rows(), rows()
-    decode(module, WITHOUT_Z, together, overlap=True)
-    decode(module, WITHOUT_Z, plain, overlap=False)
+    decode(module, WITHOUT_Z, together, execution=Execution(overlap=True))
+    decode(module, WITHOUT_Z, plain, execution=Execution(overlap=False))
     for session in alone:
         decode(module, WITHOUT_Z, [session])
     assert [s.tokens for s in together] == [s.tokens for s in plain] == [s.tokens for s in alone]
@@ -124,7 +124,12 @@ def test_streams_tell_the_same_in_both_orders(fast_forward):
     for overlap in (False, True):
         model = scripted(['{"a": "some words", "b": 12}', '{"a": "other words that are longer"}'])
         request = prepare(model, ["x", "y"], schema, banned=["words th"], fast_forward=fast_forward)
-        told.append([(e.row, e.text, e.start, e.path, e.value) for e in events(replace(request, overlap=overlap))])
+        told.append(
+            [
+                (e.row, e.text, e.start, e.path, e.value)
+                for e in events(replace(request, execution=Execution(overlap=overlap)))
+            ]
+        )
     by_row = [[[e for e in run if e[0] == row] for row in (0, 1)] for run in told]
     assert by_row[0] == by_row[1]
 
@@ -135,7 +140,7 @@ def test_models_that_cannot_read_ahead_run_in_the_plain_order():
     said = []
     for overlap in (False, True):
         session = Session([1, 2], byte_vocabulary(), matcher=None, sampling=sg.Sampling(), budget=5)
-        decode(module, byte_vocabulary(), [session], overlap=overlap)
+        decode(module, byte_vocabulary(), [session], execution=Execution(overlap=overlap))
         said.append(session.tokens)
     assert said[0] == said[1]
 
@@ -166,7 +171,9 @@ def test_the_next_forward_is_launched_before_the_host_accepts_and_masks(overlap,
     """Plain: read, then all that the host does. Overlapped: the next read is launched before the host accepts."""
     recorded = Recorded(monkeypatch)
     session = Session([1], byte_vocabulary(), matcher=None, sampling=sg.Sampling(), budget=9)
-    batch = Batch(ScriptedModel("abcdefgh", byte_vocabulary()), byte_vocabulary(), [session], overlap=overlap)
+    batch = Batch(
+        ScriptedModel("abcdefgh", byte_vocabulary()), byte_vocabulary(), [session], execution=Execution(overlap=overlap)
+    )
     batch.step()
     recorded.events.clear()
     for _ in range(4):
@@ -210,7 +217,7 @@ def test_a_step_has_no_operation_that_waits_for_the_device(overlap, monkeypatch)
         Session([3, 4, 5 + n], vocabulary, matcher=matcher(), sampling=way, budget=121 if n else 6)
         for n, way in enumerate(ways)
     ]
-    batch = Batch(module, vocabulary, rows, record=True, overlap=overlap)
+    batch = Batch(module, vocabulary, rows, record=True, execution=Execution(overlap=overlap))
     batch.step()
     with Waits() as waits:
         for _ in range(12):

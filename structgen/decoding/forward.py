@@ -13,12 +13,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.decoding.multimodal import encoded
+from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
 from structgen.decoding.solo import SoloForward
-
-TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.1}
-"""The largest error that is rounding, by the largest logit."""
+from structgen.decoding.static import borrow
 
 PROBE = list(range(2, 16))
 """Ids that every model knows."""
@@ -33,10 +32,18 @@ class Forward(Protocol):
     Attributes:
         count: forward passes so far.
         foresees: it can read ids that only the device knows.
+        replays: forward passes that were replays of a CUDA graph.
+        why_eager: why no other will be one; empty where it may be.
     """
 
     count: int
     foresees: bool
+
+    @property
+    def replays(self) -> int: ...
+
+    @property
+    def why_eager(self) -> str: ...
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width].
@@ -50,12 +57,19 @@ class Forward(Protocol):
         """The row is not read any more; what is kept for it can go."""
 
 
-def forward_for(module: PreTrainedModel) -> Forward:
-    """A fresh forward of the fastest kind that is exact for the model, found out once per model."""
+def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forward:
+    """A fresh forward of the fastest kind that is exact for the model, found out once per model.
+
+    Args:
+        module: a model that generates.
+        graphs: reads of a few tokens are steps of few shapes, captured as CUDA graphs; by default where there is CUDA.
+    """
     setting = (getattr(module.config, "_attn_implementation", None), module.dtype, module.device)
     known = _chosen.get(module)
     if known is None or known[0] != setting:
         known = _chosen[module] = setting, _choose(module)
+    if known[1] is SlotForward and (module.device.type == "cuda" if graphs is None else graphs):
+        return borrow(module, partial(SlotForward, module))
     return known[1](module)
 
 
@@ -83,7 +97,7 @@ def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
             checked.append((forward.read([one, other])[0], at_once(module, one)))
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError):
         return False  # whatever a model raises on a cache that is not for it
-    return all(_near(found, expected) for found, expected in checked)
+    return all(near(found, expected) for found, expected in checked)
 
 
 def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
@@ -108,10 +122,3 @@ def at_once(module: PreTrainedModel, row: Row) -> Tensor:
         output = module(input_ids=ids, use_cache=False, return_dict=True)
     logits: Tensor = output.logits[0, -1]
     return logits
-
-
-def _near(found: Tensor, expected: Tensor) -> bool:
-    expected = expected.float()
-    error = (found.float() - expected).abs().max()
-    bound = TOLERANCE.get(found.dtype, 0.1) * expected.abs().max().clamp(min=1.0)
-    return bool(error <= bound) or bool(expected.isnan().any())

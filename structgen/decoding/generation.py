@@ -25,6 +25,8 @@ class Stats:
         rollbacks: how often this row was sent back, from a dead end or by a guard.
         prefill_seconds: until the first tokens were chosen.
         decode_seconds: from there to the end.
+        replayed: forward passes that were replays of a CUDA graph.
+        why_eager: why the others are not; empty where nothing stands in the way but that a shape was rare.
     """
 
     forwards: int
@@ -33,6 +35,8 @@ class Stats:
     rollbacks: int
     prefill_seconds: float
     decode_seconds: float
+    replayed: int = 0
+    why_eager: str = ""
 
     @property
     def tokens_per_second(self) -> float:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,6 +37,23 @@ AHEAD_SHARE = 0.75
 """Chosen tokens are read ahead where so many of the rows will probably have nothing else to read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a batch runs. What it says is the same either way.
+
+    Attributes:
+        overlap: the overlapped order of a step; None where there is a device.
+        graphs: reads of a few tokens by steps of few shapes, which are captured as CUDA graphs; None where there is a
+            CUDA device.
+    """
+
+    overlap: bool | None = None
+    graphs: bool | None = None
+
+
+AUTOMATIC = Execution()
+
+
 def decode(
     module: PreTrainedModel,
     vocabulary: Vocabulary,
@@ -43,17 +61,11 @@ def decode(
     *,
     rows: int = ROWS,
     record: bool = False,
-    overlap: bool | None = None,
+    execution: Execution = AUTOMATIC,
 ) -> Batch:
-    """Runs every session to its end; a row's failure stays in its session. See `Batch`.
-
-    Args:
-        module, vocabulary, sessions, rows, record: as for `Batch`.
-        overlap: the device reads the chosen tokens while they are still on their way to the host, and the next masks
-            are found meanwhile. By default where there is a device. The tokens are the same either way.
-    """
+    """Runs every session to its end; a row's failure stays in its session. See `Batch`."""
     with evaluating(module):
-        batch = Batch(module, vocabulary, sessions, rows=rows, record=record, overlap=overlap)
+        batch = Batch(module, vocabulary, sessions, rows=rows, record=record, execution=execution)
         while batch.step():
             pass
     return batch
@@ -68,7 +80,7 @@ class Batch:
         sessions: what is to be done.
         rows: how many sessions are decoded at once.
         record: measure every choice.
-        overlap: see `decode`.
+        execution: how it runs.
 
     Attributes:
         ledger: what was measured; None where nothing was.
@@ -82,7 +94,7 @@ class Batch:
         *,
         rows: int = ROWS,
         record: bool = False,
-        overlap: bool | None = None,
+        execution: Execution = AUTOMATIC,
     ) -> None:
         self._began = self._prefilled = time.perf_counter()
         self._vocabulary, self._sessions, self._rows = vocabulary, sessions, rows
@@ -94,8 +106,8 @@ class Batch:
         for session in sessions:
             session.ledger = self.ledger
         if self._waiting:
-            self._forward = forward_for(module)
-            wanted = module.device.type != "cpu" if overlap is None else overlap
+            self._forward = forward_for(module, graphs=execution.graphs)
+            wanted = module.device.type != "cpu" if execution.overlap is None else execution.overlap
             self._overlap = wanted and self._forward.foresees
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
             self._chooser = chooser_for(vocabulary, module.device)
@@ -195,6 +207,8 @@ class Batch:
             rollbacks=session.rollbacks,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
+            replayed=self._forward.replays if self._steps else 0,
+            why_eager=self._forward.why_eager if self._steps else "",
         )
 
 

@@ -16,7 +16,7 @@ from structgen.decoding.forced import ForcedText
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
-from structgen.decoding.loop import ROWS, Batch
+from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.processed import read_prompts
 from structgen.decoding.prompts import is_batch
@@ -60,7 +60,7 @@ class Request:
         sessions: one per row.
         many: a list of prompts was given: a list is given back.
         batch_size: rows that are decoded at once.
-        overlap: see `decode`.
+        execution: how it runs.
     """
 
     model: Model
@@ -68,7 +68,7 @@ class Request:
     sessions: list[Session]
     many: bool
     batch_size: int
-    overlap: bool | None = None
+    execution: Execution = AUTOMATIC
 
     def result(self, row: int, batch: Batch) -> Generation[Any]:
         """The outcome of one row, once its session is done."""

@@ -1,8 +1,4 @@
-"""A KV cache in which a token's slot is its position, row by row: going back costs nothing.
-
-Every row writes where it stands, so rows of one batch may read one token, several or none. What lies in slots
-beyond a row's newest token is stale and never seen: a query at position p sees slots up to p. The masks are ours,
-four-dimensional, so a sliding window counts positions and not columns.
+"""The forward pass over slots: which rows are read together, where each of them writes, and who leaves.
 
 Rows lie side by side from place 0; when one leaves, the last one takes its place.
 """
@@ -11,18 +7,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import Cache, CacheLayerMixin
 
-from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
+from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.transfer import sent
+from structgen.decoding.slot_cache import TRASH, Places, SlotModel
+from structgen.decoding.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
+from structgen.decoding.transfer import send_into, sent
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""
@@ -42,94 +38,6 @@ SHORT = 16
 
 SPARE = {"cpu": 32, "cuda": 512}
 """Tokens of padding that cost less than a forward pass of their own, by kind of device."""
-
-
-@dataclass(slots=True)
-class Places:
-    """Where one forward writes and what it sees.
-
-    Attributes:
-        rows: places of the rows, int64[rows] where they are not side by side.
-        target: of the new tokens: (rows, slots) as slices, or as int64[rows, 1] and int64[rows, columns].
-        seen: so many slots of the rows are given to the attention.
-        least: how many rows and slots there must be, the last slot for padding.
-    """
-
-    rows: slice | Tensor
-    target: tuple[slice, slice] | tuple[Tensor, Tensor]
-    seen: int
-    least: tuple[int, int]
-
-
-class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
-    """One layer's cache.
-
-    Attributes:
-        kept: keys and values, each [rows, heads, slots, dim]; empty before the first tokens.
-    """
-
-    is_compileable = True
-    is_sliding = False  # a window lives in the mask
-
-    def __init__(self, places: list[Places]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._places = places
-        self.kept: list[Tensor] = []
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Room for the first rows."""
-        self.dtype, self.device = key_states.dtype, key_states.device
-        self.kept = [_room(None, like, self._places[0].least) for like in (key_states, value_states)]
-        self.is_initialized = True
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Writes the new tokens' keys and values, [rows, heads, columns, dim]; gives back all that may be seen."""
-        places, new = self._places[0], (key_states, value_states)
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        elif self.kept[0].shape[0] < places.least[0] or self.kept[0].shape[2] < places.least[1]:
-            self.kept = [_room(old, like, places.least) for old, like in zip(self.kept, new, strict=True)]
-        return _put(self.kept[0], key_states, places), _put(self.kept[1], value_states, places)
-
-    def move(self, place: int, to: int) -> None:
-        """Copies a row to another place."""
-        for room in self.kept:
-            room[to] = room[place]
-
-    def clear(self, place: int) -> None:
-        """Forgets a row that has left: what it wrote may be no number, and no weight makes 0 of that."""
-        for room in self.kept:
-            room[place : place + 1] = 0
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Slots that are seen, and the first of them."""
-        return self._places[0].seen, 0
-
-    def get_seq_length(self) -> int:
-        """Slots of the longest row: models ask whether there are any."""
-        return self._places[0].seen if self.is_initialized else 0
-
-    def get_max_length(self) -> int:
-        """There is no bound."""
-        return -1
-
-
-def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
-    """At least so many rows and slots, with the old content; zeros, so that nothing unseen is not a number."""
-    rows, slots = least
-    if old is not None:
-        rows, slots = max(rows, old.shape[0]), max(slots, old.shape[2])
-        slots = slots if slots == old.shape[2] else max(slots, old.shape[2] * 3 // 2)
-    room = torch.zeros((rows, like.shape[1], slots, like.shape[3]), dtype=like.dtype, device=like.device)
-    if old is not None:
-        room[: old.shape[0], :, : old.shape[2]] = old
-    return room
-
-
-def _put(room: Tensor, new: Tensor, places: Places) -> Tensor:
-    rows, slots = places.target
-    room[rows, :, slots] = new if isinstance(slots, slice) else new.transpose(1, 2)
-    return room[places.rows, :, : places.seen]
 
 
 def takes_slots(module: PreTrainedModel) -> bool:
@@ -154,6 +62,7 @@ class SlotForward:
 
     Args:
         module: a model that `takes_slots`.
+        steps: over its slots, for reads of a few tokens; without them every read is of its own shape.
 
     Attributes:
         count: forward passes so far.
@@ -161,23 +70,25 @@ class SlotForward:
 
     foresees = True
 
-    def __init__(self, module: PreTrainedModel) -> None:
+    def __init__(self, module: PreTrainedModel, steps: StaticSteps | None = None) -> None:
         self.count = 0
         self._module = module
         self._device = module.device
-        config = module.config.get_text_config(decoder=True)
-        kinds = [kind for kind, _ in layer_kinds(config)]
-        self._windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
-        self._float = getattr(config, "_attn_implementation", None) == "eager"
-        self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
-        self._layers = [SlotLayer(self._places) for kind in kinds if kind != NOTHING]
-        each = iter(self._layers)
-        self._cache = Cache(layers=[empty_layer() if kind == NOTHING else next(each) for kind in kinds])
-        accepted = inspect.signature(module.forward).parameters
-        self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._steps = steps
+        self._replayed_before = 0 if steps is None else steps.replays
+        self._model = SlotModel(module) if steps is None else steps.model
         self._spare = SPARE.get(self._device.type, SPARE["cuda"])
-        self._tells_prompts = "prompt_tokens" in accepted
         self._place: dict[Row, int] = {}
+
+    @property
+    def replays(self) -> int:
+        """Forward passes that were replays of a CUDA graph."""
+        return 0 if self._steps is None else self._steps.replays - self._replayed_before
+
+    @property
+    def why_eager(self) -> str:
+        """Why no other forward pass will be one; empty where it may be."""
+        return "no static steps were asked for" if self._steps is None else self._steps.why_not
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         """Reads what is pending. The logits after each row's last token: float[rows, width]."""
@@ -190,7 +101,7 @@ class SlotForward:
         for row in rows:
             if row not in self._place:
                 self._admit(row)
-        twins = {} if self._tells_prompts else _twins(rows)
+        twins = {} if self._model.tells_prompts else _twins(rows)
         begun = [i for i in range(len(rows)) if i not in twins and _is_begun(rows[i])]
         alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
         groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
@@ -199,7 +110,7 @@ class SlotForward:
         if len(parts) == 1 and not twins:
             return parts[0]
         for i, leader in twins.items():
-            for layer in self._layers:
+            for layer in self._model.layers:
                 layer.move(self._place[rows[leader]], self._place[rows[i]])
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
@@ -208,7 +119,7 @@ class SlotForward:
         return torch.cat(parts).index_select(0, sent(order, self._device))
 
     def _admit(self, row: Row) -> None:
-        for layer in self._layers:
+        for layer in self._model.layers:
             layer.clear(len(self._place))
         self._place[row] = len(self._place)
 
@@ -218,7 +129,7 @@ class SlotForward:
         if place is None or place == len(self._place):
             return
         last = next(row for row, at in self._place.items() if at == len(self._place))
-        for layer in self._layers:
+        for layer in self._model.layers:
             layer.move(len(self._place), place)
         self._place[last] = place
 
@@ -226,18 +137,18 @@ class SlotForward:
         """Reads a prompt that is more than text, by the model's own way and cache: float[1, width]."""
         cache: Any = DynamicCache()
         self.count += 1
-        logits = read_prompt(self._module, row, cache, self._options)
+        logits = read_prompt(self._module, row, cache, self._model.options)
         row.valid = row.given
         if logits is None:
             return no_logits(self._module).unsqueeze(0)
-        self._places[0] = self._where([row], [0], [0], row.given, row.given)
-        for layer, theirs in zip(self._cache.layers, cache.layers, strict=False):  # the last ones may keep nothing
-            if isinstance(layer, SlotLayer):
-                layer.update(theirs.keys, theirs.values)
+        self._model.adopt(cache, self._where([row], [0], [0], row.given, row.given))
         return logits if row.valid == len(row.ids) else self._run([row], None)
 
     def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         width, seen = max(len(row.ids) - row.valid for row in rows), max(len(row.ids) for row in rows)
+        self.count += 1
+        if self._steps is not None and self._steps.take(width):
+            return self._run_static(self._steps, rows, foreseen, width, seen)
         starts = [row.valid for row in rows]
         pads = [width - len(row.ids) + row.valid for row in rows]
         ids = [[0] * pad + row.pending for row, pad in zip(rows, pads, strict=True)]
@@ -245,26 +156,48 @@ class SlotForward:
         inputs = sent([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
         if foreseen is not None:
             self._fill_in(inputs[0], rows, foreseen)
-        self._places[0] = self._where(rows, starts, pads, width, seen)
+        places = self._where(rows, starts, pads, width, seen)
         for row in rows:
             row.valid = len(row.ids)
         positions = inputs[1]
         if any(row.shift for row in rows):
             positions = positions + sent([[row.shift] for row in rows], self._device)
-        self.count += 1
-        told = {"prompt_tokens": [row.given for row in rows]} if self._tells_prompts else {}
-        output = self._module(
-            input_ids=inputs[0],
-            position_ids=positions,
-            attention_mask=self._masks(inputs[1], seen),
-            past_key_values=self._cache,
-            use_cache=True,
-            return_dict=True,
-            **self._options,
-            **told,
-        )
-        logits: Tensor = output.logits[:, -1]
-        return logits
+        told = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
+        return self._model(inputs[0], positions, inputs[1], places, **told)
+
+    def _run_static(
+        self, steps: StaticSteps, rows: Sequence[Row], foreseen: Foreseen | None, width: int, seen: int
+    ) -> Tensor:
+        """`_run` by a step of a rounded shape: rows by their places, or picked where few of many are read."""
+        places = [self._place[row] for row in rows]
+        picked = rounded(len(rows)) < rounded(max(places) + 1)
+        at = list(range(len(rows))) if picked else places
+        order: list[Row | None] = [None] * rounded(max(at) + 1)
+        for i, row in zip(at, rows, strict=True):
+            order[i] = row
+        shape = Shape(len(order), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
+        step = steps.step(shape)
+        each = [self._planes(i, row, shape) for i, row in enumerate(order)]
+        send_into(step.inputs, list(zip(*each, strict=True)))
+        if foreseen is not None:
+            self._fill_in(step.inputs[0], order, foreseen)
+        for row in rows:
+            row.valid = len(row.ids)
+        logits = steps.run(shape)  # the next run writes there
+        if at == list(range(len(at))):
+            return logits[: len(at)].clone()
+        return logits.index_select(0, sent(at, self._device))
+
+    def _planes(self, index: int, row: Row | None, shape: Shape) -> list[list[int]]:
+        """One row of a static step's inputs; padding reads id 0 at slot 0 and writes to the trash."""
+        columns = shape.columns
+        if row is None:
+            place = 0 if shape.picked else index
+            return [[0] * columns, [0] * columns, [0] * columns, [TRASH] * columns, [place] * columns]
+        slots = list(range(row.valid, len(row.ids)))
+        pad, moved = columns - len(slots), [slot + row.shift for slot in slots]
+        front, place = [0] * pad, self._place[row]
+        return [front + row.pending, front + moved, front + slots, [TRASH] * pad + slots, [place] * columns]
 
     def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> Places:
         places = [self._place[row] for row in rows]
@@ -273,36 +206,18 @@ class SlotForward:
         side_by_side = slice(places[0], places[0] + len(places))
         if together and not any(pads) and len(set(starts)) == 1:
             return Places(side_by_side, (side_by_side, slice(starts[0], seen)), seen, least)
-        trash = -1  # the last slot, whatever their number: nobody sees it
-        slots = [[trash] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
+        slots = [[TRASH] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
         target = sent([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
         return Places(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
-    def _fill_in(self, ids: Tensor, rows: Sequence[Row], foreseen: Foreseen) -> None:
+    def _fill_in(self, ids: Tensor, rows: Sequence[Row | None], foreseen: Foreseen) -> None:
         """Puts the foreseen ids in the last column of ids, int64[rows, columns]."""
-        at = [i for i, row in enumerate(rows) if row in foreseen.places]
-        known = [foreseen.places[rows[i]] for i in at]
-        if at:
-            where = sent([at, known], self._device)
+        known = [(i, foreseen.places[row]) for i, row in enumerate(rows) if row is not None and row in foreseen.places]
+        if known and all(i == place for i, place in known) and len(known) == len(foreseen.ids):
+            ids[: len(known), -1] = foreseen.ids.clamp(min=0)
+        elif known:
+            where = sent([list(side) for side in zip(*known, strict=True)], self._device)
             ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)
-
-    def _masks(self, positions: Tensor, seen: int) -> Tensor | dict[str, Tensor]:
-        """What each query sees, [rows, 1, columns, seen]; by kind of layer where there are several."""
-        query = positions[:, None, :, None]
-        slot = torch.arange(seen, device=positions.device)
-        masks = {}
-        for kind, window in self._windows.items():
-            mask = slot <= query
-            if kind == "sliding_attention" and window is not None:
-                mask &= slot > query - window
-            elif kind == "chunked_attention" and window is not None:
-                mask &= slot // window == query // window
-            masks[kind] = self._as_float(mask) if self._float else mask
-        return masks if len(masks) > 1 else next(iter(masks.values()))
-
-    def _as_float(self, mask: Tensor) -> Tensor:
-        dtype = self._module.dtype
-        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def _is_begun(row: Row) -> bool:

@@ -97,6 +97,8 @@ class SoloForward:
     """
 
     foresees = False
+    replays = 0
+    why_eager = "the model's cache has no slots by row"
 
     def __init__(self, module: PreTrainedModel, *, recompute: bool = False) -> None:
         self.count = 0

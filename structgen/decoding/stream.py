@@ -129,8 +129,8 @@ def events(request: Request) -> Iterator[Event[Any]]:
     ]
     running = list(range(len(sessions)))
     with evaluating(model.module):
-        rows, overlap = request.batch_size, request.overlap
-        batch = Batch(model.module, model.vocabulary, sessions, rows=rows, record=True, overlap=overlap)
+        rows, execution = request.batch_size, request.execution
+        batch = Batch(model.module, model.vocabulary, sessions, rows=rows, record=True, execution=execution)
         more = True
         while running:
             for row in list(running):

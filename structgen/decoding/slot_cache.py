@@ -1,0 +1,204 @@
+"""A model over a KV cache in which a token's slot is its position, row by row: going back costs nothing.
+
+Every row writes where it stands, so rows of one batch may read one token, several or none. What lies in slots
+beyond a row's newest token is stale and never seen: a query at position p sees slots up to p. The masks are ours,
+four-dimensional, so a sliding window counts positions and not columns.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
+
+TRASH = -1
+"""The slot that padding is written to, the last one, whatever their number: nobody sees it."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where one forward writes and what it sees.
+
+    Attributes:
+        rows: places of the rows, int64[rows] where they are not side by side.
+        target: of the new tokens: (rows, slots) as slices, or as int64[rows, 1] and int64[rows, columns].
+        seen: so many slots of the rows are given to the attention.
+        least: how many rows and slots there must be, the last slot for padding.
+    """
+
+    rows: slice | Tensor
+    target: tuple[slice, slice] | tuple[Tensor, Tensor]
+    seen: int
+    least: tuple[int, int]
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """One layer's cache.
+
+    Attributes:
+        kept: keys and values, each [rows, heads, slots, dim]; empty before the first tokens.
+        generation: how often they were made anew.
+    """
+
+    is_compileable = True
+    is_sliding = False  # a window lives in the mask
+
+    def __init__(self, places: list[Places]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._places = places
+        self.kept: list[Tensor] = []
+        self.generation = 0
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Room for the first rows."""
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.kept = [_room(None, like, self._places[0].least) for like in (key_states, value_states)]
+        self.generation += 1
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Writes the new tokens' keys and values, [rows, heads, columns, dim]; gives back all that may be seen."""
+        places = self._places[0]
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self.reserve(*places.least)
+        return _put(self.kept[0], key_states, places), _put(self.kept[1], value_states, places)
+
+    def reserve(self, rows: int, slots: int) -> None:
+        """Makes room for that many rows and slots, in a layer that has some."""
+        if self.kept[0].shape[0] < rows or self.kept[0].shape[2] < slots:
+            self.kept = [_room(old, old, (rows, slots)) for old in self.kept]
+            self.generation += 1
+
+    def move(self, place: int, to: int) -> None:
+        """Copies a row to another place."""
+        for room in self.kept:
+            room[to] = room[place]
+
+    def clear(self, place: int) -> None:
+        """Forgets a row that has left: what it wrote may be no number, and no weight makes 0 of that."""
+        for room in self.kept:
+            room[place : place + 1] = 0
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Slots that are seen, and the first of them."""
+        return self._places[0].seen, 0
+
+    def get_seq_length(self) -> int:
+        """Slots of the longest row: models ask whether there are any."""
+        return self._places[0].seen if self.is_initialized else 0
+
+    def get_max_length(self) -> int:
+        """There is no bound."""
+        return -1
+
+
+def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
+    """At least so many rows and slots, with the old content; zeros, so that nothing unseen is not a number."""
+    rows, slots = least
+    if old is not None:
+        rows, slots = max(rows, old.shape[0]), max(slots, old.shape[2])
+        slots = slots if slots == old.shape[2] else max(slots, old.shape[2] * 3 // 2)
+    room = torch.zeros((rows, like.shape[1], slots, like.shape[3]), dtype=like.dtype, device=like.device)
+    if old is not None:
+        room[: old.shape[0], :, : old.shape[2]] = old
+    return room
+
+
+def _put(room: Tensor, new: Tensor, places: Places) -> Tensor:
+    rows, slots = places.target
+    room[rows, :, slots] = new if isinstance(slots, slice) else new.transpose(1, 2)
+    return room[places.rows, :, : places.seen]
+
+
+class SlotModel:
+    """A causal model as a function of tensors, with the cache that it writes.
+
+    It does not keep the model alive: whoever runs it does.
+
+    Args:
+        module: a model that `takes_slots`.
+
+    Attributes:
+        layers: those that keep keys and values.
+        tells_prompts: the model wants to know which of a row's ids are its prompt.
+    """
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        config = module.config.get_text_config(decoder=True)
+        kinds = [kind for kind, _ in layer_kinds(config)]
+        accepted = inspect.signature(module.forward).parameters
+        self._module = weakref.ref(module)
+        self._dtype = module.dtype
+        self._windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
+        self._float = getattr(config, "_attn_implementation", None) == "eager"
+        self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
+        self.layers = [SlotLayer(self._places) for kind in kinds if kind != NOTHING]
+        each = iter(self.layers)
+        self._cache = Cache(layers=[empty_layer() if kind == NOTHING else next(each) for kind in kinds])
+        self.options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self.tells_prompts = "prompt_tokens" in accepted
+
+    @property
+    def is_begun(self) -> bool:
+        """True when there is something in the cache."""
+        return self.layers[0].is_initialized
+
+    def __call__(self, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any) -> Tensor:
+        """The logits after the last column: float[rows, width].
+
+        Args:
+            ids: int64[rows, columns].
+            positions: of the ids in the model's own counting, int64[rows, columns].
+            slots: up to which each id sees, int64[rows, columns]; its own, but for padding.
+            places: where their keys and values go.
+            told: further arguments of the model.
+        """
+        module: Any = self._module()
+        self._places[0] = places
+        output = module(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=self._masks(slots, places.seen),
+            past_key_values=self._cache,
+            use_cache=True,
+            return_dict=True,
+            **self.options,
+            **told,
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    def adopt(self, cache: Cache, places: Places) -> None:
+        """Takes over what the model wrote into a cache of its own: keys and values of one row, from its first slot."""
+        self._places[0] = places
+        kept: Any = cache.layers
+        for layer, theirs in zip(self._cache.layers, kept, strict=False):  # the last ones may keep nothing
+            if isinstance(layer, SlotLayer):
+                layer.update(theirs.keys, theirs.values)
+
+    def _masks(self, positions: Tensor, seen: int) -> Tensor | dict[str, Tensor]:
+        """What each query sees, [rows, 1, columns, seen]; by kind of layer where there are several."""
+        query = positions[:, None, :, None]
+        slot = torch.arange(seen, device=positions.device)
+        masks = {}
+        for kind, window in self._windows.items():
+            mask = slot <= query
+            if kind == "sliding_attention" and window is not None:
+                mask &= slot > query - window
+            elif kind == "chunked_attention" and window is not None:
+                mask &= slot // window == query // window
+            masks[kind] = self._as_float(mask) if self._float else mask
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _as_float(self, mask: Tensor) -> Tensor:
+        dtype = self._dtype
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)

@@ -1,0 +1,192 @@
+"""The forward pass of a few tokens over tensors that stay where they are, so that a CUDA graph can hold it.
+
+A step's shape is rounded up: rows and attended slots to a bucket, tokens per row to a chunk. What is too much is
+padding: it sees one slot, and writes to the slot that nobody sees. So there are few shapes, each a graph once it has
+come often enough; on other devices the same function runs as it is.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from structgen.decoding.graphs import Captured, cannot_capture
+from structgen.decoding.slot_cache import Places, SlotModel
+
+B = TypeVar("B")
+
+CHUNKS = 1, 2, 4, 8, 16
+"""Tokens that each row reads."""
+
+LEAST_SEEN = 128
+"""Attended slots are rounded up to this, or to it times a power of two, or halfway between two of these."""
+
+CAPTURE_AFTER = 3
+"""A shape is captured when it has come so often."""
+
+MOST_CAPTURED = 96
+"""Graphs of one model; more shapes run as they are."""
+
+IDS, POSITIONS, SLOTS, WRITTEN, ROWS = range(5)
+"""The planes of a step's inputs: ids, their positions in the model's counting, the slot up to which they see, the slot
+that they write, and the row of the cache, the same in all columns."""
+
+
+class Shape(NamedTuple):
+    """What has to be equal for a step to be run again.
+
+    Attributes:
+        rows: of the inputs.
+        columns: tokens of each row.
+        seen: slots that are attended.
+        picked: the cache's rows are picked one by one; otherwise they are its first ones.
+    """
+
+    rows: int
+    columns: int
+    seen: int
+    picked: bool
+
+
+def rounded(count: int, least: int = 1) -> int:
+    """The first of `least` times 1, 2, 4, 8, ... that is not below the count."""
+    while least < count:
+        least *= 2
+    return least
+
+
+def seen_bucket(slots: int) -> int:
+    """The attended slots for so many that are in use."""
+    whole = rounded(slots, LEAST_SEEN)
+    between = whole // 4 * 3
+    return between if LEAST_SEEN < whole and slots <= between else whole
+
+
+class StaticStep:
+    """One forward pass of one shape.
+
+    Args:
+        model: whose cache has room for the shape.
+        shape: of every run.
+        device: of the model.
+
+    Attributes:
+        inputs: int64[5, rows, columns], the planes; filled before a run.
+    """
+
+    def __init__(self, model: SlotModel, shape: Shape, device: torch.device) -> None:
+        self._model = model
+        self.inputs = torch.zeros((5, shape.rows, shape.columns), dtype=torch.int64, device=device)
+        rows = self.inputs[ROWS, :, 0]
+        target = rows.unsqueeze(1), self.inputs[WRITTEN]
+        given = rows if shape.picked else slice(0, shape.rows)
+        self._places = Places(given, target, shape.seen, least=(0, 0))
+
+    def run(self) -> Tensor:
+        """The logits after the last column, float[rows, width]: they stand until the next run of any step."""
+        inputs = self.inputs
+        return self._model(inputs[IDS], inputs[POSITIONS], inputs[SLOTS], self._places)
+
+
+class StaticSteps:
+    """The steps over one model's slots.
+
+    Args:
+        module: a model that `takes_slots`.
+
+    Attributes:
+        model: with the cache.
+        replays: runs that were replays of a graph.
+        why_not: why no further step will be captured; empty where one may be.
+    """
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        self.model = SlotModel(module)
+        self.replays = 0
+        self.why_not = cannot_capture(module)
+        self._device = module.device
+        self._steps: dict[Shape, StaticStep] = {}
+        self._captured: dict[Shape, Captured] = {}
+        self._came: Counter[Shape] = Counter()
+        self._pool: Any = None
+        self._generation = 0
+
+    def take(self, width: int) -> bool:
+        """May rows with so many pending tokens be read by a step? Not before there is anything in the cache."""
+        return width <= CHUNKS[-1] and self.model.is_begun and not self.model.tells_prompts
+
+    def step(self, shape: Shape) -> StaticStep:
+        """The step of a shape. The cache grows where it has to; what was captured over the old one is gone then."""
+        for layer in self.model.layers:
+            layer.reserve(shape.rows, shape.seen + 1)
+        if self.model.layers[0].generation != self._generation:
+            self._forget()
+        step = self._steps.get(shape)
+        if step is None:
+            step = self._steps[shape] = StaticStep(self.model, shape, self._device)
+        return step
+
+    def run(self, shape: Shape) -> Tensor:
+        """Runs the step whose inputs were filled: float[rows, width], until the next run."""
+        captured = self._captured.get(shape)
+        if captured is None:
+            self._came[shape] += 1
+            if self.why_not or self._came[shape] < CAPTURE_AFTER or len(self._captured) >= MOST_CAPTURED:
+                return self._steps[shape].run()
+            return self._capture(shape)
+        self.replays += 1
+        return captured.replay()
+
+    def _capture(self, shape: Shape) -> Tensor:
+        step = self._steps[shape]
+        captured = Captured(step.run, self._pool)
+        self._pool, self.why_not = captured.pool, captured.why_not
+        if not self.why_not:
+            self._captured[shape] = captured
+        return captured.eager
+
+    def _forget(self) -> None:
+        self._captured.clear()
+        self._came.clear()
+        self._pool, self._generation = None, self.model.layers[0].generation
+
+
+_idle: weakref.WeakKeyDictionary[PreTrainedModel, tuple[Hashable, list[StaticSteps]]] = weakref.WeakKeyDictionary()
+
+
+def borrow(module: PreTrainedModel, borrower: Callable[[StaticSteps], B]) -> B:
+    """Gives steps that nobody else uses to a borrower, and takes them back, with their graphs, when it is gone.
+
+    Args:
+        module: a model that `takes_slots`.
+        borrower: what is made with the steps.
+    """
+    weights = _weights(module)
+    known = _idle.get(module)
+    if known is None or known[0] != weights:
+        known = _idle[module] = weights, []
+    try:
+        steps = known[1].pop()
+    except IndexError:
+        steps = StaticSteps(module)
+    made = borrower(steps)
+    weakref.finalize(made, _give_back, known[1], steps).atexit = False
+    return made
+
+
+def _give_back(idle: list[StaticSteps], steps: StaticSteps) -> None:
+    """Keeps one for the next borrower: a cache and graphs are too large to keep more."""
+    if not idle:
+        idle.append(steps)
+
+
+def _weights(module: PreTrainedModel) -> Hashable:
+    """Equal as long as graphs are valid: where the weights are, and how they are used."""
+    attention = getattr(module.config.get_text_config(decoder=True), "_attn_implementation", None)
+    return attention, cannot_capture(module), tuple(p.data_ptr() for p in module.parameters())

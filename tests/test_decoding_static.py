@@ -1,0 +1,178 @@
+"""Steps of few shapes over tensors that stay where they are: the logits of a fresh forward, and of the plain way."""
+
+from __future__ import annotations
+
+import gc
+import random
+
+import pytest
+import torch
+
+import structgen as sg
+from structgen.constraints import Regex
+from structgen.decoding import static
+from structgen.decoding.forward import forward_for
+from structgen.decoding.loop import Execution, decode
+from structgen.decoding.rows import Row
+from structgen.decoding.session import Session
+from structgen.decoding.slots import SlotForward
+from structgen.decoding.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
+from tests.test_decoding_forward import SLOTTED, WIDTH, make, wander
+from tests.test_decoding_overlap import WITHOUT_Z, llama, outcome, sessions
+
+FAMILIES = ["llama", "qwen2", "gemma", "gemma2", "gemma3", "mistral", "mixtral", "phi3", "gpt2"]
+
+
+@pytest.fixture(autouse=True)
+def short_buckets(monkeypatch):
+    """So that a short test meets several."""
+    monkeypatch.setattr(static, "LEAST_SEEN", 16)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_static_steps_read_as_if_each_row_were_alone(name, attention):
+    """Twenty-four uneven steps with rollbacks, admissions and leavings: the logits of a fresh forward each time."""
+    if name == "gemma2" and attention == "sdpa":
+        pytest.skip("Gemma 2 has eager attention only")
+    module = make(name, attn_implementation=attention)
+    forward = SlotForward(module, StaticSteps(module))
+    assert wander(module, forward, tolerance=1e-4) >= 5
+    shapes = set(forward._steps._steps)
+    assert {shape.columns for shape in shapes} >= {1, 2, 4}
+    assert len({shape.seen for shape in shapes}) >= 3
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "mistral", "gpt2"])
+@torch.inference_mode()
+def test_static_steps_give_the_logits_of_the_plain_way(name):
+    """The same reads of eight rows, chunks of every size, some rows idle: the two ways agree to rounding."""
+    module, rng = make(name), random.Random(1)
+    plain, fixed = SlotForward(module), SlotForward(module, StaticSteps(module))
+    prompts = [[rng.randrange(2, WIDTH) for _ in range(rng.randrange(1, 12))] for _ in range(8)]
+    ours, theirs = [Row(p) for p in prompts], [Row(p) for p in prompts]
+    assert torch.allclose(plain.read(ours), fixed.read(theirs), atol=1e-4)
+    seen = set()
+    for _ in range(12):
+        chosen, most = rng.sample(range(8), rng.randrange(1, 9)), rng.choice(CHUNKS)
+        for i in chosen:
+            more = [rng.randrange(2, WIDTH) for _ in range(rng.randrange(1, min(most, 9) + 1))]
+            if len(ours[i].ids) + len(more) > 120:
+                continue
+            ours[i].ids += more
+            theirs[i].ids += more
+        chosen = [i for i in chosen if ours[i].pending]
+        if chosen:
+            found, expected = fixed.read([theirs[i] for i in chosen]), plain.read([ours[i] for i in chosen])
+            assert (found - expected).abs().max() <= 1e-4 * expected.abs().max()
+            seen |= {shape.picked for shape in fixed._steps._steps}
+    assert seen == {True, False}
+
+
+@torch.inference_mode()
+def test_nothing_moves_from_one_run_of_a_shape_to_the_next():
+    """What a graph would hold: inputs, keys and values stay at their addresses while rows come to the bucket's end."""
+    module = make("llama")
+    steps = StaticSteps(module)
+    forward, row = SlotForward(module, steps), Row([3] * 20)
+    forward.read([row])
+    row.ids.append(4)
+    forward.read([row])
+    shape = Shape(1, 1, seen_bucket(21), picked=False)
+    kept = [room.data_ptr() for layer in steps.model.layers for room in layer.kept]
+    inputs = steps.step(shape).inputs.data_ptr()
+    while len(row.ids) < shape.seen:
+        row.ids.append(5)
+        forward.read([row])
+        assert steps.step(shape).inputs.data_ptr() == inputs
+        assert [room.data_ptr() for layer in steps.model.layers for room in layer.kept] == kept
+    row.ids.append(5)
+    forward.read([row])
+    assert {s.seen for s in steps._steps} > {shape.seen}
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_the_loop_says_the_same_by_static_steps(overlap):
+    """Twelve rows of all kinds over five places: rollbacks, forced text, guards, samples, rows that come and leave."""
+    found, module = [], llama()
+    for execution in (Execution(overlap=False, graphs=False), Execution(overlap=overlap, graphs=True)):
+        rows = sessions(seed=3)
+        batch = decode(module, WITHOUT_Z, rows, rows=5, record=True, execution=execution)
+        found.append([outcome(session, batch) for session in rows])
+    assert found[0] == found[1]
+
+
+def test_steps_are_lent_again_when_a_run_is_over_and_never_twice_at_once():
+    module = make("llama")
+    first, second = (forward_for(module, graphs=True) for _ in range(2))
+    assert first._steps is not second._steps
+    lent = first._steps
+    del first
+    gc.collect()
+    third = forward_for(module, graphs=True)
+    assert third._steps is lent
+    del second, third
+    with torch.no_grad():
+        module.lm_head.weight = torch.nn.Parameter(module.lm_head.weight.clone())
+    assert forward_for(module, graphs=True)._steps is not lent
+
+
+def test_what_is_left_in_a_lent_cache_is_never_seen():
+    """Two runs by the same steps say what each says alone."""
+    module, vocabulary = llama(), WITHOUT_Z
+
+    def run(prompt: list[int]) -> list[int]:
+        session = Session(prompt, vocabulary, matcher=None, sampling=sg.Sampling(), budget=20)
+        decode(module, vocabulary, [session], execution=Execution(graphs=True))
+        return session.tokens
+
+    alone = []
+    for prompt in ([1, 2, 3], [9]):
+        session = Session(prompt, vocabulary, matcher=None, sampling=sg.Sampling(), budget=20)
+        decode(module, vocabulary, [session])
+        alone.append(session.tokens)
+    assert [run([1, 2, 3]), run([9])] == alone
+
+
+class Again:
+    """Stands for a graph where there is no device for one: a replay runs the step anew."""
+
+    def __init__(self, run, pool) -> None:
+        self.pool, self.why_not, self._run = (pool or 0) + 1, "", run
+        self.eager = run()
+        self.replays = 0
+
+    def replay(self) -> torch.Tensor:
+        self.replays += 1
+        return self._run()
+
+
+def test_a_shape_that_comes_often_is_captured_and_forgotten_when_the_cache_grows(monkeypatch):
+    """The same tokens; most forward passes are replays, and the run's stats say so."""
+    monkeypatch.setattr(static, "Captured", Again)
+    monkeypatch.setattr(static, "cannot_capture", lambda module: "")
+    module, said, stats = llama(), [], None
+    for graphs in (False, True):
+        matcher = Regex("([a-m]{2} ){30}").compile(WITHOUT_Z).matcher()
+        session = Session([5, 6], WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), budget=95)
+        stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=graphs)).stats(session)
+        said.append(session.tokens)
+    assert said[0] == said[1]
+    assert stats.forwards > stats.replayed >= 0.7 * stats.forwards
+    assert stats.why_eager == ""
+
+
+def test_where_nothing_can_be_captured_the_stats_say_why(monkeypatch):
+    module = llama()
+    session = Session([5, 6], WITHOUT_Z, matcher=None, sampling=sg.Sampling(), budget=9)
+    stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=True)).stats(session)
+    assert (stats.replayed, stats.why_eager) == (0, "the model is not on a CUDA device")
+
+
+def test_shapes_are_few():
+    assert [rounded(n) for n in (1, 2, 3, 5, 64)] == [1, 2, 4, 8, 64]
+    assert [seen_bucket(n) for n in (1, 16, 17, 24, 25, 33, 48, 49, 1000)] == [16, 16, 24, 24, 32, 48, 48, 64, 1024]
+
+
+def test_every_family_that_has_slots_can_take_static_steps():
+    assert set(FAMILIES) <= set(SLOTTED)
