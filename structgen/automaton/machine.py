@@ -41,7 +41,7 @@ class Automaton:
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._block_starts: list[int] = []
         self._blocks: list[Callable[[int], None]] = []
-        self._returns: dict[int, Callable[[int], int]] = {}
+        self._returns: list[Callable[[int], int]] = []
         self._pops: dict[int, int] = {}
         self._tests: dict[tuple[Check, int, int], int] = {}
 
@@ -92,9 +92,8 @@ class Automaton:
 
     def returns(self, resolve: Callable[[int], int]) -> int:
         """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`."""
-        row = self.tables.new_return()
-        self._returns[row] = resolve
-        return -row
+        self._returns.append(resolve)
+        return -len(self._returns)
 
     def provide(self) -> None:
         """Provide what a kernel stopped for, as its registers say."""
@@ -105,7 +104,7 @@ class Automaton:
             self.tables.grow_frames()
         elif want == WANT_RETURN:
             outcome = registers[R_OUTCOME]
-            self.tables.set_return(argument, outcome, self._returns[argument](outcome))
+            self.tables.set_return(argument, outcome, self._returns[argument - 1](outcome))
         elif want == WANT_STATE:
             self.expand(argument)
         else:
