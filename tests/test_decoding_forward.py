@@ -6,77 +6,13 @@ import random
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    BartConfig,
-    BloomConfig,
-    FalconConfig,
-    Gemma2Config,
-    Gemma3TextConfig,
-    GemmaConfig,
-    GPT2Config,
-    GPTNeoXConfig,
-    JambaConfig,
-    LlamaConfig,
-    Mamba2Config,
-    MambaConfig,
-    MistralConfig,
-    MixtralConfig,
-    Phi3Config,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen3Config,
-    T5Config,
-)
 
-from structgen.decoding.forward import at_once, forward_for, is_exact
+from structgen.decoding.forward import forward_for, is_exact
 from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
-
-WIDTH = 90
-SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3}
-SMALL = SIZES | {"num_attention_heads": 4, "max_position_embeddings": 160, "pad_token_id": 0, "eos_token_id": 1}
-GROUPED = SMALL | {"num_key_value_heads": 2}
-EVEN = {"num_attention_heads": 4, "vocab_size": WIDTH, "hidden_size": 32}
-HALVES = {"encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 64}
-HALVES |= {"decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 64}
-MAMBA = {"vocab_size": WIDTH, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}
-
-SLOTTED = {
-    "llama": lambda: LlamaConfig(**GROUPED),
-    "qwen2": lambda: Qwen2Config(**GROUPED),
-    "qwen3": lambda: Qwen3Config(head_dim=8, **GROUPED),
-    "gemma": lambda: GemmaConfig(head_dim=8, **GROUPED),
-    "gemma2": lambda: Gemma2Config(head_dim=8, sliding_window=6, **GROUPED),
-    "gemma3": lambda: Gemma3TextConfig(head_dim=8, sliding_window=6, **GROUPED | {"num_hidden_layers": 6}),
-    "mistral": lambda: MistralConfig(sliding_window=6, **GROUPED),
-    "mixtral": lambda: MixtralConfig(num_local_experts=4, **GROUPED),
-    "phi3": lambda: Phi3Config(**GROUPED),
-    "gpt2": lambda: GPT2Config(vocab_size=WIDTH, n_embd=32, n_layer=2, n_head=4, n_positions=160),
-    "gpt-neox": lambda: GPTNeoXConfig(**SMALL),
-}
-ALONE = {
-    "t5": lambda: T5Config(vocab_size=WIDTH, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
-    "bart": lambda: BartConfig(vocab_size=WIDTH, d_model=32, max_position_embeddings=160, **HALVES),
-    "bloom": lambda: BloomConfig(vocab_size=WIDTH, hidden_size=32, n_layer=2, n_head=4),
-    "falcon-alibi": lambda: FalconConfig(alibi=True, num_hidden_layers=2, **EVEN),
-    "mamba": lambda: MambaConfig(**MAMBA),
-    "mamba2": lambda: Mamba2Config(num_heads=8, head_dim=8, n_groups=2, expand=2, **MAMBA),
-    "jamba": lambda: JambaConfig(num_experts=2, attn_layer_period=2, attn_layer_offset=1, **GROUPED),
-}
-
-
-def make(name: str, dtype: torch.dtype = torch.float32, **options: str) -> PreTrainedModel:
-    torch.manual_seed(3)
-    config = (SLOTTED | ALONE)[name]()
-    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    module = kind.from_config(config, **options).to(dtype).eval()
-    with torch.no_grad():  # random weights alone give logits that are all the same
-        for parameter in module.parameters():
-            parameter.mul_(3.0) if parameter.dim() > 1 else None
-    return module
+from structgen.decoding.whole import WholeForward, at_once
+from tests.architectures import ALONE, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
 
 
 @torch.inference_mode()
@@ -120,6 +56,23 @@ def test_rows_with_places_of_their_own_read_as_if_each_were_alone(name, attentio
     module = make(name, attn_implementation=attention)
     forward = forward_for(module)
     assert isinstance(forward, SlotForward)
+    assert wander(module, forward, tolerance=1e-4) > 10
+
+
+@pytest.mark.parametrize("name", MORE_SLOTTED)
+def test_places_of_their_own_are_right_for_every_kind_of_attention(name):
+    """Windows, chunks, latent keys, shared keys, sinks, learned positions."""
+    module = make(name)
+    forward = forward_for(module)
+    assert isinstance(forward, SlotForward)
+    assert wander(module, forward, tolerance=1e-3) > 10
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_models_that_keep_their_state_in_themselves_are_read_whole(name):
+    module = make(name)
+    forward = forward_for(module)
+    assert isinstance(forward, WholeForward)
     assert wander(module, forward, tolerance=1e-4) > 10
 
 

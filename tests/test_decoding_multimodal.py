@@ -237,6 +237,17 @@ def test_load_finds_the_class_that_takes_images_or_sounds(name, tmp_path, small_
     assert type(sg.load(tmp_path).module) is type(module)
 
 
+def test_text_that_is_read_both_ways_is_what_transformers_makes_of_it():
+    """PaliGemma's prompts see what is behind them, without an image, too."""
+    model = make("paligemma")
+    ids, padding = list(b"a prompt of text"), list(range(257, WIDTH))
+    given = {"max_new_tokens": 10, "do_sample": False, "suppress_tokens": padding}
+    theirs = model.module.generate(torch.tensor([ids]), **given)[0, len(ids) :].tolist()
+    ours = sg.generate(model, [ids, "other", ids], limits=sg.Limits(max_new_tokens=10), details=True)
+    assert [list(ours[0].token_ids), list(ours[2].token_ids)] == [theirs, theirs]
+    assert isinstance(forward_for(model.module), SlotForward)
+
+
 def test_positions_go_on_from_where_the_picture_ends():
     """Six image tokens in a grid of two by three take three positions, and what follows is three back."""
     module, prompt = make("qwen2-vl").module, prompt_of("qwen2-vl", 1)

@@ -12,12 +12,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from structgen.decoding.multimodal import encoded
+from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.static import borrow
+from structgen.decoding.whole import WholeForward, at_once
 
 PROBE = list(range(2, 16))
 """Ids that every model knows."""
@@ -75,10 +76,11 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
 
 def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
     ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
-    for way in [*ways, SoloForward]:
+    ways += [SoloForward, partial(SoloForward, recompute=True)]
+    for way in ways:
         if is_exact(module, way(module)):
             return way
-    return partial(SoloForward, recompute=True)
+    return WholeForward
 
 
 def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
@@ -102,6 +104,10 @@ def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
 
 def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
     """A row of text; behind any few states, where an encoder does not read text."""
+    if reads_both_ways(module):
+        row = Row(ids[:4], inputs={})
+        row.ids += ids[4:]
+        return row
     if not module.config.is_encoder_decoder:
         return Row(ids)
     if module.main_input_name == "input_ids":
@@ -110,15 +116,3 @@ def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
     states = torch.linspace(-1, 1, 5 * encoder.config.hidden_size, dtype=module.dtype, device=module.device)
     row.encoded = BaseModelOutput(last_hidden_state=states.view(1, 5, -1))
     return row
-
-
-def at_once(module: PreTrainedModel, row: Row) -> Tensor:
-    """The logits after all ids of a row of text, without a cache: float[width]."""
-    ids = torch.tensor([row.ids], device=module.device)
-    if module.config.is_encoder_decoder:
-        states = encoded(module, row)
-        output = module(encoder_outputs=states, decoder_input_ids=ids, use_cache=False, return_dict=True)
-    else:
-        output = module(input_ids=ids, use_cache=False, return_dict=True)
-    logits: Tensor = output.logits[0, -1]
-    return logits

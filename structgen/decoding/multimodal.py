@@ -26,6 +26,12 @@ REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeE
 """What models raise on inputs that do not fit each other: their own words for it are the row's error."""
 
 
+def reads_both_ways(module: PreTrainedModel) -> bool:
+    """Do tokens of a prompt see those behind them, even of text alone? Then the model's own way reads it, too."""
+    config = module.config.get_text_config(decoder=True)
+    return not module.config.is_encoder_decoder and getattr(config, "use_bidirectional_attention", None) is True
+
+
 def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[str, Any]) -> Tensor | None:
     """Reads the prompt of a row with all that belongs to it, into an empty cache of transformers; sets `row.shift`.
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.model import Model
+from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.prompts import checked, encode
 from structgen.errors import OptionError
 
@@ -33,7 +34,8 @@ class Prompt:
 
     Attributes:
         ids: its tokens: what the model goes on from, or what the encoder reads. Empty where the encoder hears or sees.
-        inputs: what the model reads with them, by argument of its forward pass, each for one row; None for text.
+        inputs: what the model reads with them, by argument of its forward pass, each for one row; none at all where
+            only its own way of reading prompts counts. None for text.
         start: for encoder-decoder models, what the decoder goes on from.
     """
 
@@ -61,7 +63,7 @@ def _prompt(model: Model, prompt: Any, where: str) -> Prompt:
     if model.module.config.is_encoder_decoder and model.module.main_input_name != "input_ids":
         name = model.module.main_input_name
         raise OptionError(f"{where}: {type(model.module).__name__} reads {name}: pass what its processor returns")
-    return Prompt(encode(model, prompt, where), start=model.start)
+    return Prompt(encode(model, prompt, where), {} if reads_both_ways(model.module) else None, model.start)
 
 
 def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
@@ -84,7 +86,7 @@ def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
         raise OptionError(f"{where} has no input_ids, only {', '.join(map(repr, given)) or 'nothing'}")
     if embedded is not None and start is None and embedded.shape[1] != len(ids):
         raise OptionError(f"{where}: {len(ids)} input_ids for {embedded.shape[1]} inputs_embeds")
-    return Prompt(ids, inputs or None, start)
+    return Prompt(ids, inputs if inputs or reads_both_ways(model.module) else None, start)
 
 
 def _ids(given: Mapping[str, Any], name: str, where: str) -> list[int]:

@@ -1,0 +1,78 @@
+"""Rows that are read from their beginning at every step: for models whose cache is none that we know how to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from structgen.decoding.multimodal import encoded, no_logits, read_prompt
+from structgen.decoding.rows import Foreseen, Row
+
+
+class WholeForward:
+    """Runs any model that generates, without a cache: slow, and right whatever was taken back.
+
+    For models that keep their state in themselves (RecurrentGemma), or insist on a cache of their own (MiniMax, xLSTM).
+
+    Args:
+        module: a causal or encoder-decoder model.
+
+    Attributes:
+        count: forward passes so far, without those of an encoder.
+    """
+
+    foresees = False
+    replays = 0
+    why_eager = "the model's cache is its own"
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        self.count = 0
+        self._module = module
+
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
+        """Reads all of each row. The logits after its last token: float[rows, width]."""
+        return torch.stack([self._read(row) for row in rows])
+
+    def release(self, row: Row) -> None:
+        """The row is not read any more."""
+        row.encoded = None
+
+    def _read(self, row: Row) -> Tensor:
+        self.count += 1
+        row.valid = len(row.ids)
+        return at_once(self._module, row)
+
+
+def at_once(module: PreTrainedModel, row: Row) -> Tensor:
+    """The logits after all ids of a row, without a cache: float[width]; with `row.error` set they are none.
+
+    A prompt with inputs is read by itself, and what follows it token by token, as `generate` of transformers does.
+    """
+    ids = torch.tensor([row.ids], device=module.device)
+    if module.config.is_encoder_decoder:
+        states = encoded(module, row)
+        if row.error is not None:
+            return no_logits(module)
+        output = module(encoder_outputs=states, decoder_input_ids=ids, use_cache=False, return_dict=True)
+    elif row.inputs is not None:
+        return _behind_prompt(module, row)
+    else:
+        output = module(input_ids=ids, use_cache=False, return_dict=True)
+    logits: Tensor = output.logits[0, -1]
+    return logits
+
+
+def _behind_prompt(module: PreTrainedModel, row: Row) -> Tensor:
+    """The logits after a row whose prompt has inputs, by a cache of transformers'."""
+    cache = DynamicCache()
+    logits = read_prompt(module, row, cache, {})
+    if logits is None:
+        return no_logits(module)
+    for at in range(row.given, len(row.ids)):
+        ids, position = torch.tensor([[row.ids[at]], [at + row.shift]], device=module.device).unsqueeze(1)
+        output = module(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True, return_dict=True)
+        logits = output.logits[:, -1]
+    return logits[0]
