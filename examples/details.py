@@ -1,4 +1,4 @@
-"""What a run gives besides the value, and what happens when the budget is too small."""
+"""What a run gives besides the value, and what happens when the budget is small."""
 
 import structgen as sg
 from structgen.demo import load_demo
@@ -23,12 +23,13 @@ run = sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, details=Tru
 print(run.value)
 print(run.finish, len(run.token_ids) == len(run.logprobs), run.stats.tokens >= len(run.token_ids))
 
-try:
-    sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, limits=sg.Limits(max_new_tokens=8))
-except sg.BudgetExhausted as error:
-    print("cut off after", repr(error.text))
+short = sg.Limits(max_new_tokens=24)
+run = sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, limits=short, details=True)
+print(run.value)  # closed in time, the cheapest way
+print(run.finish, [cap.pointer for cap in run.caps])
 
 # Output:
 # {'title': 'The Silent Harbour', 'author': 'Elena Novak', 'year': 1987, 'pages': 312}
 # complete True True
-# cut off after '{"title": "The Silent '
+# {'title': 'The Silent Harbour', 'author': 'El', 'year': 1987, 'pages': 31}
+# closed_by_budget ['/author', '/pages']

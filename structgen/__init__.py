@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from structgen.api import Event, Field, Generation, Model, astream, generate, load, stream
+    from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
     from structgen.compositions import Repeat, Sequence, Text, Union
     from structgen.constraints import Choice, JsonSchema, Regex
     from structgen.errors import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
+    "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
     "compositions": ("Repeat", "Sequence", "Text", "Union"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
     "errors": (
@@ -71,6 +71,7 @@ __all__ = [
     "BannedWords",
     "BudgetExhausted",
     "ByteMachine",
+    "Cap",
     "Choice",
     "DeadEnd",
     "Event",

@@ -10,6 +10,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS, decode
 from structgen.decoding.model import Model, load
 from structgen.decoding.request import GREEDY, LIMITS, prepare, raise_first_error
+from structgen.decoding.steering import Cap
 from structgen.decoding.stream import Event, events, in_thread
 from structgen.options import Limits, Sampling, Whitespace
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         banned: Sequence[str] | Sequence[Sequence[str]]
 
 
-__all__ = ["Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
+__all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
 
 T = TypeVar("T")
 
@@ -151,7 +152,7 @@ def generate(
 
     Raises:
         RequestError: the schema, an option, the model or the prompt cannot work; nothing has run.
-        BudgetExhausted: `max_new_tokens` came before the value was complete.
+        BudgetExhausted: with `Limits(strict=True)`, `max_new_tokens` came before the value was complete.
         RunError: the run failed in another way. A failed prompt of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """

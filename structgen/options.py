@@ -118,12 +118,15 @@ class Limits:
             refuses it. Guards are masks from then on.
         stop: plain text ends before the first of these strings. A constraint says itself where its text ends.
         validations: how often a value that the type's own validators refuse is tried again in another way.
+        strict: raise `BudgetExhausted` where `max_new_tokens` comes before the value is complete. Otherwise the value
+            is closed in time, the cheapest way, and the result says what was cut short.
     """
 
     max_new_tokens: int = 512
     rollbacks: int = 256
     stop: tuple[str, ...] = ()
     validations: int = 64
+    strict: bool = False
 
     def __post_init__(self) -> None:
         _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")

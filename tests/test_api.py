@@ -119,7 +119,7 @@ def test_finish_tells_end_complete_and_length_apart():
     assert finish("some words", n=4) == "length"
     assert finish("12", sg.Regex("[0-9]{2}")) == "complete"
     assert finish("12", sg.Regex("[0-9]{1,8}")) == "end"
-    assert finish("1234567", sg.Regex("[0-9]{1,8}"), n=3) == "length"
+    assert finish("1234567", sg.Regex("[0-9]{1,8}"), n=3) == "closed_by_budget"
 
 
 def test_the_end_token_is_in_token_ids_and_not_in_text():
@@ -127,10 +127,11 @@ def test_the_end_token_is_in_token_ids_and_not_in_text():
     assert (run.text, run.token_ids) == ("ab", (97, 98, 256))
 
 
-def test_a_spent_budget_raises_with_the_partial_text():
-    with pytest.raises(sg.BudgetExhausted, match="max_new_tokens=12") as caught:
-        sg.generate(scripted(PARIS), "x", schema=City, limits=sg.Limits(max_new_tokens=12))
-    assert caught.value.text == PARIS[:12]
+def test_a_spent_budget_raises_with_the_partial_text_where_that_is_asked_for():
+    long = '{"name": "%s", "population": 1}' % ("x" * 80)
+    with pytest.raises(sg.BudgetExhausted, match="max_new_tokens=40") as caught:
+        sg.generate(scripted(long), "x", schema=City, limits=sg.Limits(max_new_tokens=40, strict=True))
+    assert caught.value.text == long[:40]
 
 
 def test_the_end_of_the_context_is_a_budget_too():
@@ -138,15 +139,17 @@ def test_the_end_of_the_context_is_a_budget_too():
     model = scripted("abcdef", max_position_embeddings=8)
     assert sg.generate(model, "12345678") == "a"
     assert sg.generate(model, "12345") == "abcd"
-    with pytest.raises(sg.BudgetExhausted, match="the model's context, tokens left=4"):
+    with pytest.raises(sg.OptionError, match="the model's context, tokens left=4: the shortest text needs 6 tokens"):
         sg.generate(model, "12345", schema=sg.Regex("[a-f]{6}"))
+    run = sg.generate(model, "12345", schema=sg.Regex("[a-f]{2,6}!"), details=True)
+    assert (run.text, run.finish, run.caps) == ("abc!", "closed_by_budget", (sg.Cap("context", "", 4),))
 
 
 def test_one_failed_row_leaves_the_others_alone():
     """The long text runs out of budget; without details it raises when all rows are done, saying which."""
     long = '{"name": "%s", "population": 1}' % ("x" * 80)
     model = scripted([PARIS, long, ROME])
-    options = {"schema": City, "limits": sg.Limits(max_new_tokens=60)}
+    options = {"schema": City, "limits": sg.Limits(max_new_tokens=60, strict=True)}
     rows = sg.generate(model, ["a", "bb", "ccc"], details=True, **options)
     assert [row.value and row.value.name for row in rows] == ["Paris", None, "Rome"]
     assert [row.finish for row in rows] == ["complete", "error", "complete"]

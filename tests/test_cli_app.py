@@ -50,7 +50,7 @@ def test_generate_reads_the_prompt_from_standard_input_and_prints_text_as_it_is(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--max-new-tokens", "3", "--schema", "SCHEMA"], "BudgetExhausted"),
+        (["--max-new-tokens", "3", "--schema", "SCHEMA"], "OptionError"),
         (["--temperature", "-1"], "OptionError"),
         (["--regex", "(("], "OptionError"),
         (["--regex", "a", "--choice", "b"], "give one of"),

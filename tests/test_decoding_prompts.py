@@ -112,10 +112,10 @@ def test_a_trained_bpe_gives_typed_values_alone_and_in_a_batch(bpe, dtype):
         values = sg.generate(
             model, prompts, schema=list[Answer], sampling=sampling, limits=limits, details=True
         )
-        assert all(isinstance(row.error, sg.BudgetExhausted | None) for row in values)
+        assert all(row.error is None and len(row.token_ids) <= 200 for row in values)
         answers = sg.generate(model, prompts, schema=Answer, sampling=sampling, limits=limits, details=True)
         for row in answers:
-            assert row.error is None or (isinstance(row.error, sg.BudgetExhausted) and "sizes" in row.text)
+            assert row.error is None
             assert bpe.decode(row.token_ids, skip_special_tokens=True) == row.text
 
 

@@ -109,11 +109,12 @@ def test_a_prompt_that_cannot_work_raises_before_the_first_event():
 
 
 def test_an_error_of_a_single_prompt_is_raised_and_one_of_a_list_is_in_its_result():
-    events = sg.stream(scripted(TRIP), "x", schema=Trip, limits=sg.Limits(40))
+    limits = sg.Limits(60, strict=True)
+    events = sg.stream(scripted(TRIP), "x", schema=Trip, limits=limits)
     with pytest.raises(sg.BudgetExhausted):
         list(events)
     model = scripted([TRIP, "12"])
-    rows = list(sg.stream(model, ["x", "y"], schema=[Trip, int], limits=sg.Limits(40)))
+    rows = list(sg.stream(model, ["x", "y"], schema=[Trip, int], limits=limits))
     last = {event.row: event.result for event in rows if event.result is not None}
     assert isinstance(last[0].error, sg.BudgetExhausted)
     assert last[1].value == 12

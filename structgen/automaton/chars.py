@@ -94,7 +94,8 @@ class Lifted:
         self._room = ROOM if self._counted else 0
         self._first = automaton.later_block(n - 1, self._expand_chunk)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
-        self._escapes = automaton.later_block(n - 1, self._expand_escape) if quoted else 0
+        self._escapes = automaton.later_block(n - 1, self._expand_escape, self._short_escapes) if quoted else 0
+        self._short: dict[int, int] = {}
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
@@ -247,6 +248,17 @@ class Lifted:
         if digits:
             edges.append((ord("u"), ord("u"), digits))
         tables.ranges(state, edges, hi=limit if self._counted else UNBOUNDED)
+
+    def _short_escapes(self, state: int) -> int:
+        """Behind a backslash, without `\\u`, which hardly any cheapest way takes; the same where there is no other."""
+        tables = self._automaton.tables
+        if not self._escapes <= state < self._escapes + len(self._dfa.next) - 1:
+            return state
+        if state not in self._short:
+            self._automaton.expand(state)
+            edges, limit = [e for e in tables.edges_of(state) if e[0] != ord("u")], tables.row(state)[HI]
+            self._short[state] = tables.ranges(tables.stub(), edges, hi=limit) if edges else state
+        return self._short[state]
 
     def _digits(self, q: int, low: int, left: int, high_surrogate: int) -> int:
         """The edge to the state before the last `left` digits of `\\u`; 0 when no character there is alive."""

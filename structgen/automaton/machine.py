@@ -41,7 +41,10 @@ class Automaton:
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._block_starts: list[int] = []
         self._blocks: list[Callable[[int], None]] = []
-        self._returns: list[Callable[[int], int]] = []
+        self._block_ways: dict[int, Callable[[int], int]] = {}
+        self._shortened: dict[int, Callable[[], int]] = {}
+        self._ways_out: dict[int, int] = {}
+        self._returns: dict[int, Callable[[int], int]] = {}
         self._pops: dict[int, int] = {}
         self._tests: dict[tuple[Check, int, int], int] = {}
 
@@ -50,6 +53,7 @@ class Automaton:
         self.tables, self.checks, self._expanders = other.tables, other.checks, other._expanders
         self._block_starts, self._blocks, self._returns = other._block_starts, other._blocks, other._returns
         self._pops, self._tests = other._pops, other._tests
+        self._block_ways, self._shortened, self._ways_out = other._block_ways, other._shortened, other._ways_out
 
     def reading(self) -> JsonReading:
         """What checks are asked about, before the first byte."""
@@ -65,9 +69,13 @@ class Automaton:
         self._expanders[state] = expand
         return state
 
-    def later_block(self, count: int, expand: Callable[[int], None]) -> int:
-        """The first of `count` new states with one expander."""
+    def later_block(
+        self, count: int, expand: Callable[[int], None], way_out: Callable[[int], int] | None = None
+    ) -> int:
+        """The first of `count` new states with one expander. `way_out`: see there."""
         first = self.tables.stub(count)
+        if way_out is not None:
+            self._block_ways[len(self._blocks)] = way_out
         self._block_starts.append(first)
         self._blocks.append(expand)
         return first
@@ -92,8 +100,40 @@ class Automaton:
 
     def returns(self, resolve: Callable[[int], int]) -> int:
         """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`."""
-        self._returns.append(resolve)
-        return -len(self._returns)
+        row = self.tables.new_return()
+        self._returns[row] = resolve
+        return -row
+
+    def resolved(self, row: int, outcome: int) -> int:
+        """The state to which a row of returns goes with that outcome; 0: nowhere."""
+        known = self.tables.returns
+        state = int(known[row, outcome]) if outcome < known.shape[1] else 0
+        if not state:
+            state = self._returns[row](outcome)
+            self.tables.set_return(row, outcome, state)
+        return state
+
+    def shorten(self, state: int, way_out: Callable[[], int]) -> int:
+        """The state, of which `way_out()` is the one with its cheapest ways only: see there."""
+        self._shortened[state] = way_out
+        return state
+
+    def way_out(self, state: int) -> int:
+        """A state whose ways are among those of `state`, the cheapest one out of the frame with them.
+
+        A search for that way looks at it instead: where members may come in any order, there are too many ways.
+        """
+        way = self._ways_out.get(state)
+        if way is None:
+            way = self._ways_out[state] = self._way_out(state)
+        return way
+
+    def _way_out(self, state: int) -> int:
+        shortened = self._shortened.get(state)
+        if shortened is not None:
+            return shortened()
+        of_block = self._block_ways.get(bisect_right(self._block_starts, state) - 1)
+        return state if of_block is None else of_block(state)
 
     def provide(self) -> None:
         """Provide what a kernel stopped for, as its registers say."""
@@ -103,8 +143,7 @@ class Automaton:
         if want == WANT_FRAMES:
             self.tables.grow_frames()
         elif want == WANT_RETURN:
-            outcome = registers[R_OUTCOME]
-            self.tables.set_return(argument, outcome, self._returns[argument - 1](outcome))
+            self.resolved(argument, registers[R_OUTCOME])
         elif want == WANT_STATE:
             self.expand(argument)
         else:

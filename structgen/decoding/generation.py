@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.session import Finish
+from structgen.decoding.steering import Cap
 from structgen.decoding.undo import Undone
 from structgen.errors import StructgenError
 
@@ -53,15 +54,17 @@ class Generation(Generic[T]):
         text: what the model said, without an end token.
         token_ids: the generated ids, with the end token where the model chose one.
         prompt_tokens: the prompt's length.
-        finish: "end": the model chose an end token; "complete": the constraint left nothing to add; "stop": a
-            string of `Limits(stop=...)` came; "length": `max_new_tokens` or the model's context was reached; "error":
-            see `error`.
+        finish: "end": the model chose an end token; "complete": the constraint left nothing to add;
+            "closed_by_budget": the value was closed because `max_new_tokens` or the model's context came near, see
+            `caps`; "stop": a string of `Limits(stop=...)` came; "length": plain text reached its budget; "error": see
+            `error`.
         logprobs: of each token, before masks and sampling options; not a number where the model was not asked.
         removed: of each token, the probability that the mask took away, 0 to 1; not a number where the model was not
             asked.
         stats: what the run cost.
         trace: what was said and taken back, in the order in which it was.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
+        caps: the limits that cut a value short, and which value that was.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -75,6 +78,7 @@ class Generation(Generic[T]):
     stats: Stats
     trace: tuple[Undone, ...] = ()
     seed: int | None = None
+    caps: tuple[Cap, ...] = ()
     error: StructgenError | None = None
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 

@@ -14,6 +14,9 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(_BETWEEN + rb"(-?(?:[0-9][-+.0-9eE]*)?)\Z")
 
 
+_BLANK = re.compile(_BETWEEN)
+
+
 class Span(NamedTuple):
     """A value that is complete.
 
@@ -92,6 +95,14 @@ class PointerReader:
         path = tuple(part for part in self._path if part is not None)
         return path if len(path) == len(self._path) else None
 
+    @property
+    def pointer(self) -> str:
+        """JSON pointer of the value that is being written; of its container between two of them."""
+        path = list(self._path)
+        if path and not _BLANK.sub(b"", self.text[self._at :]) and not isinstance(path[-1], str):
+            path.pop()
+        return pointer_of(tuple(part for part in path if part is not None))
+
     def _complete(self, start: int, end: int) -> Span:
         path = tuple(part for part in self._path if part is not None)
         if self._open:
@@ -99,6 +110,13 @@ class PointerReader:
             self._path[-1] = None if self._open[-1][0] else (last + 1 if isinstance(last, int) else 0)
         around = self._open[-1][1] if self._open else start
         return Span(pointer_of(path), path, start, end, around)
+
+
+def pointer_at(text: bytes) -> str:
+    """JSON pointer of the value that is being written where a JSON text stops."""
+    reader = PointerReader()
+    reader.feed(text)
+    return reader.pointer
 
 
 def pointer_of(path: tuple[str | int, ...]) -> str:

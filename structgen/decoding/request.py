@@ -21,6 +21,7 @@ from structgen.decoding.model import Model, as_model
 from structgen.decoding.processed import read_prompts
 from structgen.decoding.prompts import is_batch
 from structgen.decoding.session import Session
+from structgen.decoding.steering import Steering, require_room
 from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema, ValidatorError
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.masks import Grammar
@@ -31,6 +32,8 @@ from structgen.schema.validators import validators_of
 
 GREEDY = Sampling()
 LIMITS = Limits()
+CONTEXT = "the model's context, tokens left"
+"""What bounds a row where its limits allow more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Request:
             stats=batch.stats(session),
             trace=tuple(session.undone),
             seed=session.seed,
+            caps=session.caps(is_json=self.targets[row].is_json),
             error=error,
             _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
         )
@@ -141,6 +145,8 @@ def prepare(
         grammar = grammars[id(targets[row])]
         if bounds[row].stop and grammar is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+        guarding = Guarding(watching[row], owner.vocabulary) if watching[row] else None
+        budget, bound = _budget(owner, read.ids if read.start is None else read.start, bounds[row])
         sessions.append(
             Session(
                 read.ids,
@@ -152,8 +158,10 @@ def prepare(
                 start=read.start,
                 inputs=read.inputs,
                 validators=None if targets[row].type is Any else validators_of(targets[row].type),
-                guards=Guarding(watching[row], owner.vocabulary) if watching[row] else None,
-                **_budget(owner, read.ids if read.start is None else read.start, bounds[row]),
+                guards=guarding,
+                budget=budget,
+                bound=bound,
+                steering=_steering(grammar, budget, bound, guarding, strict=bounds[row].strict),
             )
         )
     return Request(owner, targets, sessions, many, batch_size)
@@ -254,12 +262,25 @@ def _per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
     return given
 
 
-def _budget(model: Model, ids: Sequence[int], limits: Limits) -> dict[str, Any]:
+def _budget(model: Model, ids: Sequence[int], limits: Limits) -> tuple[int, str]:
     """A session's budget and what sets it; the last token is never read: it needs no place in the context."""
     room = limits.max_new_tokens if model.context is None else model.context - len(ids) + 1
     if room < limits.max_new_tokens:
-        return {"budget": room, "bound": "the model's context, tokens left"}
-    return {"budget": limits.max_new_tokens}
+        return room, CONTEXT
+    return limits.max_new_tokens, "max_new_tokens"
+
+
+def _steering(
+    grammar: Grammar | None, budget: int, bound: str, guards: Guarding | None, *, strict: bool
+) -> Steering | None:
+    """What keeps a constrained row within its budget, where a way is known.
+
+    Raises:
+        OptionError: no text fits.
+    """
+    if grammar is None or not require_room(grammar, budget, bound) or strict:
+        return None
+    return Steering(grammar, budget, "context" if bound == CONTEXT else bound, guards)
 
 
 def _require_type(name: str, value: object, kind: type) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -15,11 +14,12 @@ from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
-from structgen.decoding.measure import Choice, Entry, Ledger, measured
+from structgen.decoding.measure import Choice, Entry, Ledger
 from structgen.decoding.rows import Row
-from structgen.decoding.tries import Place, Refusal, Tries
+from structgen.decoding.steering import Cap, Steering
+from structgen.decoding.tries import Place
 from structgen.decoding.undo import Undo, Undone
-from structgen.decoding.validating import Validating
+from structgen.decoding.validating import Refusal, Validating
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
 from structgen.guards import Veto
 from structgen.masks import Matcher
@@ -31,36 +31,9 @@ from structgen.vocabulary import Vocabulary
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Finish = Literal["end", "complete", "stop", "length", "error"]
-"""Why a row stopped: the model chose an end token; the constraint left nothing to add; a stop string came;
-`max_new_tokens` or the model's context was reached (a constrained value happens to be complete there); or `error`
-says."""
-
-RECENT = 4
-"""So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""
-
-UNKNOWN = 0.5
-"""What a choice that nobody measured is taken to have had of the probability."""
-
-
-class Known(NamedTuple):
-    """The logits of a choice.
-
-    Attributes:
-        length: tokens before it.
-        logits: float[rows, width].
-        row: of them.
-        words: the tokens that were allowed; None for every one.
-    """
-
-    length: int
-    logits: Tensor
-    row: int
-    words: Words | None
-
-    def scores(self) -> Tensor:
-        """float[width]."""
-        return self.logits[self.row]
+Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error"]
+"""Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
+`max_new_tokens` or the model's context came near; a stop string came; text came to that budget; or `error` says."""
 
 
 class Session:
@@ -79,6 +52,7 @@ class Session:
         guards: may send the row back.
         inputs: what the model reads with the prompt: images, sounds, embeddings.
         validators: judge its values; the batch must measure its choices then.
+        steering: keeps a constrained row within its budget; None raises `BudgetExhausted` where that comes too early.
 
     Attributes:
         row: what the model has to read.
@@ -109,6 +83,7 @@ class Session:
         guards: Guarding | None = None,
         inputs: Mapping[str, Tensor] | None = None,
         validators: Validators | None = None,
+        steering: Steering | None = None,
     ) -> None:
         self.prompt = prompt
         self.sampling = sampling
@@ -126,17 +101,17 @@ class Session:
         self._spans = spans
         self._said = bytearray()
         self._stop = [text.encode() for text in limits.stop]
-        self._undo = Undo(limits.rollbacks)
-        self._recent: deque[Known] = deque(maxlen=RECENT if guards or validators else 1)
-        self._asked: Words | None = None
+        self._undo = Undo(vocabulary.width, limits.rollbacks)
+        self._known: tuple[int, Tensor, int] | None = None  # after so many tokens: these logits, this row of them
         self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
         self._random = None if sampling.greedy else np.random.default_rng(self.seed)
         self._ends = frozenset(vocabulary.end_ids)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._guards = guards
-        self._tries = Tries(None if self._random is None else self._random.random)
-        self._validating = Validating(validators, vocabulary, limits.validations) if validators else None
+        draw = None if self._random is None else self._random.random
+        self._validating = Validating(validators, vocabulary, limits.validations, draw) if validators else None
         self.ledger: Ledger | None = None
+        self._steering = steering
         self.undone: list[Undone] = []
         self._guard(self._settle)
         self.sent_back = False  # nothing has been read yet
@@ -182,13 +157,11 @@ class Session:
         if self.done:
             return None
         if self.sent_back:
-            known = self._recent[-1] if self._recent else None
-            if known is None or known.length != length:
+            if self._known is None or self._known[0] != length:
                 self.row.reread()
                 self.sent_back = False
                 return None
-            self.recalled = known.scores()
-        self._asked = words
+            self.recalled = self._known[1][self._known[2]]
         uniform = 0.0 if self._random is None else self._random.random()
         said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
         return Ask(words, self.sampling, uniform, *said)
@@ -198,15 +171,35 @@ class Session:
 
         Args:
             token: what was chosen.
-            logits: float[rows, width], kept until `RECENT` more tokens were accepted.
+            logits: float[rows, width], kept until the next token is accepted.
             row: the session's row of them.
             entry: where the choice is measured.
         """
-        if self._recent and self._recent[-1].length == len(self.tokens):
-            self._recent.pop()
-        self._recent.append(Known(len(self.tokens), logits, row, self._asked))
+        self._known = len(self.tokens), logits, row
         self.sent_back = False
         self._guard(self._advance, token, entry)
+
+    def go_back(self, first: int, why: DeadEnd, veto: Veto | None = None) -> None:
+        """Takes back the tokens from the `first` on and bans that one there; goes further back where nothing is left.
+
+        Args:
+            first: the first token that has to go.
+            why: what is raised where there is no way.
+            veto: of a guard, if it was one.
+
+        Raises:
+            DeadEnd: nothing is left anywhere, or the budget of rollbacks is spent.
+        """
+        if veto is None or not self._undo.spent:  # guards can do without: they look ahead from then on
+            self._undo.spend(why)
+        self.sent_back = True
+        while first >= 0:
+            self._undo.refuse(first, self.tokens[first])
+            self._truncate(first, str(why) if veto is None else veto.reason)
+            if self._allowed().any():
+                return
+            first -= 1
+        raise DeadEnd(f"{why}; every other way ends like this, too") from why
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
@@ -219,8 +212,7 @@ class Session:
 
     def leave(self) -> None:
         """The row is done: what only a next token would need is let go."""
-        self._recent.clear()
-        self.recalled = self._asked = None
+        self._known = self.recalled = None
 
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
@@ -240,6 +232,12 @@ class Session:
             return None
         return Confidence(self._matcher.grammar.matcher(), tuple(self.tokens), choices, is_json=is_json)
 
+    def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
+        """The limits that cut a value short, in the order of the text."""
+        if self._steering is None or not self._steering.steered:
+            return ()
+        return tuple(self._steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
+
     def _guard(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""
         try:
@@ -256,36 +254,44 @@ class Session:
     def _mask(self) -> Words | None:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""
         try:
-            words = None if self._matcher is None else self._matcher.mask()
+            words = self._constrained()
         except DeadEnd as why:
-            self._undo.spend(why)
-            self._go_back(len(self.tokens), len(self.tokens) - 1, why, str(why))
+            self.go_back(len(self.tokens) - 1, why)
             return self._allowed()
         left = self._unrefused(words)
         if self._guards is not None and left is not None and not left.any():
             raise DeadEnd(f"after {_shortened(self.text())} the guards refuse every token that the constraint allows")
         return left
 
+    def _constrained(self) -> Words | None:
+        """The constraint's mask; where the budget leaves one token only, that one."""
+        if self._matcher is None:
+            return None
+        if self._steering is not None:
+            only = self._steering.only(self._matcher, len(self.tokens), self._said)
+            if only is not None:
+                return pack(np.array([only]), self._vocabulary.width)
+        return self._matcher.mask()
+
     def _unrefused(self, words: Words | None) -> Words | None:
         """The mask without bans, and without what guards refuse that look ahead."""
         if self._guards is not None:
             words = self._guards.allowed(words, last=len(self.tokens) + 1 >= self.budget)
-        tried = self._tries.tried(self.tokens)
-        if not tried:
-            return words
-        if words is None and self._guards is not None:
-            words = self._guards.plain  # no ban makes a token of an id that is none
-        banned = pack(np.array(tried), self._vocabulary.width)
-        return ~banned if words is None else words & ~banned
+        if words is not None and self._validating is not None and (tried := self._validating.tried(self.tokens)):
+            words = words & ~pack(np.array(tried), self._vocabulary.width)
+        left = self._undo.allowed(words, len(self.tokens))
+        if words is None and left is not None and self._guards is not None:
+            left &= self._guards.plain  # no ban makes a token of an id that is none
+        return left
 
     def _allowed(self) -> Words:
         """The mask without bans; empty where nothing is left."""
         everything = np.full(self._vocabulary.words, 0xFFFFFFFF, np.uint32)
         try:
-            words = everything if self._matcher is None else self._matcher.mask()
+            words = self._constrained()
         except DeadEnd:
             return np.zeros_like(everything)
-        left = self._unrefused(words)
+        left = self._unrefused(everything if words is None else words)
         return everything if left is None else left
 
     def _advance(self, token: int, entry: Entry) -> None:
@@ -294,7 +300,24 @@ class Session:
         self._take(token, entry)
         if token in self._ends:
             self.finish = "end"
+        elif not self._fits():
+            self._refuse(token)
+            return
         self._settle()
+
+    def _fits(self) -> bool:
+        """Can the value still be closed within the budget?"""
+        if self._steering is None or self._matcher is None:
+            return True
+        return self._steering.fits(self._matcher, self.tokens, self._said)
+
+    def _refuse(self, token: int) -> None:
+        """Another token is chosen, from the same logits: with this one the value could not be closed in time."""
+        self._cut(len(self.tokens) - 1)
+        self._undo.refuse(len(self.tokens), token)
+        if self._steering is not None:
+            self._steering.refuse(len(self.tokens))
+        self.sent_back = True
 
     def _settle(self) -> None:
         """What follows from the tokens so far without asking the model: more tokens, the end, or the way back."""
@@ -308,7 +331,7 @@ class Session:
         elif self._validating is not None:
             refusal = self._validating.read(self.tokens, self.said, over=self.done)
             if refusal is not None:
-                self._try_again(refusal)
+                self._try_again(self._validating, refusal)
 
     def _go_on(self) -> None:
         """A stop string ends the text; what must come next is fed."""
@@ -317,15 +340,20 @@ class Session:
         if self._stop and self._stopped():
             self.finish = "stop"
         elif self._spans is not None and self._matcher is not None:
-            for token in self._spans.after(self._matcher, self.tokens)[: self.budget - len(self.tokens)]:
+            before = len(self.tokens)
+            for token in self._spans.after(self._matcher, self.tokens)[: self.budget - before]:
                 self._take(token, None)
                 self.forced += 1
+            while len(self.tokens) > before and not self._fits():
+                self._cut(len(self.tokens) - 1)
 
     def _end_if_over(self) -> None:
         if not self.done:
             self._stop_when_complete()
         if not self.done and len(self.tokens) >= self.budget:
             self._stop_at_budget()
+        if self.done and self._steering is not None and self._steering.steered:
+            self.finish = "closed_by_budget"
 
     def _heed(self, veto: Veto) -> None:
         """Goes back from what a guard refuses, and has the guards look ahead where that has been too often."""
@@ -335,46 +363,25 @@ class Session:
         why = DeadEnd(f"{veto.reason} stands in the way of the constraint, from byte {veto.offset} on, in {text}")
         if guards.looks_ahead or not self.tokens:
             raise DeadEnd(f"{why}; nothing else is allowed there")
+        self.finish = None
         guards.looks_ahead = self._undo.spent
-        if not guards.looks_ahead:  # guards can do without: they look ahead from then on
-            self._undo.spend(why)
-        self._go_back(guards.refused(self.tokens), guards.first(veto, self.tokens), why, veto.reason)
+        self.go_back(guards.first(veto, self.tokens), why, veto)
 
-    def _go_back(self, count: int, depth: int, why: DeadEnd, reason: str) -> None:
-        """The first `count` tokens must not be said again; of them `depth` stay, or fewer where nothing else fits."""
-        error = DeadEnd(f"{why}; every other way ends like this, too")
-        error.__cause__ = why
-        self._try_again(Refusal(tuple(self.tokens[:count]), range(depth, -1, -1), reason, error))
-
-    def _try_again(self, refusal: Refusal) -> None:
-        """Goes on from where another text may be said instead of the one that was refused.
-
-        Raises:
-            StructgenError: there is none; it is the refusal's.
-        """
-        count = len(refusal.tokens)
-        depth = min(refusal.depths, default=0) if self.ledger else next(iter(refusal.depths), 0)
-        chances = [None if entry is None else UNKNOWN for entry in self.entries[:count]]
-        chances[depth:] = [self._chance(at) for at in range(depth, count)]
-        self._tries.refuse(refusal.tokens, self.entries[:count], chances)
+    def _try_again(self, validating: Validating, refusal: Refusal) -> None:
+        """Goes on from where another text may be said instead of the one that was refused."""
+        validating.refuse(refusal, self.entries, [self._chance(entry) for entry in self.entries])
         self.finish, self.sent_back = None, True
-        for place in self._tries.ways(refusal):
+        while True:
+            place = validating.next(refusal)
             self._go_to(place, refusal)
             if self._allowed().any():
                 return
             place.close()
-        raise refusal.error
 
-    def _chance(self, at: int) -> float | None:
+    def _chance(self, entry: Entry | None) -> float | None:
         """Of a token among those that were allowed; None where the model was not asked."""
-        entry = self.entries[at]
-        if entry is None:
-            return None
-        choice = None if self.ledger is None else self.ledger.choice(*entry)
-        known = next((known for known in self._recent if known.length == at), None)
-        if choice is None and known is not None:
-            choice = measured(known.scores().float().cpu().numpy(), known.words, self.tokens[at])
-        return UNKNOWN if choice is None else choice.chance
+        choice = None if entry is None or self.ledger is None else self.ledger.choice(*entry)
+        return None if choice is None else choice.chance
 
     def _go_to(self, place: Place, refusal: Refusal) -> None:
         """Takes back what is not before a place, and says again what is."""
@@ -383,8 +390,9 @@ class Session:
         kept = next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(tokens), len(self.tokens)))
         if kept < len(self.tokens):
             self._truncate(kept, refusal.reason, refusal.pointer)
-        while self._recent and self._recent[-1].length > kept:
-            self._recent.pop()
+        if kept < len(tokens):
+            self._undo.forget(kept)
+            self._known = None
         for token, entry in list(zip(tokens, place.entries, strict=True))[kept:]:
             self._take(token, entry)
             self.forced += entry is None
@@ -401,14 +409,21 @@ class Session:
         gone = self.tokens[length:]
         text = self._vocabulary.decode(gone).decode("utf-8", errors="replace")
         self.undone.append(Undone(length, text, reason, pointer))
+        self._cut(length)
+
+    def _cut(self, length: int) -> None:
+        """Back to the first `length` tokens."""
+        gone = len(self.tokens) - length
         if self._matcher is not None:
-            self._matcher.rollback(len(gone))
+            self._matcher.rollback(gone)
+        if self._steering is not None:
+            self._steering.truncate(length)
         self.forced -= sum(entry is None for entry in self.entries[length:])
         del self.tokens[length:], self.entries[length:]
         self._said[:] = self._vocabulary.decode(self.tokens)  # a stop string may have been cut off
         if self._guards is not None:
             self._guards.truncate(length)
-        self.row.truncate(len(self.row.ids) - len(gone))
+        self.row.truncate(len(self.row.ids) - gone)
 
     def _stopped(self) -> bool:
         """Does a stop string stand in what has been said? What is from there on is cut off."""
@@ -429,6 +444,8 @@ class Session:
         if self._matcher is not None and not self._matcher.can_finish:
             message = f"{self._bound}={self.budget} reached before the value was complete"
             raise BudgetExhausted(f"{message}; text so far: {_shortened(self.text())}", self.text())
+        if self._steering is not None:
+            self._steering.refuse(len(self.tokens))
         self.finish = "length"
 
     def _nothing_left(self) -> str:

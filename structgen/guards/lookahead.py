@@ -43,14 +43,6 @@ class Watch:
 
     def feed(self, text: bytes) -> Veto | None:
         """Reads a token's bytes; with a veto it has not read them."""
-        states = self._states
-        if len(self._guards) == 1 and text:  # as most rows have it; the same in half the time
-            found = self._guards[0].feed(states[-1][0], text)
-            if isinstance(found, Veto):
-                return found
-            states.append((found,))
-            self._lengths.append(self._lengths[-1] + len(text))
-            return None
         after, veto = list[Any](), None
         for guard, state in zip(self._guards, self._states[-1], strict=True):
             found = guard.feed(state, text) if text else state
@@ -66,6 +58,20 @@ class Watch:
         """The veto against an end here."""
         found = (guard.finish(state) for guard, state in zip(self._guards, self._states[-1], strict=True))
         return min((veto for veto in found if veto is not None), key=lambda veto: veto.offset, default=None)
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Of all guards, behind what was read."""
+        return self._states[-1]
+
+    def after(self, state: tuple[Any, ...], text: bytes) -> tuple[Any, ...] | None:
+        """The state behind more bytes, which are not read for good; None with a veto."""
+        after = tuple(guard.feed(each, text) for guard, each in zip(self._guards, state, strict=True))
+        return None if any(isinstance(found, Veto) for found in after) else after
+
+    def may_end(self, state: tuple[Any, ...]) -> bool:
+        """Does no guard mind an end in this state?"""
+        return all(guard.finish(each) is None for guard, each in zip(self._guards, state, strict=True))
 
     def token_at(self, offset: int) -> int:
         """The number of the token that holds a byte; of the next one, for all bytes beyond."""

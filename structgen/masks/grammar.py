@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -16,6 +17,7 @@ from structgen.automaton.tables import (
 )  # fmt: skip
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
+from structgen.masks.closing import Closing
 from structgen.masks.late import Asked, Late, Snapshot
 from structgen.masks.slices import V_STACK, Slices, Uint32, new_rows
 from structgen.masks.walk import TESTED, fill
@@ -161,6 +163,11 @@ class Grammar:
             position = self._answered(test, frame, holds=self.automaton.checks[test].holds(reading()))
         return False
 
+    @cached_property
+    def closing(self) -> Closing:
+        """The cheapest ends of its texts."""
+        return Closing(self)
+
     @property
     def nbytes(self) -> int:
         """Bytes held by the automaton's tables, without the cached masks."""
@@ -292,6 +299,10 @@ class Matcher:
             walk.advance(only)
             forced.append(only)
         return forced
+
+    def closing_tokens(self) -> list[int] | None:
+        """The fewest tokens known behind which the text may end, by the shortest text; None where no end is known."""
+        return [] if self.finished else self.grammar.closing.tokens(self)
 
     def fork(self) -> Matcher:
         """A second walk that starts where this one stands."""

@@ -1,0 +1,141 @@
+"""The closing tokens end the text, in the fewest tokens of the closing text; tests and listeners have their say."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+
+from structgen.constraints import JsonSchema, Regex
+from structgen.masks.closing import UNKNOWN, Speller
+from structgen.vocabulary import Vocabulary
+from tests.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
+from tests.walking import assert_valid, random_schema, tokens_of
+
+UNIQUE = {"type": "array", "uniqueItems": True}
+
+
+def closed(schema: Any, text: bytes = b"", vocabulary: Vocabulary | None = None) -> bytes:
+    """The whole text, closed behind `text`."""
+    matcher = JsonSchema(schema).compile(vocabulary or rich_vocabulary()).matcher()
+    for byte in text:
+        matcher.advance(byte)
+    tokens = matcher.closing_tokens()
+    assert tokens is not None
+    for token in tokens:
+        matcher.advance(token)
+    assert matcher.can_finish
+    return matcher.text
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "whole"),
+    [
+        ({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}, b'{"a": "x', b'{"a": "x"}'),
+        (UNIQUE, b"[1, 2, 1", b"[1, 2, 10]"),
+        ({**UNIQUE, "minItems": 3}, b"[0, ", b"[0, 1, 2]"),
+        ({**UNIQUE, "minItems": 3, "items": {"type": "string"}}, b'["', b'["", "a", "0"]'),
+        ({**UNIQUE, "items": {"enum": ["a", "b", "cc"]}}, b'["a", "b", ', b'["a", "b", "cc"]'),
+        ({"type": "object", "additionalProperties": {}, "minProperties": 2}, b'{"": ', b'{"": 0, "a": 0}'),
+        ({"type": "string", "pattern": "^(?=.*b)[ab]{4}$"}, b'"a', b'"aaab"'),
+    ],
+)
+def test_a_text_is_closed_as_its_checks_ask(schema: Any, text: bytes, whole: bytes) -> None:
+    found = closed(schema, text)
+    assert_valid(schema, found)
+    assert len(found) == len(whole), (found, whole)
+
+
+def test_a_finished_text_and_one_that_may_end_need_no_token() -> None:
+    matcher = Regex("a+").compile(byte_vocabulary()).matcher()
+    assert matcher.closing_tokens() == [ord("a")]
+    matcher.advance(ord("a"))
+    assert matcher.closing_tokens() == []
+    matcher.advance(END)
+    assert matcher.closing_tokens() == []
+
+
+def test_fewest_tokens_are_as_few_as_all_ways_to_spell_a_text_have() -> None:
+    """Against every way to cut 200 random texts."""
+    pieces = [b"ab", b"abc", b"bca", b"ca", b"aaa", b"cab", b"bb"]
+    speller = Speller(vocabulary_of(pieces))
+    known = {*pieces, b"a", b"b", b"c"}
+    draw = random.Random(3)
+    for _ in range(200):
+        text = bytes(draw.choice(b"abc") for _ in range(draw.randint(1, 9)))
+        ways = []
+        for cuts in product((False, True), repeat=len(text) - 1):
+            at = [0, *(i for i, cut in enumerate(cuts, 1) if cut), len(text)]
+            parts = [text[a:b] for a, b in pairwise(at)]
+            ways += [len(parts)] if all(part in known for part in parts) else []
+        tokens = speller.spelled(text)
+        assert tokens is not None
+        assert len(tokens) == min(ways)
+
+
+def test_a_vocabulary_that_cannot_spell_the_end_says_so() -> None:
+    vocabulary = Vocabulary.from_tokens([b'{"', b'a"', b": ", b"1", None], end_ids=[4])
+    grammar = JsonSchema({"type": "object", "required": ["a"]}).compile(vocabulary)
+    assert grammar.closing.cost(grammar.start) == UNKNOWN
+    assert grammar.matcher().closing_tokens() is None
+
+
+def test_without_a_token_for_each_byte_the_cost_is_in_tokens() -> None:
+    vocabulary = Vocabulary.from_tokens([b'{"', b'a"', b": ", b"0", b"}", None], end_ids=[5])
+    grammar = JsonSchema({"type": "object", "required": ["a"]}).compile(vocabulary)
+    assert grammar.closing.cost(grammar.start) == 5
+    assert grammar.matcher().closing_tokens() == [0, 1, 2, 3, 4]
+
+
+class No:
+    """A listener that refuses some bytes anywhere in what is added."""
+
+    state = b""
+
+    def __init__(self, word: bytes) -> None:
+        self.word = word
+
+    def after(self, state: bytes, text: bytes) -> bytes | None:
+        return None if self.word in state + text else state + text
+
+    def may_end(self, state: bytes) -> bool:
+        return not state.endswith(b"0]")
+
+
+def test_a_listener_that_refuses_the_shortest_end_gets_another() -> None:
+    grammar = JsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 2}).compile(rich_vocabulary())
+    matcher = grammar.matcher()
+    tokens = grammar.closing.tokens(matcher, No(b"0, "))
+    assert tokens is not None
+    assert grammar.vocabulary.decode(tokens) == b"[1, 1]"
+    assert grammar.closing.tokens(matcher, No(b"[")) is None
+
+
+@pytest.mark.parametrize("vocabulary", [byte_vocabulary(), rich_vocabulary()], ids=["bytes", "rich"])
+def test_random_walks_end_validly_by_their_closing_tokens(vocabulary: Vocabulary) -> None:
+    """Wherever the walk is stopped; and far from a test the cost is an upper bound of what is needed."""
+    ended = 0
+    for seed in range(50):
+        draw = random.Random(seed)
+        schema = random_schema(draw)
+        try:
+            grammar = JsonSchema(schema).compile(vocabulary)
+        except ValueError:
+            continue
+        matcher = grammar.matcher()
+        for _ in range(draw.randrange(25)):
+            choices = [token for token in tokens_of(matcher.mask()) if token != END]
+            if not choices:
+                break
+            matcher.advance(draw.choice(choices))
+        tokens, cost = matcher.closing_tokens(), grammar.closing.cost(matcher.position)
+        assert tokens is not None, (seed, schema, matcher.text)
+        assert len(tokens) <= cost, (seed, schema, matcher.text)
+        for token in tokens:
+            matcher.advance(token)
+        assert matcher.can_finish
+        assert_valid(schema, matcher.text)
+        ended += 1
+    assert ended > 35
