@@ -7,19 +7,23 @@ run side by side. Known masks are only looked up, by whoever asks, without any l
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from structgen.errors import DeadEnd
 from structgen.masks.grammar import Grammar, Matcher
 
-THREADS = 8
-"""Most threads of the pool; no more than the machine has processors."""
+THREADS = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+"""Threads that find masks at once, the caller's among them; more wait for Python's lock longer than they walk."""
+
+WORTH_A_THREAD = 8
+"""Grammars with unknown masks that are left to one thread: to wake another costs what walks of these take."""
 
 
-def find_masks(matchers: Sequence[Matcher]) -> None:
+def find_masks(matchers: Iterable[Matcher]) -> None:
     """Finds the masks of matchers that are not known yet, so that `mask` has only to look them up.
 
     A position with no mask, a dead end, is left to whoever asks for it.
@@ -28,12 +32,18 @@ def find_masks(matchers: Sequence[Matcher]) -> None:
     for matcher in matchers:
         if not matcher.finished and not matcher.grammar.has_mask(matcher.position):
             unknown.setdefault(matcher.grammar, []).append(matcher)
-    if len(unknown) > 1:
-        list(_pool().map(_find, unknown.values()))
+    shares = min(THREADS, len(unknown) // WORTH_A_THREAD)
+    if shares < 2:
+        return
+    groups = list(unknown.values())
+    others = [_pool().submit(_find, groups[share::shares]) for share in range(1, shares)]
+    _find(groups[::shares])
+    for other in others:
+        other.result()
 
 
 def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
-    """The masks of a batch, found on several threads where there are several grammars.
+    """The masks of a batch; those of many grammars are found on several threads.
 
     Args:
         matchers: at any positions, of any grammars of one vocabulary; a matcher may be there once only.
@@ -47,14 +57,13 @@ def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
         matcher.mask(out[row])
 
 
-def _find(matchers: Sequence[Matcher]) -> None:
-    for matcher in matchers:
-        try:
-            matcher.mask()
-        except DeadEnd:
-            return  # raised again where it is asked for
+def _find(groups: Iterable[Sequence[Matcher]]) -> None:
+    for matchers in groups:
+        for matcher in matchers:
+            with suppress(DeadEnd):  # raised again where it is asked for
+                matcher.mask()
 
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1), thread_name_prefix="structgen-masks")
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="structgen-masks")
