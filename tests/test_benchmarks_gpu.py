@@ -21,12 +21,14 @@ def test_every_check_passes_and_the_table_has_every_contestant_on_the_cpu():
         "--model",
         "tiny",
         "--batch",
+        "1",
         "2",
         "--rounds",
         "1",
     ]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count(": ok") == 5
+    assert run.stdout.count(": ok") == 10
     assert "| 2 | transformers, unconstrained |" in run.stdout
     assert "| 2 | structgen |" in run.stdout
+    assert run.stdout.count("(asked: >= 1.5)") == run.stdout.count("(asked: <= 0.02)") == 2
