@@ -205,7 +205,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         options: as for `generate`, without `details`.
 
     Returns:
-        An iterator of `Event`s. Stop whenever you like: no step is run ahead.
+        An iterator of `Event`s. Stop whenever you like: no token is chosen ahead.
 
     Raises:
         RequestError: at once, before the first event is asked for.

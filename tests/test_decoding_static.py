@@ -137,7 +137,7 @@ def test_what_is_left_in_a_lent_cache_is_never_seen():
 class Again:
     """Stands for a graph where there is no device for one: a replay runs the step anew."""
 
-    def __init__(self, run, pool) -> None:
+    def __init__(self, run, device, pool) -> None:
         self.pool, self.why_not, self._run = (pool or 0) + 1, "", run
         self.eager = run()
         self.replays = 0

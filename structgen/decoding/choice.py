@@ -135,6 +135,7 @@ class DeviceChooser:
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
         self._device, self._width = device, vocabulary.width
+        self._precise = np.float32 if device.type == "mps" else np.float64  # which has no float64
         self.rows = MaskRows(vocabulary, device)
         self._sampler = Sampler([])
 
@@ -144,7 +145,7 @@ class DeviceChooser:
         if ways != self._sampler.rows:
             self._sampler = Sampler(ways)
         numbers, places, words = self.rows.places([ask.words for ask in asks])
-        points = np.array([ask.uniform for ask in asks])
+        points = np.array([ask.uniform for ask in asks], self._precise)
         penalties = _penalties(asks, self._width)
         parts = upload([numbers, places, words, points, self._sampler.table, *penalties], self._device)
         self.rows.write(parts[1], parts[2])

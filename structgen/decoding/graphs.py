@@ -33,6 +33,7 @@ class Captured:
 
     Args:
         run: the step, over tensors that stay where they are; it gives the logits.
+        device: of the model.
         pool: memory shared with graphs that are never replayed at the same time; None for a new one.
 
     Attributes:
@@ -41,8 +42,14 @@ class Captured:
         why_not: why it could not be captured, or cannot be relied on; empty where it can.
     """
 
-    def __init__(self, run: Callable[[], Tensor], pool: Any) -> None:
+    def __init__(self, run: Callable[[], Tensor], device: torch.device, pool: Any) -> None:
         self.pool, self.why_not = pool, ""
+        with torch.cuda.device(device):
+            self._capture(run)
+        if not self.why_not and not near(self.replay(), self.eager):
+            self.why_not = "a replay gave other logits than the step that was captured"
+
+    def _capture(self, run: Callable[[], Tensor]) -> None:
         current, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(current)
         with torch.cuda.stream(side):
@@ -52,14 +59,12 @@ class Captured:
         self.eager.record_stream(current)
         self._graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(self._graph, pool=self.pool, capture_error_mode="thread_local"):
                 self._logits = run()
         except RuntimeError as error:  # what cannot be captured says so like this, whatever it is
             self.why_not = f"a capture failed: {str(error).strip().splitlines()[0]}"
-            return
-        self.pool = self._graph.pool()
-        if not near(self.replay(), self.eager):
-            self.why_not = "a replay gave other logits than the step that was captured"
+        else:
+            self.pool = self._graph.pool()
 
     def replay(self) -> Tensor:
         """Runs the graph: the logits, until the next replay of any graph of the pool."""

@@ -133,7 +133,7 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor) -> Tensor:
         chosen: int64[rows], the tokens that were chosen; negative where none was.
 
     Returns:
-        float64[rows, 4 + 2 * ALTERNATIVES]: log-probability (not a number where nothing was chosen), chance, removed,
+        float32[rows, 4 + 2 * ALTERNATIVES]: log-probability (not a number where nothing was chosen), chance, removed,
         entropy, ids, probabilities.
     """
     chosen = chosen.unsqueeze(1)
@@ -148,7 +148,7 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor) -> Tensor:
     logprob = logprob.masked_fill(chosen < 0, torch.nan)
     removed = (1 - (mass - total).exp()).clamp(min=0)
     chance = chances.gather(1, chosen.clamp(min=0))
-    return torch.cat([logprob, chance, removed, entropy, top.indices, top.values], dim=1).double()
+    return torch.cat([logprob, chance, removed, entropy, top.indices, top.values], dim=1)
 
 
 def _choice(numbers: Sequence[float], *, masked: bool) -> Choice | None:

@@ -145,7 +145,7 @@ class StaticSteps:
 
     def _capture(self, shape: Shape) -> Tensor:
         step = self._steps[shape]
-        captured = Captured(step.run, self._pool)
+        captured = Captured(step.run, self._device, self._pool)
         self._pool, self.why_not = captured.pool, captured.why_not
         if not self.why_not:
             self._captured[shape] = captured

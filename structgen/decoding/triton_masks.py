@@ -5,6 +5,9 @@ It reads the packed bits and nothing else, an eighth of a byte per token, and st
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -32,4 +35,5 @@ def launch(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> None:
     rows, columns = scores.shape
     assert scores.stride(1) == 1, "tokens of a row lie side by side"
     grid = (rows, triton.cdiv(columns, 32 * WORDS))
-    kernel[grid](scores, table, numbers, scores.stride(0), columns, table.shape[1], width, block=WORDS)
+    with torch.cuda.device(scores.device) if scores.is_cuda else nullcontext():
+        kernel[grid](scores, table, numbers, scores.stride(0), columns, table.shape[1], width, block=WORDS)

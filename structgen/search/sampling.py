@@ -146,7 +146,7 @@ class Sampler:
 
         Args:
             scores: float32[rows, columns], by ascending token id, `-inf` where forbidden.
-            points: float64[rows], a random number in [0, 1) per row.
+            points: float64[rows], a random number in [0, 1) per row; float32 where a device has no other.
             table: `self.table` on the device of the scores.
         """
         best, likeliest = scores.max(dim=-1)
@@ -164,7 +164,7 @@ class Sampler:
             unsure = unsure | undecided
             weights = torch.where(way.ranked > 0, ranked, weights)
         weights = weights.where(weights >= way.min_p, 0.0)
-        cumulated = weights.cumsum(dim=-1, dtype=torch.float64)  # in float32 the batch's size would round differently
+        cumulated = weights.cumsum(dim=-1, dtype=points.dtype)  # in float32 the batch's size would round differently
         column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
         inside = column.clamp(max=scores.shape[-1] - 1)
         unsure = unsure | (column != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
