@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from structgen.explanation import Explanation, explain
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
-    from structgen.languages import ByteMachine, Machine
+    from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Limits, Sampling, Whitespace
     from structgen.vocabulary import Vocabulary
@@ -59,7 +59,7 @@ _HOMES = {
     ),
     "explanation": ("Explanation", "explain"),
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
-    "languages": ("ByteMachine", "Machine"),
+    "languages": ("ByteMachine", "Lark", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "options": ("Limits", "Sampling", "Whitespace"),
     "vocabulary": ("Vocabulary",),
@@ -82,6 +82,7 @@ __all__ = [
     "Guard",
     "GuardMask",
     "JsonSchema",
+    "Lark",
     "LimitExceeded",
     "Limits",
     "Machine",

@@ -1,17 +1,55 @@
-"""Languages of the user's own: byte machines written in Python."""
+"""Languages of the user's own: grammars in Lark's syntax, and byte machines written in Python."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from structgen.automaton.composed import Composed
+from structgen.automaton.lalr.grammar import Grammar
+from structgen.automaton.lalr.part import LarkPart
 from structgen.automaton.machines import ByteMachine, MachinePart
 from structgen.automaton.parts import Plan
 from structgen.errors import OptionError
-from structgen.masks.grammar import Grammar
+from structgen.masks.grammar import Grammar as MaskGrammar
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["ByteMachine", "Machine"]
+__all__ = ["ByteMachine", "Lark", "Machine"]
+
+
+@dataclass(frozen=True)
+class Lark:
+    """Texts of a grammar in Lark's own syntax, exactly those that `lark.Lark(grammar, parser="lalr")` parses.
+
+        Lark('''
+            start: expr
+            ?expr: expr "+" term | term
+            ?term: NUMBER | "(" expr ")"
+            %import common.NUMBER
+            %ignore " "
+        ''')
+
+    Attributes:
+        grammar: an LALR(1) grammar: rules, terminals, templates, `%import`, `%ignore`, priorities, flags.
+        start: the rule that a text is.
+        import_paths: folders in which `%import` looks for grammars of yours.
+
+    Raises (when it is compiled):
+        OptionError: Lark refuses the grammar (as it does where LALR cannot decide), or a terminal has something that no
+            automaton here holds: look-ahead, look-behind of more than one character, assertions, back-references.
+        LimitExceeded: the terminals take too many states, or too much must be read behind a token to know it.
+    """
+
+    grammar: str
+    start: str = "start"
+    import_paths: tuple[str, ...] = ()
+
+    def plan(self) -> Plan:
+        """The texts as a part of a composition."""
+        return LarkPart(Grammar(self.grammar, self.start, self.import_paths))
+
+    def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
+        """The grammar; states of the parser and its scanners are made when a text needs them."""
+        return MaskGrammar(Composed(self.plan()), vocabulary)
 
 
 @dataclass(frozen=True)
@@ -48,6 +86,6 @@ class Machine:
         """The texts as a part of a composition."""
         return MachinePart(self.machine)
 
-    def compile(self, vocabulary: Vocabulary) -> Grammar:
+    def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
         """The grammar; states are asked for when a walk meets them."""
-        return Grammar(Composed(self.plan()), vocabulary)
+        return MaskGrammar(Composed(self.plan()), vocabulary)

@@ -40,12 +40,12 @@ def parse(pattern: str, *, strict: bool = False) -> Node:
         PatternUnsupported: another dialect's construct.
         LimitExceeded: groups are nested deeper than `DEPTH_LIMIT`, or a bound exceeds `REPEAT_LIMIT`.
     """
-    parser = _Parser(pattern, strict=strict)
+    parser = Parser(pattern, strict=strict)
     tree = parser.whole()
     if parser.references:
         # Only now is it known which groups there are, and that they must be kept
         named, total = parser.names, parser.groups
-        parser = _Parser(pattern, strict=strict)
+        parser = Parser(pattern, strict=strict)
         parser.known, parser.total = named, total
         tree = parser.whole()
     return tree
@@ -55,7 +55,7 @@ def _literal(code: int) -> Chars:
     return _LITERALS[code] if code < 128 else Chars(((code, code),))
 
 
-class _Parser(Scanner):
+class Parser(Scanner):
     """One reading of one pattern.
 
     Attributes:

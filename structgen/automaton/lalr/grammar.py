@@ -1,0 +1,178 @@
+"""A grammar in Lark's own syntax: its rules, its LALR table and its terminals, as Lark itself reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lark
+import numpy as np
+from lark.exceptions import LarkError
+from lark.lexer import PatternStr, TerminalDef
+from lark.parsers.lalr_analysis import Shift
+
+from structgen.automaton.lalr.program import Program, Threads, Unsupported
+from structgen.automaton.regex.charsets import partition
+from structgen.automaton.regex.errors import PatternError, PatternUnsupported
+from structgen.automaton.regex.folding import folded
+from structgen.automaton.regex.nodes import Chars, Node, Sequence as Series
+from structgen.automaton.regex.python import parse_python
+from structgen.errors import OptionError
+
+END = "$END"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`origin: expansion`."""
+
+    origin: str
+    expansion: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A string terminal that a pattern terminal matches as well: the text tells which of them it is.
+
+    Attributes:
+        name: of the terminal.
+        classes: of each character, the classes that it may be of.
+    """
+
+    name: str
+    classes: tuple[frozenset[int], ...]
+
+
+class Grammar:
+    """What Lark makes of a grammar.
+
+    Args:
+        text: the grammar.
+        start: its start rule.
+        imports: folders in which `%import` looks.
+
+    Attributes:
+        rules: all of them; the one with number 0 is `$root: start`.
+        table: of each LALR state, by symbol, the state that a shift or goto leads to, or the number of a rule.
+        first_state, last_state: where a text starts, and where it may end.
+        ignore: terminals that stand between others.
+        terminals, names, entries: in the order in which Lark's lexer tries them; each with its first instruction.
+        bounds, classes: the first code point of each interval, and its class; code points of one class are the same to
+            all terminals.
+        threads: runs the terminals' program over these classes.
+
+    Raises:
+        OptionError: Lark refuses the grammar, or our patterns have no counterpart of a terminal.
+    """
+
+    def __init__(self, text: str, start: str, imports: Sequence[str] = ()) -> None:
+        try:
+            parsed = lark.Lark(text, parser="lalr", start=start, import_paths=list(imports))
+        except LarkError as error:
+            raise OptionError(f"Lark refuses the grammar: {error}") from error
+        made: Any = parsed.parser
+        self._read_rules(parsed.rules, made.parser._parse_table, start)
+        self.ignore = frozenset(parsed.ignore_tokens)
+        self._read_terminals(parsed.terminals)
+
+    def _read_rules(self, rules: Sequence[Any], table: Any, start: str) -> None:
+        """The rules by number, and the table in these numbers."""
+        numbers = {rule: number for number, rule in enumerate(rules, 1)}
+        self.rules = [Rule("$root", (start,))]
+        self.rules += [Rule(rule.origin.name, tuple(symbol.name for symbol in rule.expansion)) for rule in rules]
+        self.first_state, self.last_state = table.start_states[start], table.end_states[start]
+        self.shifts: dict[int, dict[str, int]] = {}
+        self.reductions: dict[int, dict[str, int]] = {}
+        for state, actions in table.states.items():
+            self.shifts[state] = {name: to for name, (action, to) in actions.items() if action is Shift}
+            rest = actions.keys() - self.shifts[state].keys()
+            self.reductions[state] = {name: numbers.get(actions[name][1], 0) for name in rest}
+
+    def _read_terminals(self, terminals: Iterable[TerminalDef]) -> None:
+        """One program of all terminals, in the order in which Lark's lexer tries them."""
+        self.terminals = sorted(
+            terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name)
+        )
+        self.names = [terminal.name for terminal in self.terminals]
+        self._by_name = frozenset(self.names)
+        self.program = Program()
+        self.entries = [self._added(number, terminal) for number, terminal in enumerate(self.terminals)]
+        bounds, classes, members = partition(list(self.program.sets))
+        self.bounds, self.classes = np.array(bounds, np.int32), np.array(classes, np.int32)
+        self.members = [frozenset(found) for found in members]
+        self.threads = Threads(self.program, self.members)
+        for terminal, entry in zip(self.terminals, self.entries, strict=True):
+            try:
+                self.threads.settled([entry], None)
+            except Unsupported as error:
+                raise _refused(terminal, error) from error
+        used = self._shifted() | self.ignore
+        missing = sorted(used - set(self.names))
+        if missing:
+            raise OptionError(f"terminal {missing[0]} is declared, but has no pattern: define it in the grammar")
+
+    def _shifted(self) -> set[str]:
+        origins = {rule.origin for rule in self.rules}
+        return {symbol for rule in self.rules for symbol in rule.expansion if symbol not in origins}
+
+    def _added(self, number: int, terminal: TerminalDef) -> int:
+        try:
+            return self.program.add(_tree(terminal), number)
+        except (Unsupported, PatternUnsupported, PatternError) as error:
+            raise _refused(terminal, error) from error
+
+    def accepts(self, state: int) -> frozenset[str]:
+        """The terminals that Lark's lexer tries in an LALR state."""
+        named = self.shifts[state].keys() | self.reductions[state].keys() | self.ignore
+        return frozenset(named & self._by_name)
+
+    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[Keyword]], frozenset[str]]:
+        """By pattern terminal, the string terminals that it matches too; and the ones that are told only that way.
+
+        As `lark.lexer._create_unless` finds them.
+        """
+        found: dict[str, list[Keyword]] = {}
+        hidden: set[str] = set()
+        tried = [terminal for terminal in self.terminals if terminal.name in accepted]
+        strings = [terminal for terminal in tried if isinstance(terminal.pattern, PatternStr)]
+        for terminal in tried:
+            if isinstance(terminal.pattern, PatternStr):
+                continue
+            for string in strings:
+                if string.priority == terminal.priority and _matches(terminal, string.pattern.value):
+                    found.setdefault(terminal.name, []).append(self._keyword(string))
+                    if set(string.pattern.flags) <= set(terminal.pattern.flags):
+                        hidden.add(string.name)
+        return found, frozenset(hidden)
+
+    def _keyword(self, terminal: TerminalDef) -> Keyword:
+        tree = _tree(terminal)
+        items = tree.items if isinstance(tree, Series) else (tree,)
+        sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
+        return Keyword(terminal.name, tuple(self.members[number] for number in sets))
+
+
+def _tree(terminal: TerminalDef) -> Node:
+    """The syntax tree of a terminal."""
+    pattern = terminal.pattern
+    flags = set(pattern.flags)
+    if not isinstance(pattern, PatternStr):
+        if "x" in flags:
+            raise Unsupported("the flag x")
+        letters = "".join(sorted(flags - {"l", "u"}))
+        return parse_python(f"(?{letters}:{pattern.value})" if letters else pattern.value)
+    each = [((ord(char), ord(char)),) for char in pattern.value]
+    return Series(tuple(Chars(folded(ranges) if "i" in flags else ranges) for ranges in each))
+
+
+def _matches(terminal: TerminalDef, text: str) -> bool:
+    """Does a pattern match all of a text, as Python's `re` matches?"""
+    found = re.match(terminal.pattern.to_regexp(), text)
+    return found is not None and found[0] == text
+
+
+def _refused(terminal: TerminalDef, error: Exception) -> OptionError:
+    reason = f"{error} is not supported" if isinstance(error, Unsupported) else str(error)
+    return OptionError(f"terminal {terminal.name}, {terminal.pattern.value!r:.80}: {reason}")

@@ -1,0 +1,165 @@
+"""An LALR grammar in the tables of an automaton: frames are the parser's stack.
+
+Every state below the top of the stack is a frame; a token is one more frame above them, the scanner's. A shift calls. A
+reduction by `A: x y z` leaves the frames of what it takes off, each of which is told how many are still to go, and the
+last one calls the state behind `A`. All of it is done on arrival, between two bytes, and may be done because a viable
+terminal is always shifted in the end (see `lr1`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.chars import lift
+from structgen.automaton.lalr.grammar import END, Grammar
+from structgen.automaton.lalr.lr1 import LR1, State
+from structgen.automaton.lalr.scanner import Scanners, Token
+from structgen.automaton.machine import Automaton
+from structgen.automaton.parts import Entered, Families, Part
+from structgen.automaton.tables import CALL, EAGER, GOTO, NOTHING, POP
+
+ACCEPTED = 0
+"""The outcome of a text that is complete; others are reductions."""
+
+
+@dataclass(frozen=True, eq=False)
+class LarkPart(Part):
+    """The texts of a grammar."""
+
+    grammar: Grammar
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        return Entered(_Parser(automaton, self.grammar).start, self._bytes())
+
+    def _bytes(self) -> frozenset[int]:
+        """All bytes that stand in some text."""
+        ranges = [pair for each in self.grammar.program.sets for pair in each]
+        used = frozenset(byte for low, high in ranges for byte in range(low, min(high, 127) + 1))
+        beyond = any(high >= 128 for _, high in ranges)
+        return used | frozenset(range(128, 256) if beyond else ())
+
+
+Reduction = tuple[str, int, Token]
+"""To what it reduces, frames still to be left, and the token that comes next."""
+
+
+class _Parser:
+    """The states of one grammar in one automaton.
+
+    Attributes:
+        start: the first state.
+    """
+
+    def __init__(self, automaton: Automaton, grammar: Grammar) -> None:
+        self._automaton, self._grammar = automaton, grammar
+        self._states, self._scanners = LR1(grammar), Scanners(grammar)
+        self._lifted: dict[CharDfa, int] = {}
+        self._returns: dict[State, int] = {}
+        self._found: dict[State, int] = {}
+        self._known: dict[tuple[State, str], int] = {}
+        self._acts: dict[tuple[State, Token], int] = {}
+        self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
+        self._reductions: list[Reduction | None] = [None]
+        self._numbers: dict[Reduction, int] = {}
+        self.start = self._scan(self._states.first, "")
+
+    def _scan(self, top: State, read: str) -> int:
+        """The state in which the next token is looked for, of which `read` was read already."""
+        key = top, read
+        if key not in self._known:
+            fresh = partial(self._expand_scan, top)
+            self._known[key] = self._replay(top, read) if read else self._automaton.later(fresh)
+        return self._known[key]
+
+    def _expand_scan(self, top: State, state: int) -> None:
+        dfa = self._scanner(top)
+        self._call(state, self._start_of(dfa), -self._scanned(top))
+
+    def _replay(self, top: State, read: str) -> int:
+        """The state behind characters that were read before this context was known."""
+        dfa = self._scanner(top)
+        for i in range(len(read)):
+            if dfa.state_after(read[: i + 1]):
+                continue
+            final = dfa.final[dfa.state_after(read[:i])]
+            if not final:
+                return self._dead
+            token = self._scanners.tokens[final - 1]
+            return self._act(top, Token(token.terminal, token.behind + read[i:]))
+        inside = self._start_of(dfa) + dfa.state_after(read) - 1
+        return self._automaton.tables.call(inside, -self._scanned(top))
+
+    def _act(self, top: State, token: Token) -> int:
+        """The state in which the parser does what it does on a token."""
+        key = top, token
+        if key not in self._acts:
+            self._acts[key] = self._automaton.later(partial(self._expand_act, top, token))
+        return self._acts[key]
+
+    def _expand_act(self, top: State, token: Token, state: int) -> None:
+        terminal, behind = token
+        number = None if terminal in self._grammar.ignore else self._states.reduction(top, terminal)
+        if terminal in self._grammar.ignore:
+            self._go(state, self._scan(top, behind))
+        elif number is not None:
+            rule = self._grammar.rules[number]
+            self._reduce(state, top, (rule.origin, len(rule.expansion), token))
+        elif terminal == END:
+            # What was read behind the end is nothing that could follow it.
+            self._automaton.tables.ranges(state, (), miss=(NOTHING, 0, 0) if behind else (POP | EAGER, ACCEPTED, 0))
+        else:
+            self._call(state, self._scan(self._states.goto(top, terminal), behind), -self._below(top))
+
+    def _reduce(self, state: int, top: State, reduction: Reduction) -> None:
+        """Leave frames until the one is met that the reduction goes on from."""
+        origin, left, token = reduction
+        if left:
+            known = self._numbers.setdefault((origin, left - 1, token), len(self._reductions))
+            if known == len(self._reductions):
+                self._reductions.append((origin, left - 1, token))
+            self._automaton.tables.ranges(state, (), miss=(POP | EAGER, known, 0))
+        else:
+            self._call(state, self._act(self._states.goto(top, origin), token), -self._below(top))
+
+    def _below(self, top: State) -> int:
+        """The row of returns for a state that is below the top of the stack."""
+        row = self._returns.get(top)
+        if row is None:
+            row = self._returns[top] = -self._automaton.returns(partial(self._returned, top))
+        return row
+
+    def _returned(self, top: State, outcome: int) -> int:
+        if outcome == ACCEPTED:
+            return self._automaton.pop(0)
+        reduction = self._reductions[outcome]
+        assert reduction is not None
+        state = self._automaton.tables.stub()
+        self._reduce(state, top, reduction)
+        return state
+
+    def _scanned(self, top: State) -> int:
+        """The row of returns for the tokens that are found in a state."""
+        row = self._found.get(top)
+        if row is None:
+            row = self._found[top] = -self._automaton.returns(
+                lambda outcome: self._act(top, self._scanners.tokens[outcome])
+            )
+        return row
+
+    def _scanner(self, top: State) -> CharDfa:
+        return self._scanners.scanner(top.lalr, self._states.viable(top))
+
+    def _start_of(self, dfa: CharDfa) -> int:
+        """The first state of a scanner."""
+        known = self._lifted.get(dfa)
+        if known is None:
+            known = self._lifted[dfa] = lift(self._automaton, dfa, lambda final: final - 1, quoted=False)
+        return known
+
+    def _call(self, state: int, callee: int, ret: int) -> None:
+        self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
+
+    def _go(self, state: int, target: int) -> None:
+        self._automaton.tables.ranges(state, (), miss=(GOTO, target, 0))

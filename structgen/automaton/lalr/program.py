@@ -1,0 +1,209 @@
+"""Terminals as one program whose threads have an order, as backtracking tries them.
+
+What a scanner finds is what Python's `re` finds with the terminals as alternatives: of all ways to match, the first.
+So a thread stands before those that would be tried only if it failed, and a match cuts off all that stand behind it
+(Pike's machine; R. Cox, *Regular Expression Matching: the Virtual Machine Approach*). Threads before it live
+on, and may match more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence as Items
+from dataclasses import dataclass
+
+from structgen.automaton.regex.charsets import Ranges
+from structgen.automaton.regex.nodes import Assertion, Chars, Choice, Group, Look, Node, Repeat, Sequence
+from structgen.errors import LimitExceeded
+
+MOST_INSTRUCTIONS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Char:
+    """Take one code point of the set number `chars`."""
+
+    chars: int
+    then: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Try these in this order."""
+
+    ways: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Go on where the code point before is in a set; where it is not, when `negative`."""
+
+    chars: int
+    negative: bool
+    then: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The terminal of this number has matched."""
+
+    terminal: int
+
+
+Instruction = Char | Split | Behind | Match
+
+
+class Unsupported(Exception):
+    """A construct that no program has an instruction for; the message names it."""
+
+
+class Program:
+    """Instructions, and the sets of code points that they name.
+
+    Attributes:
+        code: the instructions.
+        sets: the sets.
+    """
+
+    def __init__(self) -> None:
+        self.code: list[Instruction] = []
+        self.sets: dict[Ranges, int] = {}
+
+    def add(self, tree: Node, terminal: int) -> int:
+        """The first instruction of a terminal.
+
+        Raises:
+            Unsupported: an assertion or look-around. LimitExceeded: too many instructions.
+        """
+        return self._build(tree, self._emit(Match(terminal)))
+
+    def chars(self, ranges: Ranges) -> int:
+        """The number of a set."""
+        return self.sets.setdefault(ranges, len(self.sets))
+
+    def _emit(self, instruction: Instruction) -> int:
+        if len(self.code) >= MOST_INSTRUCTIONS:
+            raise LimitExceeded(f"the terminals take more than {MOST_INSTRUCTIONS:,} instructions; use smaller bounds")
+        self.code.append(instruction)
+        return len(self.code) - 1
+
+    def _build(self, node: Node, then: int) -> int:
+        if isinstance(node, Chars):
+            return self._emit(Char(self.chars(node.ranges), then))
+        if isinstance(node, Sequence):
+            for item in reversed(node.items):
+                then = self._build(item, then)
+            return then
+        if isinstance(node, Choice):
+            return self._emit(Split(tuple(self._build(option, then) for option in node.options)))
+        if isinstance(node, Repeat):
+            return self._repeat(node, then)
+        if isinstance(node, Look) and node.behind and isinstance(node.item, Chars):
+            return self._emit(Behind(self.chars(node.item.ranges), node.negative, then))
+        if isinstance(node, Group):
+            return self._build(node.item, then)
+        raise Unsupported(_named(node))
+
+    def _repeat(self, node: Repeat, then: int) -> int:
+        def either(more: int, done: int) -> Split:
+            return Split((done, more) if node.lazy else (more, done))
+
+        if node.most is None:
+            loop = self._emit(Split(()))
+            self.code[loop] = either(self._build(node.item, loop), then)
+            then = loop
+        else:
+            done = then
+            for _ in range(node.most - node.least):
+                then = self._emit(either(self._build(node.item, then), done))
+        for _ in range(node.least):
+            then = self._build(node.item, then)
+        return then
+
+
+def _named(node: Node) -> str:
+    if isinstance(node, Look):
+        return f"look-{'behind' if node.behind else 'ahead'}" + (" of more than one character" if node.behind else "")
+    if isinstance(node, Assertion):
+        return f"the assertion {node.place.name.lower().replace('_', ' ')}"
+    return f"a construct of kind {type(node).__name__}"
+
+
+class Threads:
+    """Runs programs over classes of code points.
+
+    Args:
+        program: what is run.
+        members: of each set of the program, its classes.
+    """
+
+    def __init__(self, program: Program, members: Items[frozenset[int]]) -> None:
+        self._code, self._members = program.code, members
+
+    def settled(self, starts: Items[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
+        """The `Char` instructions that are reached from `starts`, in order, up to the first match; and that match.
+
+        Args:
+            before: class of the code point before; None at a token's start.
+
+        Raises:
+            Unsupported: look-behind from the start of a token.
+        """
+        reached: list[int] = []
+        seen: set[int] = set()
+        todo = list(reversed(starts))
+        while todo:
+            at = todo.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            here = self._code[at]
+            if isinstance(here, Match):
+                return tuple(reached), here.terminal
+            if isinstance(here, Char):
+                reached.append(at)
+            elif isinstance(here, Split):
+                todo += reversed(here.ways)
+            elif self._is_behind(here, before):
+                todo.append(here.then)
+        return tuple(reached), None
+
+    def step(self, threads: Items[int], taken: int) -> list[int]:
+        """Where threads go on behind a code point of class `taken`, in order."""
+        code, members = self._code, self._members
+        found = (code[at] for at in threads)
+        return [here.then for here in found if isinstance(here, Char) and taken in members[here.chars]]
+
+    def all_matches(self, starts: Items[int], classes: Items[int], found: Callable[[int, int], None]) -> bool:
+        """Calls `found(terminal, length)` for every match of a beginning; True where one may match more than all."""
+        threads, before = list(starts), None
+        for length, taken in enumerate([*classes, None]):
+            threads = self._everything(threads, before, length, found)
+            if taken is not None:
+                threads, before = self.step(threads, taken), taken
+        return bool(threads)
+
+    def _everything(
+        self, starts: Items[int], before: int | None, length: int, found: Callable[[int, int], None]
+    ) -> list[int]:
+        """`settled` without an order: matches cut nothing off."""
+        reached: list[int] = []
+        seen, todo = set(starts), list(starts)
+        while todo:
+            at = todo.pop()
+            here, ways = self._code[at], tuple[int, ...]()
+            if isinstance(here, Match):
+                found(here.terminal, length)
+            elif isinstance(here, Char):
+                reached.append(at)
+            elif isinstance(here, Split):
+                ways = here.ways
+            elif self._is_behind(here, before):
+                ways = (here.then,)
+            todo += [way for way in ways if way not in seen]
+            seen.update(ways)
+        return reached
+
+    def _is_behind(self, look: Behind, before: int | None) -> bool:
+        if before is None:
+            raise Unsupported("look-behind at the start of a token")
+        return (before in self._members[look.chars]) != look.negative

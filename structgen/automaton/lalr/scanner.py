@@ -1,0 +1,200 @@
+"""Scanners: for each context of the parser, an automaton over code points that finds the next token.
+
+It reads on as long as a terminal that Lark would prefer may still match. What that costs is that a token may be known
+only some characters later: a final state names the terminal, and what was read behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from structgen.automaton.chardfa import CharDfa, tidied
+from structgen.automaton.lalr.grammar import END, Grammar, Keyword
+from structgen.errors import LimitExceeded
+
+MOST_STATES = 20_000
+MOST_BEHIND = 64
+"""Characters that may have to be read behind a token before it is known."""
+
+
+class Token(NamedTuple):
+    """What a scanner has found: a terminal, and the text that was read behind it (a character for each class)."""
+
+    terminal: str
+    behind: str
+
+
+class Place(NamedTuple):
+    """Where a scanner stands.
+
+    Attributes:
+        threads: instructions that are waiting, the preferred ones first.
+        token: the best match so far; None where there is none, or it cannot be.
+        spelled: characters read, while the text may become a keyword.
+        keywords: the keywords (see `Grammar.keywords`) that it may become.
+        begun: a character was read.
+    """
+
+    threads: tuple[int, ...]
+    token: Token | None
+    spelled: int
+    keywords: frozenset[Keyword]
+    begun: bool
+
+
+class Scanners:
+    """The scanners of a grammar.
+
+    Attributes:
+        tokens: what final states name; `dfa.final` is an index into it, plus 1.
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+        self.tokens: list[Token] = []
+        self._numbers: dict[Token, int] = {}
+        self._known: dict[tuple[frozenset[str], frozenset[str]], CharDfa] = {}
+        self._may: dict[tuple[frozenset[int], str], bool] = {}
+        starts = dict(zip(grammar.classes.tolist(), grammar.bounds.tolist(), strict=True))
+        self._character = {kind: chr(start) for kind, start in starts.items() if kind}
+        self._kind = {char: kind for kind, char in self._character.items()}
+        shifted: dict[str, set[int]] = {}
+        for shifts in grammar.shifts.values():
+            for symbol, to in shifts.items():
+                shifted.setdefault(symbol, set()).add(to)
+        self._behind = {symbol: frozenset(states) for symbol, states in shifted.items()}
+
+    def scanner(self, lalr: int, viable: frozenset[str]) -> CharDfa:
+        """The scanner of an LALR state in which only `viable` terminals may come, the end among them or not."""
+        key = self._grammar.accepts(lalr), viable
+        dfa = self._known.get(key)
+        if dfa is None:
+            dfa = self._known[key] = _Scanner(self, self._grammar, *key).build()
+        return dfa
+
+    def number(self, token: Token) -> int:
+        """The number of a token."""
+        known = self._numbers.get(token)
+        if known is None:
+            known = self._numbers[token] = len(self.tokens)
+            self.tokens.append(token)
+        return known
+
+    def character(self, kind: int) -> str:
+        """A character that stands for a class."""
+        return self._character[kind]
+
+    def may_follow(self, terminal: str, text: str) -> bool:
+        """May a text come behind a terminal, as far as pairs of terminals tell?"""
+        return self._may_begin(self._behind.get(terminal, frozenset()), text)
+
+    def _may_begin(self, states: frozenset[int], text: str) -> bool:
+        known = self._may.get((states, text))
+        if known is None:
+            self._may[states, text] = False
+            known = self._may[states, text] = self._begins(states, text)
+        return known
+
+    def _begins(self, states: frozenset[int], text: str) -> bool:
+        grammar = self._grammar
+        accepted = frozenset[str]().union(*(grammar.accepts(state) for state in states))
+        numbers = [number for number, name in enumerate(grammar.names) if name in accepted]
+        found: list[tuple[int, int]] = []
+        kinds = [self._kind[char] for char in text]
+        entries = [grammar.entries[number] for number in numbers]
+        if grammar.threads.all_matches(entries, kinds, lambda number, length: found.append((number, length))):
+            return True
+        for number, length in found:
+            name = grammar.names[number]
+            if length == len(text):
+                return True
+            after = states if name in grammar.ignore else self._behind.get(name, frozenset())
+            if self._may_begin(after, text[length:]):
+                return True
+        return False
+
+
+class _Scanner:
+    """The making of one scanner."""
+
+    def __init__(
+        self, scanners: Scanners, grammar: Grammar, accepted: frozenset[str], viable: frozenset[str]
+    ) -> None:
+        self._scanners, self._grammar = scanners, grammar
+        self._viable = viable | grammar.ignore
+        self._keywords, hidden = grammar.keywords(accepted)
+        tried = [number for number, name in enumerate(grammar.names) if name in accepted - hidden]
+        self._entries = [grammar.entries[number] for number in tried]
+        threads, _ = grammar.threads.settled(self._entries, None)
+        every = frozenset(keyword for found in self._keywords.values() for keyword in found)
+        self._start = Place(threads, Token(END, "") if END in viable else None, 0, every, False)
+
+    def build(self) -> CharDfa:
+        """All states, minimised."""
+        grammar = self._grammar
+        kinds = int(grammar.classes.max()) + 1
+        numbers = {self._start: 1}
+        rows = [[0] * kinds, [0] * kinds]
+        finals = [0, self._final(self._start)]
+        todo = deque([self._start])
+        while todo:
+            place = todo.popleft()
+            row = rows[numbers[place]]
+            for kind in range(1, kinds):
+                after = self._step(place, kind)
+                if after is None:
+                    continue
+                if after not in numbers:
+                    if len(numbers) >= MOST_STATES:
+                        raise LimitExceeded(f"the terminals {self._names()} take more than {MOST_STATES:,} states")
+                    numbers[after] = len(rows)
+                    rows.append([0] * kinds)
+                    finals.append(self._final(after))
+                    todo.append(after)
+                row[kind] = numbers[after]
+        return tidied(grammar.bounds, grammar.classes, np.array(rows, np.int32), finals)
+
+    def _names(self) -> str:
+        return ", ".join(sorted(self._viable))[:200]
+
+    def _final(self, place: Place) -> int:
+        return 0 if place.token is None else self._scanners.number(place.token) + 1
+
+    def _step(self, place: Place, kind: int) -> Place | None:
+        grammar = self._grammar
+        threads, matched = grammar.threads.settled(grammar.threads.step(place.threads, kind), kind)
+        if not threads and matched is None:
+            return None
+        spelled = place.spelled + 1
+        alive = frozenset(
+            word for word in place.keywords if len(word.classes) >= spelled and kind in word.classes[place.spelled]
+        )
+        if matched is None:
+            token = self._read_on(place.token, kind) if place.begun else None
+        else:
+            token = self._found(grammar.names[matched], spelled, alive)
+        return Place(threads, token, spelled if alive else 0, alive, True)
+
+    def _found(self, terminal: str, spelled: int, alive: frozenset[Keyword]) -> Token | None:
+        """The token of a match; None where the parser does not take it."""
+        if terminal not in self._grammar.ignore:
+            words = self._keywords.get(terminal, [])
+            terminal = next((w.name for w in words if w in alive and len(w.classes) == spelled), terminal)
+        return Token(terminal, "") if terminal in self._viable else None
+
+    def _read_on(self, token: Token | None, kind: int) -> Token | None:
+        """The token so far, one more character behind it: None where that cannot be."""
+        if token is None:
+            return None
+        behind = token.behind + self._scanners.character(kind)
+        if len(behind) > MOST_BEHIND:
+            raise LimitExceeded(
+                f"behind the terminal {token.terminal} more than {MOST_BEHIND} characters must be read to know it: "
+                f"another one begins with it, as {behind[:8]!r} shows"
+            )
+        if token.terminal in self._grammar.ignore or self._scanners.may_follow(token.terminal, behind):
+            return Token(token.terminal, behind)
+        return None

@@ -1,0 +1,81 @@
+"""Patterns of Python's `re`: where they differ from ECMA-262's, and both mean something, Python's meaning."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from structgen.automaton.regex import charsets
+from structgen.automaton.regex.charsets import LAST, Ranges
+from structgen.automaton.regex.nodes import Chars, Node
+from structgen.automaton.regex.parser import Parser
+
+_NOT_NEWLINE = Chars(charsets.negation(((10, 10),)))
+_CLASSES = "dDwWsS"
+
+
+def parse_python(pattern: str) -> Node:
+    """The syntax tree of a pattern of Python's `re`.
+
+    Raises:
+        PatternError: the pattern is malformed. PatternUnsupported: a construct that has no counterpart here.
+    """
+    parser = _PythonParser(pattern, strict=False)
+    tree = parser.whole()
+    if parser.references:
+        raise parser.unsupported("a back-reference", 0)
+    return tree
+
+
+@cache
+def _everything() -> str:
+    return "".join(map(chr, range(LAST + 1)))
+
+
+@cache
+def python_class(letter: str) -> Ranges:
+    """What `\\d`, `\\w`, `\\s` or their negations match, as this Python knows Unicode."""
+    return tuple((found.start(), found.end() - 1) for found in re.finditer(f"\\{letter}+", _everything()))
+
+
+class _PythonParser(Parser):
+    """One reading of one pattern."""
+
+    __slots__ = ()
+
+    def atom(self, char: str) -> Node:
+        if char == "." and not self.dotall:
+            self.at += 1
+            return _NOT_NEWLINE
+        return super().atom(char)
+
+    def escape(self) -> Node:
+        if self.text[self.at + 1 : self.at + 2] in tuple(_CLASSES):
+            atom = self.escaped()
+            assert not isinstance(atom, int)
+            return Chars(self.either_case(atom))
+        return super().escape()
+
+    def escaped(self) -> int | Ranges:
+        letter = self.text[self.at + 1 : self.at + 2]
+        if letter in tuple(_CLASSES):
+            self.at += 2
+            return python_class(letter)
+        if letter == "U":
+            start = self.at
+            self.at += 2
+            code = self.hex_digits(8)
+            if code is None or code > LAST:
+                raise self.error("expected eight hexadecimal digits after \\U", start)
+            return code
+        return super().escaped()
+
+    def char_class(self) -> Ranges:
+        after = self.at + (2 if self.text.startswith("[^", self.at) else 1)
+        if not self.text.startswith("]", after):
+            return super().char_class()
+        bracket = ((0x5D, 0x5D),)
+        negative, self.at = after == self.at + 2, after
+        rest = super().char_class()  # reads as if the bracket opened the class
+        merged = charsets.union((*self.either_case(bracket), *rest))
+        return charsets.negation(merged) if negative else merged
