@@ -52,6 +52,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         help="only every n-th of the schemas taken for this engine; default: xgrammar=40, lmfe=285",
     )  # fmt: skip
     parser.add_argument(
+        "--order", choices=("schema", "any"), default="schema", help="of members, for engines that have the choice"
+    )
+    parser.add_argument(
         "--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock"
     )
     parser.add_argument(
@@ -124,18 +127,18 @@ def in_any_order(
 
 
 def measured(
-    taken: list[dict[str, Any]], workers: list[Worker], every: dict[str, int], tokenizer: Any
+    taken: list[dict[str, Any]], workers: list[Worker], options: argparse.Namespace, tokenizer: Any
 ) -> Iterator[dict[str, Any]]:
     """Each row's results by engine, schema by schema."""
     end = [tokenizer.eos_token_id]
     for number, row in enumerate(taken):
         texts = [json.dumps(test["data"], ensure_ascii=False) for test in row["tests"]]
         documents = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
-        job = {"schema": row["schema"], "documents": documents, "end": end}
+        job = {"schema": row["schema"], "documents": documents, "end": end, "order": options.order}
         results = {}
         # The order turns with each schema: nobody always follows the same engine in the machine's caches.
         for worker in workers[number % len(workers) :] + workers[: number % len(workers)]:
-            if number % every.get(worker.engine, 1) == 0:
+            if number % options.every.get(worker.engine, 1) == 0:
                 result = worker.run(job)
                 valid = [test["valid"] for test in row["tests"]]
                 result |= in_any_order(worker, job, result, valid)
@@ -160,7 +163,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for worker in workers:
             stack.callback(worker.stop)
             worker.start()
-        done = list(measured(taken, workers, options.every, tokenizer))
+        done = list(measured(taken, workers, options, tokenizer))
         engines = [
             worker.ready | {"restarts": worker.restarts, "end_rss_mb": worker.rss_mb()} for worker in workers
         ]
@@ -170,6 +173,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "documents": sum(len(row["tests"]) for row in taken),
         "vocabulary": len(tokenizer),
         "time_limit_s": options.time_limit,
+        "order": options.order,
     }
     return report.summary(done, engines, setting)
 

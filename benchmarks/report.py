@@ -210,7 +210,7 @@ def markdown(result: Row) -> str:
         "",
         f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; "
         f"a vocabulary of {setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; "
-        f"at most {setting['time_limit_s']:g} s per schema and engine.",
+        f"at most {setting['time_limit_s']:g} s per schema and engine; order of members: {setting['order']}.",
         "",
         f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, "
         f"numpy {machine_of['numpy']}, numba {machine_of['numba']}, "

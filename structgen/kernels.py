@@ -10,6 +10,9 @@ most of it, and none of them does anything here:
   it is called: `_Part` only keeps it for that.
 - A kernel is optimised three times, twice of them for the sake of reference counts: `_Whole` does it once.
 
+A kernel on disk is numba's until its own file changes, but the kernels that became part of it may stand in other files:
+`_sources` stands for all of them.
+
 That is numba's inside, so only numbas that it was tried with are compiled like this (`KNOWN`); others compile the
 kernels in their own way, to the same machine code but for its last details.
 """
@@ -18,6 +21,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -40,7 +45,17 @@ def kernel(function: _F) -> _F:
     Without single assignment a variable has one type in all of the function: let it be int64 wherever it meets
     others (uint64 with int64 would make a float).
     """
-    return cast(_F, numba.njit(cache=True, **_OPTIONS)(function))
+    compiled = numba.njit(cache=True, **_OPTIONS)(function)
+    if _KNOWN:
+        compiled._cache._cache_file._source_stamp = _sources()
+    return cast(_F, compiled)
+
+
+@lru_cache(1)
+def _sources() -> tuple[float, int]:
+    """What changes when a file of this package does: when the last one was written, and the size of all."""
+    found = [path.stat() for path in Path(__file__).parent.rglob("*.py")]
+    return max(each.st_mtime for each in found), sum(each.st_size for each in found)
 
 
 def inner_kernel(function: _F) -> _F:
@@ -150,5 +165,6 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
-if KNOWN[0] <= numba.version_info.short <= KNOWN[1]:
+_KNOWN = KNOWN[0] <= numba.version_info.short <= KNOWN[1]
+if _KNOWN:
     _OPTIONS |= {"no_rewrites": True, "pipeline_class": _Compiler}

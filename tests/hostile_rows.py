@@ -66,6 +66,22 @@ ROWS: dict[str, Row] = {
         lambda: {"type": "object", "properties": many(10_000, type="integer"), "additionalProperties": False},
         ({}, {"p0": 1, "p9999": 2}), ({"p10000": 1}, {"p5000": "x"}),
     ),
+    "10,000 properties, 1,429 members": Row(
+        lambda: {"type": "object", "properties": many(10_000, type="integer"), "additionalProperties": False},
+        (members(*range(0, 10_000, 7)),), (members(*range(0, 10_000, 7), x=1),),
+    ),
+    "10,000 properties, all of them": Row(
+        lambda: {"type": "object", "properties": many(10_000, type="integer"), "minProperties": 5000, "maxProperties": 10_000, "additionalProperties": False},
+        (members(*range(10_000)),), (members(*range(4999)),),
+    ),
+    "10,000 properties among others": Row(
+        lambda: {"type": "object", "properties": many(10_000, type="integer")},
+        (members(*range(0, 10_000, 7), x=None), members(3, x="x", p5=1)), (members(0, 7, p14="x"),),
+    ),
+    "10,000 properties in a union": Row(
+        lambda: {"anyOf": [{"type": "object", "properties": many(10_000, type="integer"), "required": [f"p{i}"], "additionalProperties": False} for i in (0, 7)]},
+        (members(*range(0, 10_000, 7)),), (members(1, 2),),
+    ),
     "1,000 required properties": Row(
         lambda: {"type": "object", "properties": many(1000, type="integer"), "required": [f"p{i}" for i in range(1000)]},
         (members(*range(1000)),), ({}, members(*range(999))),

@@ -294,7 +294,7 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
     ]
     about = {"version": "1", "settings": "none", "start_up_s": 1.0, "start_up_rss_mb": 5.0, "end_rss_mb": 9.0}
     engines = [about | {"engine": name} for name in ("structgen", "llguidance")]
-    setting = {"data": "x", "schemas": 2, "documents": 0, "vocabulary": 10, "time_limit_s": 1.0}
+    setting = {"data": "x", "schemas": 2, "documents": 0, "vocabulary": 10, "time_limit_s": 1.0, "order": "schema"}
     result = json.loads(json.dumps(report.summary(rows, engines, setting)))
     assert result["engines"][0]["counts"]["refused"] == 1
     assert result["engines"][0]["failures"]["refused"] == ["b: uniqueItems"]

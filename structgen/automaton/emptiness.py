@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from structgen.automaton.items import Items, ItemSteps, Question
 from structgen.automaton.leaves import number_is_empty, string_is_empty
-from structgen.automaton.members import Asking, Inhabited, Members, MemberSteps, Options, T
+from structgen.automaton.members import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
+from structgen.automaton.open_members import OpenMembers
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 
@@ -28,6 +29,7 @@ class Emptiness:
         self._known: dict[Node, bool] = {}
         self._closing: dict[Items, bool] = {}
         self._inhabited: dict[Objects, Inhabited] = {}
+        self._open: dict[Objects, OpenMembers] = {}
         self._some: set[Objects] = set()
         """Sets in which a value was found."""
 
@@ -74,6 +76,13 @@ class Emptiness:
             return [(node, after)] if self.members.closes(after, can) else []
         options = self.members.options(node, after, marks)
         return [(n, a) for n, a in options if not self(n) and self.members.closes(a, can)]
+
+    def open_members(self, progress: Members) -> Flags:
+        """bool[declared members]: those that may come next, of a set whose names no rule speaks of."""
+        members = self._open.get(progress.objects)
+        if members is None:
+            members = self._open[progress.objects] = OpenMembers(progress.objects, self)
+        return members.of(progress)
 
     def _told(self, asking: Asking[T]) -> T:
         """The result of something that asks for the emptiness of nodes."""

@@ -36,7 +36,6 @@ class Frames(Automaton):
         self._choices: dict[tuple[tuple[Node, ...], tuple[Node, ...]], Choice] = {}
         self._values: dict[tuple[Choice, int], int] = {}
         self._shared: dict[Hashable, int] = {}
-        self._other_names: dict[int, int] = {}
 
     def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Choice:
         """The interned choice of these nodes."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edge, edges_at, int64, states_at
 from structgen.automaton.tables import (
-    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
+    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32, Tables,
 )  # fmt: skip
 from structgen.kernels import kernel
 
@@ -37,6 +37,13 @@ def write_literals(
     tables.n_states, tables.n_edges = insert_literals(
         tables.base, data, ends, targets, todo, inner, tables.n_states, tables.n_edges
     )
+
+
+def after_text(tables: Tables, state: int, text: bytes) -> int:
+    """The state of a free string after `text`, none of which is the quote that closes it."""
+    for byte in text:
+        state = next(target & TARGET for low, high, target in tables.edges_of(state) if low <= byte <= high)
+    return state
 
 
 @kernel

@@ -44,7 +44,7 @@ class Automaton:
         self._block_ways: dict[int, Callable[[int], int]] = {}
         self._shortened: dict[int, Callable[[], int]] = {}
         self._ways_out: dict[int, int] = {}
-        self._returns: dict[int, Callable[[int], int]] = {}
+        self._returns: list[Callable[[int], int]] = []
         self._pops: dict[int, int] = {}
         self._tests: dict[tuple[Check, int, int], int] = {}
 
@@ -100,17 +100,16 @@ class Automaton:
 
     def returns(self, resolve: Callable[[int], int]) -> int:
         """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`."""
-        row = self.tables.new_return()
-        self._returns[row] = resolve
-        return -row
+        self._returns.append(resolve)
+        return -len(self._returns)
 
-    def resolved(self, row: int, outcome: int) -> int:
-        """The state to which a row of returns goes with that outcome; 0: nowhere."""
-        known = self.tables.returns
-        state = int(known[row, outcome]) if outcome < known.shape[1] else 0
-        if not state:
-            state = self._returns[row](outcome)
-            self.tables.set_return(row, outcome, state)
+    def resolved(self, ret: int, outcome: int) -> int:
+        """The state to which return `-ret` goes with that outcome; 0: nowhere."""
+        known = self.tables.returned(ret, outcome)
+        if known is not None:
+            return known
+        state = self._returns[ret - 1](outcome)
+        self.tables.set_return(ret, outcome, state)
         return state
 
     def shorten(self, state: int, way_out: Callable[[], int]) -> int:

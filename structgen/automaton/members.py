@@ -6,9 +6,14 @@ equal future. A member that may meet an existential rule (`some`) has several op
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Generator, Sequence
 from itertools import combinations
+from operator import neg
 from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from structgen.automaton.names import Outline
 from structgen.errors import LimitExceeded
@@ -18,6 +23,8 @@ from structgen.schema.normal import Node, Objects, Property
 MOST_WISHES = 8
 """So many existential rules may wait for the same member."""
 
+Flags = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
 Options = list[tuple[Node, "Members"]]
 T = TypeVar("T")
 Asking = Generator[Node, bool, T]
@@ -25,6 +32,8 @@ Asking = Generator[Node, bool, T]
 
 class Members(NamedTuple):
     """Progress through an object of lane `lane` in the schema's order.
+
+    A declared member ends those before it. An undeclared one may come once no required one is left; it ends nothing.
 
     Attributes:
         phase: declared properties before this one can come no more.
@@ -42,31 +51,60 @@ class Members(NamedTuple):
     others: bool = False
     taken: int = 0
 
+    @property
+    def required_left(self) -> int:
+        """How many required members have not come."""
+        return self.objects.required_from[self.phase]
+
+    def open(self) -> Sequence[int]:
+        """The declared members that may come next, as far as their order tells."""
+        required_from = self.objects.required_from
+        needed = required_from[self.phase]
+        end = bisect_right(required_from, -needed, self.phase, key=neg) if needed else len(required_from) - 1
+        return range(self.phase, end)
+
+    @property
+    def open_count(self) -> int:
+        """How many those are."""
+        return len(self.open())
+
+    def is_open(self, i: int) -> bool:
+        """Is declared member `i` among them?"""
+        return i in self.open()
+
+    def open_flags(self, size: int) -> Flags:
+        """The same as flags of all declared members, of which there are `size`."""
+        flags: Flags = np.zeros(size, np.bool_)
+        flags[self.phase : self.phase + self.open_count] = True
+        return flags
+
+    def left_after(self, counted: Flags) -> Int64:
+        """int64[.]: how many of the members in `counted` have still to come after each one that may come next."""
+        return np.cumsum(counted[::-1])[::-1] - counted
+
     def left(self) -> Sequence[Property]:
-        """The declared properties that may still come."""
+        """The declared properties that may still come, now or later."""
         return self.objects.properties[self.phase :]
 
     @property
-    def required_left(self) -> int:
-        return sum([p.required for p in self.left()])
+    def left_count(self) -> int:
+        """How many those are."""
+        return len(self.objects.properties) - self.phase
 
     @property
     def first_required(self) -> Property | None:
         """The first member that is owed."""
-        return next((p for p in self.left() if p.required), None)
+        return next((p for p in self.left() if p.required), None) if self.required_left else None
 
-    def declared(self) -> Iterator[tuple[int, Members]]:
-        """The declared members that may come next: index, progress after it."""
-        for i in range(self.phase, len(self.objects.properties)):
-            yield i, self._after(i + 1)
-            if self.objects.properties[i].required:
-                return
+    def with_declared(self, i: int) -> Members:
+        """The progress after declared member `i`."""
+        return self._after(i + 1)
 
     def other(self, name: int = 0) -> Members | None:
         """The progress after an undeclared member (with this bit among few); None when it may not come yet."""
         if self.required_left:
             return None
-        return self._after(len(self.objects.properties), others=self.others or not name, taken=self.taken | name)
+        return self._after(self.phase, others=self.others or not name, taken=self.taken | name)
 
     @property
     def may_close(self) -> bool:
@@ -75,16 +113,21 @@ class Members(NamedTuple):
             return False
         return not objects.some or self.met == (1 << len(objects.some)) - 1
 
+    @property
+    def members_after(self) -> int:
+        """`members` after one more."""
+        objects = self.objects
+        if not objects.min_properties and objects.max_properties is None:
+            return 0
+        most = 0 if objects.max_properties is None else objects.max_properties + 1
+        return min(self.members + 1, max(most, objects.min_properties))
+
     def _after(self, phase: int, *, others: bool | None = None, taken: int | None = None) -> Members:
-        objects, members = self.objects, 0
-        if objects.min_properties or objects.max_properties is not None:
-            most = 0 if objects.max_properties is None else objects.max_properties + 1
-            members = min(self.members + 1, max(most, objects.min_properties))
         return type(self)(
             self.lane,
-            objects,
+            self.objects,
             phase,
-            members,
+            self.members_after,
             self.met,
             self.others if others is None else others,
             self.taken if taken is None else taken,
@@ -98,13 +141,39 @@ class Members(NamedTuple):
 class UnorderedMembers(Members):
     """Progress through an object in any order: `phase` is the set of declared members seen, as bits."""
 
-    def left(self) -> Sequence[Property]:
-        return [p for i, p in enumerate(self.objects.properties) if not self.phase >> i & 1]
+    @property
+    def required_left(self) -> int:
+        objects = self.objects
+        return (objects.required_bits & ~self.phase).bit_count() if objects.required_from[0] else 0
 
-    def declared(self) -> Iterator[tuple[int, Members]]:
-        for i in range(len(self.objects.properties)):
-            if not self.phase >> i & 1:
-                yield i, self._after(self.phase | 1 << i)
+    def open(self) -> Sequence[int]:
+        return [i for i in range(len(self.objects.properties)) if not self.phase >> i & 1]
+
+    @property
+    def open_count(self) -> int:
+        return len(self.objects.properties) - self.phase.bit_count()
+
+    @property
+    def left_count(self) -> int:
+        return self.open_count
+
+    def is_open(self, i: int) -> bool:
+        return not self.phase >> i & 1
+
+    def open_flags(self, size: int) -> Flags:
+        taken = np.frombuffer(self.phase.to_bytes(size // 8 + 1, "little"), np.uint8)
+        flags: Flags = np.unpackbits(taken, count=size, bitorder="little") == 0
+        return flags
+
+    def left_after(self, counted: Flags) -> Int64:
+        left = counted & self.open_flags(counted.size)
+        return np.count_nonzero(left) - left.astype(np.int64)
+
+    def left(self) -> Sequence[Property]:
+        return [self.objects.properties[i] for i in self.open()]
+
+    def with_declared(self, i: int) -> Members:
+        return self._after(self.phase | 1 << i)
 
     def other(self, name: int = 0) -> Members | None:
         return self._after(self.phase, others=self.others or not name, taken=self.taken | name)
@@ -195,25 +264,37 @@ class MemberSteps:
     def closes(self, progress: Members, can: Inhabited) -> bool:
         """Can the object be closed, now or later, as far as counts and names tell?"""
         objects = progress.objects
-        most = objects.max_properties
-        if most is None and progress.members >= objects.min_properties and not objects.some:
+        most, missing = objects.max_properties, objects.min_properties - progress.members
+        if objects.some:
+            waiting = self._waiting(progress, can)
+            if waiting is None:
+                return False
+        else:
+            waiting = 0
+        if most is not None and progress.members + progress.required_left + waiting > most:
+            return False
+        if missing <= 0 or can.few is None:
             return True
+        few = len(can.few) - progress.taken.bit_count()
+        impossible = len(objects.properties) - len(can.members)
+        if missing <= few + progress.left_count - impossible:
+            return True
+        return impossible > 0 and missing <= few + sum([p.name in can.members for p in progress.left()])
+
+    def _waiting(self, progress: Members, can: Inhabited) -> int | None:
+        """How many members must come for the `some` alone; None where one of these cannot be met any more."""
         left = progress.left()
         required = {p.name for p in left if p.required}
         possible = {p.name for p in left if p.name in can.members}
-        # In the schema's order an undeclared member ends the declared ones, but these may come before it.
-        few = [] if can.few is None else [m for k, (_, m) in enumerate(can.few) if not progress.taken >> k & 1]
-        endless = can.few is None
+        few = [m for k, (_, m) in enumerate(can.few or ()) if not progress.taken >> k & 1]
         waiting = 0
         for j, (named, marked) in enumerate(can.servers):
             if progress.met >> j & 1:
                 continue
-            if named.isdisjoint(possible) and not (marked if endless else marked.intersection(few)):
-                return False
+            if named.isdisjoint(possible) and not (marked if can.few is None else marked.intersection(few)):
+                return None
             waiting = max(waiting, int(named.isdisjoint(required)))
-        if most is not None and progress.members + len(required) + waiting > most:
-            return False
-        return endless or progress.members + len(possible) + len(few) >= objects.min_properties
+        return waiting
 
     def options(self, node: Node, after: Members, marks: int) -> Options:
         """A member with this schema whose name has these marks: it may meet any of the `some` still open."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from structgen.automaton.chars import lift
 from structgen.automaton.choices import Choice
-from structgen.automaton.containers import Containers
 from structgen.automaton.late import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
-from structgen.automaton.members import Members, UnorderedMembers, uncovered_members
+from structgen.automaton.members import Inhabited, Members, UnorderedMembers, uncovered_members
 from structgen.automaton.names import Joint, joint
-from structgen.automaton.strings import NAME, free_string
+from structgen.automaton.rosters import MANY_NAMES, NameFrames, quoted
 from structgen.automaton.tables import CALL, DEAD, EAGER
 from structgen.schema.normal import Node, Strings
 
@@ -33,12 +33,6 @@ class Next(NamedTuple):
 Nexts = tuple[Next, ...]
 
 
-@lru_cache(65536)
-def quoted(text: str) -> bytes:
-    """The one spelling of a name or literal inside quotes that is allowed, UTF-8."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
-
-
 class _Between(NamedTuple):
     """A state before a name or the closing brace: see `_expand_object`."""
 
@@ -49,7 +43,7 @@ class _Between(NamedTuple):
     last: bytes
 
 
-class ObjectFrames(Containers):
+class ObjectFrames(NameFrames):
     """The frames of objects, beside those of arrays."""
 
     def open_object(self, choice: Choice, depth: int) -> int:
@@ -79,8 +73,8 @@ class ObjectFrames(Containers):
         if close := self._close_object(choice, members):
             return self.later(lambda new: self.write_behind_gap(new, [(last, close)]))
         required = {each.name for p in members if (each := p.first_required)}
-        named = [(name, nexts) for name, nexts in self._named(choice, members).items() if name in required]
-        owed = [(name, nexts) for name, nexts in named if self._driven(choice, nexts)]
+        named = self._named(choice, members) if _ruled(members) else {n: self._nexts(members, n) for n in required}
+        owed = [(name, named[name]) for name in required if self._driven(choice, named.get(name, ()))]
         if not owed or not all(p.first_required for p in members):
             return state
         return self.later(partial(self._write_members, choice, owed, depth, before))
@@ -98,8 +92,9 @@ class ObjectFrames(Containers):
         self, choice: Choice, members: tuple[Members, ...], depth: int, before: bytes, last: bytes, state: int
     ) -> None:
         """Before a name or the closing brace: `before` stands before the name's quote, `last` ends the object."""
-        named = self._named(choice, members)
-        inside = self._any_name(choice, members, named, depth)
+        called = self._call_names(choice, members, depth)
+        named = {} if called else self._named(choice, members)
+        inside = called or self._any_name(choice, members, named, depth)
         close = self._close_object(choice, members)
         literals = [(last, close)] if close else []
         spaced = bool(self.layout.bound and before)
@@ -117,6 +112,42 @@ class ObjectFrames(Containers):
         if self.layout.bound and before and names:
             return [(before, self.gap(self.later(partial(self._write_names, choice, names, depth))))]
         return self._literals_of(choice, names, depth, before + b'"')
+
+    def _call_names(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+        """The state that calls a frame for the name, where there are many; 0 where they are few, or none may come."""
+        if _ruled(members):
+            return 0
+        free = choice.objects.driven([p.lane for p in members if self._takes_any(p)])
+        if sum(len(p.objects.properties) if free else p.open_count for p in members) <= MANY_NAMES:
+            return 0
+        roster, lanes = self.roster(tuple(p.objects for p in members)), choice.objects.lanes
+        allowed = np.zeros(len(roster.names), np.bool_)
+        for p, ranks in zip(members, roster.ranks, strict=True):
+            if lanes[p.lane].drives:
+                taken = np.full(allowed.size, self._takes_any(p) and bool(self._other(p, 0)))
+                taken[ranks] = self.is_empty.open_members(p)
+                allowed |= taken
+        others = self._nexts(members, None)
+        if not allowed.any() and not others:
+            return 0
+
+        def resolve(rank: int) -> int:
+            nexts = self._nexts(members, roster.names[rank]) if rank < len(roster.names) else others
+            return self._behind_name(choice, nexts, depth)
+
+        callee = self.names_frame(roster, allowed, others=self._driven(choice, others))
+        return self.tables.call(callee, self.returns(resolve))
+
+    def _nexts(self, members: Iterable[Members], name: str | None) -> Nexts:
+        """What may come next under a name (None: one that no progress tells), where no rule speaks of names."""
+        found: list[Next] = []
+        for p in members:
+            i = None if name is None else self.is_empty.members.outline(p.objects).declared.get(name)
+            if i is not None:
+                found += self._own(p, i, self.is_empty.inhabited(p.objects)) if p.is_open(i) else ()
+            elif self._takes_any(p):
+                found += self._other(p, 0)
+        return tuple(found)
 
     def _driven(self, choice: Choice, nexts: Iterable[Next]) -> bool:
         return choice.objects.driven([each.after.lane for each in nexts])
@@ -177,15 +208,10 @@ class ObjectFrames(Containers):
         is_empty, objects = self.is_empty, p.objects
         outline, can = is_empty.members.outline(objects), is_empty.inhabited(objects)
         names: dict[str, Nexts] = {}
-        for i, after in p.declared():
-            member = objects.properties[i]
-            if can.uncounted:
-                if not is_empty(member.value):
-                    names[member.name] = (Next(member.value, after, False),)
-                continue
-            options = is_empty.next_members(outline.member(i), after, outline.marks(member.name) if objects.some else 0)
-            if options:
-                names[member.name] = tuple(Next(node, then, False) for node, then in options)
+        for i in p.open():
+            nexts = self._own(p, i, can)
+            if nexts:
+                names[objects.properties[i].name] = nexts
         for k, (name, marks) in enumerate(can.few or ()):
             after_other = None if p.taken >> k & 1 else p.other(1 << k)
             other = outline.other(marks)
@@ -193,6 +219,16 @@ class ObjectFrames(Containers):
             if options:
                 names[name] = tuple(Next(node, then, False) for node, then in options)
         return names
+
+    def _own(self, p: Members, i: int, can: Inhabited) -> Nexts:
+        """What may come next under the name of declared member `i`, which is open."""
+        is_empty, member, after = self.is_empty, p.objects.properties[i], p.with_declared(i)
+        if can.uncounted:
+            return () if is_empty(member.value) else (Next(member.value, after, False),)
+        outline = is_empty.members.outline(p.objects)
+        marks = outline.marks(member.name) if p.objects.some else 0
+        options = is_empty.next_members(outline.member(i), after, marks)
+        return tuple([Next(node, then, False) for node, then in options])
 
     def _takes_any(self, p: Members) -> bool:
         """May a name come next that `p` does not tell by itself?"""
@@ -261,7 +297,7 @@ class ObjectFrames(Containers):
         close = self._behind_name(choice, tuple(each for p in free for each in self._other(p, 0)), depth)
         if not close:
             return 0
-        inside = self._other_names.get(close) or self._free_name(close)
+        inside = self.free_name(close)
         told = [self._known_names(p) for p in members]
         if not any(told):
             return inside
@@ -270,11 +306,6 @@ class ObjectFrames(Containers):
         refused = set().union(*told).difference([name for name, _ in allowed])
         literals += [(quoted(name) + b'"', DEAD) for name in refused]
         return self.later(lambda state: write_literals(self, state, literals, inner=inside, other=inside))
-
-    def _free_name(self, close: int) -> int:
-        """The free name that is closed into state `close`."""
-        inside = self._other_names[close] = free_string(self, NAME, close)
-        return inside
 
     def _ruled_name(
         self,
@@ -309,6 +340,11 @@ class ObjectFrames(Containers):
         """Marks among the sets of `p` alone."""
         own = self.is_empty.members.outline(p.objects).sets
         return sum(1 << own.index(each) for k, each in enumerate(names.sets) if marks >> k & 1 and each in own)
+
+
+def _ruled(members: Iterable[Members]) -> bool:
+    """Do rules speak of names?"""
+    return any(p.objects.patterns or p.objects.some for p in members)
 
 
 def _all_suspect(nexts: Nexts) -> bool:

@@ -16,8 +16,8 @@ from numba import types
 
 from structgen.automaton.tables import (
     ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
-    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN, R_OUTCOME,
-    R_RETURN_STRIDE, R_RETURNS, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
+    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
+    R_OUTCOME, R_RETURNS, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
     WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int64
@@ -34,7 +34,7 @@ states_at = table(types.int32, 8, R_STATES)
 edges_at = table(types.int32, 2, R_EDGES)
 _frames_at = table(types.int64, 4, R_FRAMES)
 _buckets_at = table(types.int32, 0, R_BUCKETS)
-_returns_at = table(types.int32, 0, R_RETURNS)
+_returns_at = table(types.int64, 2, R_RETURNS)
 
 _hash_frame = inner_kernel(hash_frame)
 
@@ -63,6 +63,20 @@ def push(base: int, ret: int, parent: int, count: int) -> int:
 
 
 @inner_kernel
+def _returned(base: int, ret: int, outcome: int) -> int:
+    """The state to which return `-ret` goes for that outcome; -1 when that is not known yet."""
+    returns = _returns_at(base)
+    mask = registers_at(base)[R_CAP_RETURNS] - 1
+    key = ret << 24 | outcome
+    slot = _hash_frame(ret, outcome, 0) & mask
+    while returns[slot, 0] != 0:
+        if returns[slot, 0] == key:
+            return returns[slot, 1]
+        slot = (slot + 1) & mask
+    return -1
+
+
+@inner_kernel
 def leave(base: int, frame: int, outcome: int) -> Position:
     """Pop `frame`: the position it returns to for that outcome."""
     if frame == 0:
@@ -71,12 +85,11 @@ def leave(base: int, frame: int, outcome: int) -> Position:
     frames = _frames_at(base)
     ret = frames[frame, 0]
     if ret < 0:
-        returns = _returns_at(base)
-        row, stride = -ret, r[R_RETURN_STRIDE]
-        ret = int64(returns[row * stride + outcome]) if outcome < stride else 0
-        if ret == 0:
-            r[R_WANT], r[R_ARGUMENT], r[R_OUTCOME] = WANT_RETURN, row, outcome
+        state = _returned(base, -ret, outcome)
+        if state < 0:
+            r[R_WANT], r[R_ARGUMENT], r[R_OUTCOME] = WANT_RETURN, -ret, outcome
             return -1, frame, 0
+        ret = state
     return ret, frames[frame, 1], frames[frame, 2]
 
 

@@ -14,8 +14,9 @@ A *state* is a row of eight int32:
 An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even where MISS would take it. The flags:
 INC counts one more, which the target's HI must allow; ROOM asks for that too, but counts nothing (the first byte of
 what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO.
-A *frame* is `(return, parent, counter)`, interned: equal frames have equal numbers. A negative return `-k` is row
-`k` of `returns`, indexed by the callee's outcome: that is how a union's callee tells which alternatives accepted.
+A *frame* is `(return, parent, counter)`, interned: equal frames have equal numbers. A negative return `-k` leads where
+`returns` says for `k` and the callee's outcome: that is how a union's callee tells which alternatives accepted, and a
+frame of names which name came. `returns` is a hash table, since few of the many outcomes are ever met.
 
 A *test* is a state that asks what no byte automaton can know (see `late`): is this name new in its object? How it is
 answered is the register R_ANSWER's business: ASK stops, and the caller goes on where the answer leads; YES takes
@@ -65,7 +66,7 @@ MAX_STATES = 1 << 24
 
 # Registers: addresses of the arrays, then sizes and counters, then what a kernel wants when it stops.
 R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
-R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_RETURN_STRIDE = range(7, 11)
+R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_CAP_RETURNS = range(7, 11)
 R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
 R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
 # Tests: how they are answered, the last one met, and of one that stops a walk its frame and whether the byte was taken.
@@ -82,11 +83,11 @@ _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
     "blocks": R_BLOCKS, "depths": R_DEPTHS,
 }  # fmt: skip
-_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_STRIDE = 768, 1536, 64, 4
+_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS = 768, 1536, 64, 32
 STACK_DEPTH = 256
 """Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
 _SIZES = (
-    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 32 * _FIRST_STRIDE, 96, 512,
+    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS, 96, 512,
     8 * N_REGISTERS, 32 * STACK_DEPTH,
 )  # fmt: skip
 """Bytes of the first arrays, in the order of their registers, of the registers themselves, and of the stack."""
@@ -129,7 +130,7 @@ class Tables:
         # them are made when they are asked for.
         data, address = _new_arena()
         self._arena = data
-        sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_STRIDE
+        sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_RETURNS
         struct.pack_into("11q", data, _ARENA, *[address + start for start in _STARTS[:7]], *sizes)
         struct.pack_into("8i", data, 32 * DONE, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
         self.base: int = address + _ARENA
@@ -138,7 +139,7 @@ class Tables:
         self._state_bytes = data[: _STARTS[1]]
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
-        self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths = 2, 0, 1, 0, 0
+        self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths = 2, 0, 0, 0, 0
 
     def _part(self, index: int) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._arena[_STARTS[index] : _STARTS[index + 1]], np.uint8)
@@ -164,9 +165,9 @@ class Tables:
         return self._part(R_BUCKETS).view(np.int32)
 
     @cached_property
-    def returns(self) -> Int32:
-        """int32[., outcomes]: states by row and outcome."""
-        return self._part(R_RETURNS).view(np.int32).reshape(-1, _FIRST_STRIDE)
+    def returns(self) -> Int64:
+        """int64[., 2]: `return << 24 | outcome` (0: a free slot) and the state it leads to, by the hash of both."""
+        return self._part(R_RETURNS).view(np.int64).reshape(-1, 2)
 
     @cached_property
     def blocks(self) -> Int32:
@@ -243,7 +244,7 @@ class Tables:
         return [(span & 255, span >> 8, target) for span, target in zip(flat[::2], flat[1::2], strict=True)]
 
     def call(self, callee: int, ret: int) -> int:
-        """A state that enters `callee` on arrival and comes back to `ret` (negative: a row of returns)."""
+        """A state that enters `callee` on arrival and comes back to `ret` (negative: see `returns`)."""
         return self.ranges(self.stub(), (), miss=(CALL | EAGER, callee, ret))
 
     def pop(self, outcome: int) -> int:
@@ -272,22 +273,29 @@ class Tables:
             self.registers[R_OPEN] = self.ranges(state, [(0, 255, state)])
         return self.registers[R_OPEN]
 
-    def new_return(self) -> int:
-        """A new, empty row of returns; use its negative as a return."""
-        if self.n_returns == len(self.returns):
-            self._grow("returns", self.n_returns + 1)
-        self.n_returns += 1
-        return self.n_returns - 1
+    def return_slot(self, ret: int, outcome: int) -> int:
+        """Where in `returns` the pair stands, or would."""
+        key, mask = ret << 24 | outcome, len(self.returns) - 1
+        slot = hash_frame(ret, outcome, 0) & mask
+        while self.returns[slot, 0] not in (0, key):
+            slot = (slot + 1) & mask
+        return slot
 
-    def set_return(self, row: int, outcome: int, state: int) -> None:
-        """Row `row` goes to `state` when the callee's outcome is `outcome`."""
-        if outcome >= self.returns.shape[1]:
-            wider: Int32 = np.zeros((len(self.returns), max(outcome + 1, 2 * self.returns.shape[1])), np.int32)
-            wider[:, : self.returns.shape[1]] = self.returns
-            self.returns = wider
-            self._bind("returns", wider)
-            self.registers[R_RETURN_STRIDE] = wider.shape[1]
-        self.returns[row, outcome] = state
+    def returned(self, ret: int, outcome: int) -> int | None:
+        """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
+        key, state = self.returns[self.return_slot(ret, outcome)].tolist()
+        return state if key else None
+
+    def set_return(self, ret: int, outcome: int, state: int) -> None:
+        """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
+        if 2 * self.n_returns >= len(self.returns):
+            old, self.returns = self.returns, np.zeros((2 * len(self.returns), 2), np.int64)
+            for entry in old[old[:, 0] != 0]:
+                self.returns[self.return_slot(int(entry[0]) >> 24, int(entry[0]) & TARGET)] = entry
+            self._bind("returns", self.returns)
+            self.registers[R_CAP_RETURNS] = len(self.returns)
+        self.returns[self.return_slot(ret, outcome)] = ret << 24 | outcome, state
+        self.n_returns += 1
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.

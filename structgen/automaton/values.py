@@ -24,7 +24,8 @@ from structgen.automaton.leaves import (
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.names import ending
-from structgen.automaton.objects import ObjectFrames, quoted
+from structgen.automaton.objects import ObjectFrames
+from structgen.automaton.rosters import quoted
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, Edge
 from structgen.errors import LimitExceeded, UnsatisfiableSchema

@@ -17,8 +17,8 @@ import numpy as np
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import number_value
 from structgen.automaton.tables import (
-    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, R_ARGUMENT, R_OUTCOME, R_WANT, ROOM, START,
-    TARGET, TEST, UNBOUNDED, WANT_RETURN, A, B,
+    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, ROOM, START,
+    TARGET, TEST, UNBOUNDED, A, B,
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
 from structgen.masks.slices import Uint32, pack
@@ -27,7 +27,7 @@ from structgen.vocabulary import Vocabulary
 
 
 class Frame(NamedTuple):
-    """Where a callee returns to: a state (or, negative, a row of returns), the frame and the counter there."""
+    """Where a callee returns to: a state (or, negative, as `returns` says), the frame and the counter there."""
 
     ret: int
     parent: Frame | None
@@ -197,12 +197,5 @@ class Reference:
         return Place(self._return(frame.ret, row[A]), frame.parent, frame.counter, text)
 
     def _return(self, ret: int, outcome: int) -> int:
-        """The state behind a return; a row of returns has one per outcome of the callee."""
-        if ret >= 0:
-            return ret
-        tables = self._automaton.tables
-        if outcome >= tables.returns.shape[1] or not tables.returns[-ret, outcome]:
-            registers = tables.registers
-            registers[R_WANT], registers[R_ARGUMENT], registers[R_OUTCOME] = WANT_RETURN, -ret, outcome
-            self._automaton.provide()
-        return int(tables.returns[-ret, outcome])
+        """The state behind a return; a negative one has a state per outcome of the callee."""
+        return ret if ret >= 0 else self._automaton.resolved(-ret, outcome)

@@ -9,9 +9,10 @@ same `Node`, so recursion is a cycle of nodes, and a huge schema costs what a do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 
@@ -160,6 +161,24 @@ class Objects:
     patterns: tuple[Named, ...] = ()
     some: tuple[Named, ...] = ()
     without: tuple[Node, ...] = ()
+    _required_from: list[int] | None = field(default=None, init=False, repr=False)
+    _required_bits: int | None = field(default=None, init=False, repr=False)
+
+    @property
+    def required_from(self) -> list[int]:
+        """How many of `properties[i:]` are required, for every `i`; the last is 0."""
+        if self._required_from is None:
+            backwards = accumulate((member.required for member in reversed(self.properties)), initial=0)
+            self._required_from = list(backwards)[::-1]
+        return self._required_from
+
+    @property
+    def required_bits(self) -> int:
+        """The members that are required, as bits."""
+        if self._required_bits is None:
+            digits = "".join("01"[member.required] for member in reversed(self.properties))
+            self._required_bits = int(digits or "0", 2)
+        return self._required_bits
 
 
 @dataclass(slots=True, eq=False)
