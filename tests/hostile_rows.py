@@ -304,7 +304,16 @@ ROWS: dict[str, Row] = {
     "minProperties of a million": Row(lambda: {"type": "object", "minProperties": 10**6}, (), ({}, {"a": 1})),
     "maxProperties of a million": Row(lambda: {"type": "object", "maxProperties": 10**6}, ({}, {"a": 1}), (1,)),
     "minProperties beyond what the names allow": Row(
-        lambda: {"type": "object", "minProperties": 10**6, "propertyNames": {"pattern": "^[ab]{1,8}$"}}, (), ({}, {"a": 1})
+        lambda: {"type": "object", "minProperties": 10**6, "propertyNames": {"pattern": "^[ab]{1,8}$"}}, error=UnsatisfiableSchema
+    ),
+    "minProperties of all names": Row(
+        lambda: {"type": "object", "minProperties": 510, "propertyNames": {"pattern": "^[ab]{1,8}$"}}, (), ({}, {"a": 1})
+    ),
+    "minProperties of more names than a character has": Row(
+        lambda: {"type": "object", "minProperties": 10**9, "propertyNames": {"maxLength": 1}}, error=UnsatisfiableSchema
+    ),
+    "minProperties of more names than an enum has": Row(
+        lambda: {"type": "object", "minProperties": 5001, "propertyNames": {"enum": [f"n{i}" for i in range(5000)]}}, error=UnsatisfiableSchema
     ),
     "contains a million times": Row(lambda: {"type": "array", "contains": {"const": 1}, "minContains": 10**6}, (), ([1], [])),
     "contains at most a million times": Row(lambda: {"type": "array", "contains": {"const": 1}, "maxContains": 10**6}, ([1],), ([],)),

@@ -26,7 +26,7 @@ from structgen.schema.normal import (
     Shape,
     Strings,
 )
-from tests.matching import byte_vocabulary, plain_verdict, rich_vocabulary, valid
+from tests.matching import allowed, byte_vocabulary, plain_verdict, rich_vocabulary, valid
 from tests.walking import assert_valid, random_walk
 
 ARRAY: dict[str, Any] = {"type": "array"}
@@ -107,6 +107,11 @@ EMPTY = {
     "two in one place": {"allOf": [{**ARRAY, "contains": {"const": 1}}, {"contains": TWO}], "maxItems": 1},
     "a required name that a pattern forbids": {**OBJECT, "required": ["ab"], "patternProperties": {"^a": False}},
     "more members than names": {**OBJECT, "propertyNames": {"enum": ["a", "b"]}, "minProperties": 3},
+    "more members than names that a pattern has": {**OBJECT, "propertyNames": {"pattern": "^[ab]{1,8}$"}, "minProperties": 511},
+    "more members than names that patterns and properties have": {
+        **OBJECT, "properties": {"x": {}}, "patternProperties": {"^[0-9]{2}$": {}, "^a$": False}, "additionalProperties": False,
+        "minProperties": 102},
+    "more members than names of a length": {**OBJECT, "propertyNames": {"maxLength": 1}, "minProperties": 10**8},
     "no name at all": {**OBJECT, "propertyNames": False, "minProperties": 1},
     "equal items of no value": {**ARRAY, "maxItems": 1, "not": {"uniqueItems": True}},
 }
@@ -117,6 +122,39 @@ def test_what_no_value_satisfies_is_found_beforehand(name: str) -> None:
     """Counts, names and rules that contradict each other are errors before anything runs."""
     with pytest.raises(UnsatisfiableSchema):
         JsonSchema(EMPTY[name]).automaton()
+
+
+HUNDRED: dict[str, Any] = {
+    **OBJECT, "properties": {"x": {}, "y": {}}, "patternProperties": {"^[0-9]{2}$": {}}, "additionalProperties": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_all_names_of_a_pattern_may_be_needed(order: str) -> None:
+    """A declared member that is left out is one too few, and where all have come no other may begin."""
+    grammar = JsonSchema({**HUNDRED, "minProperties": 102}, order=order).compile(byte_vocabulary())
+    every = {"x": 1, "y": 2, **{f"{i:02}": i for i in range(100)}}
+    assert _takes(grammar, every)
+    assert not _takes(grammar, {name: value for name, value in every.items() if name != "42"})
+    matcher = grammar.matcher()
+    for byte in b'{"':
+        matcher.advance(byte)
+    # In the schema's order "y" would leave "x" out.
+    assert [allowed(matcher.mask(), byte) for byte in b"xy0"] == [True, order == "any", True]
+
+
+def test_an_unsatisfiable_schema_is_told_by_the_innermost_place_that_is_needed() -> None:
+    """Down through required members and items, but not round a cycle."""
+    never = {**OBJECT, "minProperties": 511, "propertyNames": {"pattern": "^[ab]{1,8}$"}}
+    inside = {**OBJECT, "properties": {"b": {}, "a": {**ARRAY, "minItems": 1, "items": never}}, "required": ["a"]}
+    for schema, pointer in (
+        (inside, "/properties/a/items"),
+        ({"anyOf": [inside, False]}, "/anyOf/0/properties/a/items"),
+        ({"anyOf": [inside, {"type": "string", "maxLength": 0, "minLength": 1}]}, "/anyOf/0/properties/a/items"),
+        ({**OBJECT, "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, ""),
+    ):
+        with pytest.raises(UnsatisfiableSchema) as caught:
+            JsonSchema(schema).automaton()
+        assert caught.value.pointer == pointer
 
 
 def _node(**parts: Any) -> Node:

@@ -38,6 +38,28 @@ class Emptiness:
         known = self._glance(node)
         return self._answer(self._node(node), node) if known is None else known
 
+    def culprit(self, node: Node) -> Node:
+        """Of a node without a value, the innermost place whose value it needs and that has none either."""
+        found, seen = node, {node}
+        while (needed := next(filter(self, self._needed(found)), None)) is not None:
+            if needed in seen:
+                return node
+            seen.add(needed)
+            found = needed
+        return found
+
+    def _needed(self, node: Node) -> Iterator[Node]:
+        """The places within that every value of `node` has, where it is one set of arrays or of objects."""
+        if len(node.shapes) != 1:
+            return
+        arrays, objects = node.shapes[0].arrays, node.shapes[0].objects
+        if arrays is not None and objects is None:
+            rest = (arrays.rest,) if arrays.rest is not None and arrays.min_items > len(arrays.prefix) else ()
+            yield from (*arrays.prefix[: arrays.min_items], *rest)
+        elif objects is not None and arrays is None:
+            outline = self.members.outline(objects)
+            yield from (outline.member(i) for i, member in enumerate(objects.properties) if member.required)
+
     def arrays(self, arrays: Arrays) -> bool:
         """True when no array satisfies `arrays`."""
         return self._answer(self._arrays(arrays))

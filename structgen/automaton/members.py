@@ -39,7 +39,7 @@ class Members(NamedTuple):
         phase: declared properties before this one can come no more.
         members: members so far, as far as a bound on their number needs it.
         met: the `some` that were met, as bits.
-        others: has a member come that is told by no name of its own?
+        others: has a member come that is told by no name of its own? Where there are only so many such names: how many.
         taken: where the undeclared names are few: which have come, as bits.
     """
 
@@ -48,7 +48,7 @@ class Members(NamedTuple):
     phase: int = 0
     members: int = 0
     met: int = 0
-    others: bool = False
+    others: int = 0
     taken: int = 0
 
     @property
@@ -100,11 +100,11 @@ class Members(NamedTuple):
         """The progress after declared member `i`."""
         return self._after(i + 1)
 
-    def other(self, name: int = 0) -> Members | None:
-        """The progress after an undeclared member (with this bit among few); None when it may not come yet."""
+    def other(self, name: int = 0, *, counted: bool = False) -> Members | None:
+        """The progress after an undeclared member (with this bit among few, or counted); None when it may not come."""
         if self.required_left:
             return None
-        return self._after(self.phase, others=self.others or not name, taken=self.taken | name)
+        return self._after_other(name, counted=counted)
 
     @property
     def may_close(self) -> bool:
@@ -122,7 +122,11 @@ class Members(NamedTuple):
         most = 0 if objects.max_properties is None else objects.max_properties + 1
         return min(self.members + 1, max(most, objects.min_properties))
 
-    def _after(self, phase: int, *, others: bool | None = None, taken: int | None = None) -> Members:
+    def _after_other(self, name: int, *, counted: bool) -> Members:
+        others = self.others + 1 if counted else int(self.others or not name)
+        return self._after(self.phase, others=others, taken=self.taken | name)
+
+    def _after(self, phase: int, *, others: int | None = None, taken: int | None = None) -> Members:
         return type(self)(
             self.lane,
             self.objects,
@@ -175,8 +179,8 @@ class UnorderedMembers(Members):
     def with_declared(self, i: int) -> Members:
         return self._after(self.phase | 1 << i)
 
-    def other(self, name: int = 0) -> Members | None:
-        return self._after(self.phase, others=self.others or not name, taken=self.taken | name)
+    def other(self, name: int = 0, *, counted: bool = False) -> Members | None:
+        return self._after_other(name, counted=counted)
 
 
 def uncovered_members(progress: Sequence[Members]) -> tuple[Members, ...]:
@@ -197,6 +201,7 @@ class Inhabited(NamedTuple):
         members: the declared members with a value; none where their number does not matter.
         others: the marks of undeclared names with a value.
         few: those names and their marks, where they are few.
+        total: how many those names are at most, where that is no more than the members that are needed.
         servers: for each `some`, the names of declared members that can meet it, and the marks of others that can.
         uncounted: may any member that has a value come, as far as counts and other members tell?
     """
@@ -204,8 +209,15 @@ class Inhabited(NamedTuple):
     members: frozenset[str]
     others: frozenset[int]
     few: tuple[tuple[str, int], ...] | None
+    total: int | None = None
     servers: tuple[tuple[frozenset[str], frozenset[int]], ...] = ()
     uncounted: bool = False
+
+    def others_left(self, progress: Members) -> int | None:
+        """How many undeclared members can still come; None when there are enough for any object."""
+        if self.few is not None:
+            return len(self.few) - progress.taken.bit_count()
+        return None if self.total is None else self.total - progress.others
 
 
 _OPEN = Inhabited(frozenset(), frozenset((0,)), None, uncounted=True)
@@ -244,7 +256,9 @@ class MemberSteps:
         servers: list[tuple[frozenset[str], frozenset[int]]] = []
         for j in range(len(objects.some)):
             servers += [(yield from self._servers(outline, j, members, others))]
-        return Inhabited(frozenset(members), frozenset(others), outline.few_others(others), tuple(servers))
+        few = outline.few_others(others)
+        total = outline.count_others(others, objects.min_properties) if few is None and objects.min_properties else None
+        return Inhabited(frozenset(members), frozenset(others), few, total, tuple(servers))
 
     def _servers(
         self, outline: Outline, j: int, members: set[str], others: set[int]
@@ -273,13 +287,13 @@ class MemberSteps:
             waiting = 0
         if most is not None and progress.members + progress.required_left + waiting > most:
             return False
-        if missing <= 0 or can.few is None:
+        others = can.others_left(progress)
+        if missing <= 0 or others is None:
             return True
-        few = len(can.few) - progress.taken.bit_count()
         impossible = len(objects.properties) - len(can.members)
-        if missing <= few + progress.left_count - impossible:
+        if missing <= others + progress.left_count - impossible:
             return True
-        return impossible > 0 and missing <= few + sum([p.name in can.members for p in progress.left()])
+        return impossible > 0 and missing <= others + sum([p.name in can.members for p in progress.left()])
 
     def _waiting(self, progress: Members, can: Inhabited) -> int | None:
         """How many members must come for the `some` alone; None where one of these cannot be met any more."""

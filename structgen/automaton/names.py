@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from structgen.automaton.chardfa import CharDfa, combine, length, literals, members, tidied
+from structgen.automaton.chardfa import CharDfa, combine, count_members, length, literals, members, tidied
 from structgen.automaton.finite import FEW
 from structgen.automaton.leaves import name_language, string_predicate
 from structgen.schema.algebra import Algebra
@@ -162,19 +162,26 @@ class Outline:
             )
         )
 
+    def count_others(self, living: Collection[int], limit: int) -> int | None:
+        """How many undeclared names have marks among `living`, or at most; None when more than `limit`."""
+        return count_members(self._others_language(living), limit) if self.ruled else None
+
     def few_others(self, living: Collection[int]) -> tuple[tuple[str, int], ...] | None:
         """The undeclared names with marks among `living`, and their marks; None when they are more than a few."""
         if not self.ruled:
             return None if living else ()
+        listed = members(self._others_language(living), FEW)
+        if listed is None:
+            return None
+        marked = ((name, self.marks(name)) for name in listed)
+        return tuple((name, marks) for name, marks in marked if marks in living)
+
+    def _others_language(self, living: Collection[int]) -> CharDfa:
+        """The undeclared names that may have marks among `living`."""
         automaton = self.joint
         kept = [
             final
             for final in automaton.finals
             if automaton.name(final) is None and not set(automaton.resolved(automaton.marks(final))).isdisjoint(living)
         ]
-        language = automaton.language(kept)
-        listed = members(language, FEW)
-        if listed is None:
-            return None
-        marked = ((name, self.marks(name)) for name in listed)
-        return tuple((name, marks) for name, marks in marked if marks in living)
+        return automaton.language(kept)

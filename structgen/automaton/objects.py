@@ -233,16 +233,17 @@ class ObjectFrames(NameFrames):
     def _takes_any(self, p: Members) -> bool:
         """May a name come next that `p` does not tell by itself?"""
         can = self.is_empty.inhabited(p.objects)
-        return can.few is None and bool(can.others) and p.other() is not None
+        return can.few is None and bool(can.others) and p.other() is not None and can.others_left(p) != 0
 
     def _other(self, p: Members, marks: int) -> list[Next]:
         """What may come next under a name with these marks that `p` does not tell by itself."""
-        after = p.other()
-        if after is None or marks not in self.is_empty.inhabited(p.objects).others:
+        can = self.is_empty.inhabited(p.objects)
+        after = p.other(counted=can.total is not None)
+        if after is None or marks not in can.others:
             return []
         node = self.is_empty.members.outline(p.objects).other(marks)
         assert node is not None
-        return [Next(n, then, p.others) for n, then in self.is_empty.next_members(node, after, marks)]
+        return [Next(n, then, p.others > 0) for n, then in self.is_empty.next_members(node, after, marks)]
 
     def _member_stubs(self, choice: Choice, nexts: list[Nexts], depth: int) -> int:
         """The first of the states behind each name, in which its value is called (written when met)."""

@@ -38,7 +38,7 @@ class OpenMembers:
         members = progress.members_after
         if objects.max_properties is not None:
             found &= members + progress.left_after(self._required) <= objects.max_properties
-        if members < objects.min_properties and can.few is not None:
+        if members < objects.min_properties and can.others_left(progress) is not None:
             possible = self._that_live(np.ones(self._living.size, np.bool_))
             found &= members + progress.left_after(possible) >= objects.min_properties
         return found

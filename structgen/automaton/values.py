@@ -65,7 +65,9 @@ class JsonAutomaton(ObjectFrames):
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""
         if self.is_empty(root):
-            raise UnsatisfiableSchema("no JSON value satisfies the schema", root.pointer)
+            place = self.is_empty.culprit(root)
+            where = "the schema" if place is root else "this part of the schema, and one is required"
+            raise UnsatisfiableSchema(f"no JSON value satisfies {where}", place.pointer)
         return self.value(self.choice((root,)), 0)
 
     def expand_value(self, choice: Choice, depth: int, state: int) -> None:
