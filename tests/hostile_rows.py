@@ -242,6 +242,10 @@ ROWS: dict[str, Row] = {
         lambda: {"enum": [{"id": i, "tags": ["a", str(i)], "in": {"v": i / 2}} for i in range(2000)]},
         ({"id": 7, "tags": ["a", "7"], "in": {"v": 3.5}},), ({"id": 7, "tags": ["a", "8"], "in": {"v": 3.5}}, {}),
     ),
+    "an enum of 5,000 objects": Row(
+        lambda: {"enum": [{"id": i, "tags": ["a", str(i)], "in": {"v": i / 2}} for i in range(5000)]},
+        ({"id": 7, "tags": ["a", "7"], "in": {"v": 3.5}},), ({"id": 7, "tags": ["a", "8"], "in": {"v": 3.5}}, {}),
+    ),
     "an enum of 300 objects": Row(
         lambda: {"enum": [{"id": i, "tags": ["a", str(i)], "in": {"v": i / 2}} for i in range(300)]},
         ({"id": 7, "tags": ["a", "7"], "in": {"v": 3.5}},), ({"id": 7, "tags": ["a", "8"], "in": {"v": 3.5}}, {}),
@@ -250,6 +254,10 @@ ROWS: dict[str, Row] = {
     "not an enum of 5,000 strings": Row(lambda: {"type": "string", "not": {"enum": [f"w{i}" for i in range(5000)]}}, ("w5000", ""), ("w0", "w4999")),
     "not an enum of 300 objects": Row(lambda: {"type": "object", "not": {"enum": [{"id": i} for i in range(300)]}}, ({"id": 300}, {}), ({"id": 0}, {"id": 299})),
     "not an enum of 2,000 objects": Row(lambda: {"type": "object", "not": {"enum": [{"id": i} for i in range(2000)]}}, ({"id": 2000}, {}), ({"id": 0}, {"id": 1999})),
+    "not an enum of 5,000 objects": Row(
+        lambda: {"type": "object", "not": {"enum": [{"id": i, "tags": ["a", str(i)]} for i in range(5000)]}},
+        ({"id": 7, "tags": ["a", "8"]}, {}), ({"id": 7, "tags": ["a", "7"]},),
+    ),
     "unique items of an enum of 5,000": Row(
         lambda: {"type": "array", "uniqueItems": True, "items": {"enum": [f"w{i}" for i in range(5000)]}, "minItems": 3},
         (["w1", "w2", "w3"],), (["w1", "w2", "w1"], ["w1", "w2"]),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.automaton import chardfa_kernels
+from structgen.automaton import chardfa, minimise
 from structgen.automaton.chardfa import (
     CharDfa,
     combine,
@@ -87,6 +87,16 @@ def test_combine_has_no_bound_on_the_number_of_sets() -> None:
     assert both.final[both.state_after("all")] == (1 << 100) - 1
 
 
+@given(st.lists(sets, min_size=1, max_size=9), st.integers(2, 4))
+def test_sets_combined_in_groups_are_combined(parts: list[CharDfa], group: int) -> None:
+    """State for state, final masks included: results are minimal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chardfa, "_GROUP", group)
+        grouped = combine(parts)
+    assert same(grouped, combine(parts))
+    assert grouped.final == combine(parts).final
+
+
 @given(sets)
 def test_length_range_is_exact(dfa: CharDfa) -> None:
     """The shortest member is found; where there is a longest one, none is longer."""
@@ -145,10 +155,10 @@ def test_kernels_equal_their_plain_twins(pattern: str, monkeypatch: pytest.Monke
     """The compiled minimisation gives what the same text gives in plain Python."""
     dfa = from_pattern(pattern)
     final = np.array(dfa.final, np.int32)
-    compiled = chardfa_kernels.tidy(dfa.next, final, 2)
-    for kernel in ("_useful", "_refine", "_renumber"):
-        monkeypatch.setattr(chardfa_kernels, kernel, getattr(chardfa_kernels, kernel).py_func)
-    plain = chardfa_kernels.tidy(dfa.next, final, 2)
+    compiled = minimise.tidy(dfa.next, final, 2)
+    for kernel in ("_useful", "_first_blocks", "_first_cords", "_mark", "_divide", "_refine", "_renumber"):
+        monkeypatch.setattr(minimise, kernel, getattr(minimise, kernel).py_func)
+    plain = minimise.tidy(dfa.next, final, 2)
     assert all(np.array_equal(one, other) for one, other in zip(compiled, plain, strict=True))
     assert re.search(pattern, "aabb" if "abb" in pattern else "xxy" if "y" in pattern else "foobar")
 

@@ -14,7 +14,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product, tidy
+from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product
+from structgen.automaton.minimise import tidy
 from structgen.automaton.regex.charsets import SURROGATES
 from structgen.automaton.regex.compiler import leading_conditions, listed_texts, pattern_table
 from structgen.automaton.regex.parser import parse
@@ -22,6 +23,8 @@ from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 50_000
 """How many states a pattern or a product may need while it is built."""
+_GROUP = 32
+"""So many sets are combined at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,22 +188,22 @@ def intersect(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
     """The strings in every set (of none: all strings). Raises LimitExceeded beyond `limit` joint states."""
     if len(dfas) < 2:
         return dfas[0] if dfas else length()
-    bounds, classes, table, accepts = _joint(dfas, ALL, limit)
-    return tidied(bounds, classes, table, np.all(accepts, axis=1).astype(int).tolist())
+    bounds, classes, table, states = _joint(dfas, ALL, limit)
+    return tidied(bounds, classes, table, np.all(_accepts(dfas, states), axis=1).astype(int).tolist())
 
 
 def union(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
     """The strings in any set (of none: no string). Raises LimitExceeded beyond `limit` joint states."""
     if len(dfas) < 2:
         return dfas[0] if dfas else literals(())
-    bounds, classes, table, accepts = _joint(dfas, SOME, limit)
-    return tidied(bounds, classes, table, np.any(accepts, axis=1).astype(int).tolist())
+    bounds, classes, table, states = _joint(dfas, SOME, limit)
+    return tidied(bounds, classes, table, np.any(_accepts(dfas, states), axis=1).astype(int).tolist())
 
 
 def complement(dfa: CharDfa) -> CharDfa:
     """The strings that are not in the set."""
-    bounds, classes, table, accepts = _joint((dfa,), EVERY, dfa.next.shape[0] + 2)
-    final = [0, *(1 - np.any(accepts[1:], axis=1).astype(int)).tolist()]
+    bounds, classes, table, states = _joint((dfa,), EVERY, dfa.next.shape[0] + 2)
+    final = [0, *(1 - _accepts((dfa,), states)[1:, 0].astype(int)).tolist()]
     return tidied(bounds, classes, table, final)
 
 
@@ -212,15 +215,35 @@ def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
     """
     if not dfas:
         return literals(())
-    bounds, classes, table, accepts = _joint(dfas, SOME, limit)
-    packed = np.packbits(accepts, axis=1, bitorder="little")
+    # A state of a product is as wide as what it combines, so thousands are combined in groups: joint states of few
+    # are never more than those of all.
+    level = [_combined(dfas[i : i + _GROUP], limit) for i in range(0, len(dfas), _GROUP)]
+    width = _GROUP
+    while len(level) > 1:
+        level = [_recombined(level[i : i + _GROUP], width, limit) for i in range(0, len(level), _GROUP)]
+        width *= _GROUP
+    return level[0]
+
+
+def _combined(dfas: Sequence[CharDfa], limit: int) -> CharDfa:
+    bounds, classes, table, states = _joint(dfas, SOME, limit)
+    packed = np.packbits(_accepts(dfas, states), axis=1, bitorder="little")
     return tidied(bounds, classes, table, [int.from_bytes(row.tobytes(), "little") for row in packed])
+
+
+def _recombined(groups: Sequence[CharDfa], width: int, limit: int) -> CharDfa:
+    """The union of unions, with their bits side by side; `width`: how many bits each has."""
+    bounds, classes, table, states = _joint(groups, SOME, limit)
+    masks = [0] * len(table)
+    for state, group in zip(*(found.tolist() for found in np.nonzero(_accepts(groups, states))), strict=True):
+        masks[state] |= groups[group].final[states[state, group]] << group * width
+    return tidied(bounds, classes, table, masks)
 
 
 def _joint(
     dfas: Sequence[CharDfa], live: int, limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-    """The product of `dfas` over their joint classes, and per joint state which of them accept."""
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """The product of `dfas` over their joint classes, and per joint state the state of each: int64[states, dfas]."""
     parts = [(dfa.bounds, dfa.classes) for dfa in dfas]
     if live == EVERY:
         parts.append((_TEXT_BOUNDS, _TEXT_CLASSES))
@@ -239,8 +262,12 @@ def _joint(
             "use shorter bounds in {m,n} or fewer overlapping patterns"
         )
     table, rows = joint
-    accepts = [np.array(dfa.final, dtype=bool)[rows[:, at]] for at, dfa in enumerate(dfas)]
-    return bounds, classes, table, np.stack(accepts, axis=1)
+    return bounds, classes, table, rows
+
+
+def _accepts(dfas: Sequence[CharDfa], states: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """bool[states, dfas]: per joint state, which of `dfas` accept."""
+    return np.stack([np.array(dfa.final, dtype=bool)[states[:, at]] for at, dfa in enumerate(dfas)], axis=1)
 
 
 def _joint_classes(signature: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

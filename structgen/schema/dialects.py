@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import SchemaError, UnsupportedSchema
-from structgen.schema import facts
+from structgen.schema import own_keywords
 from structgen.schema.checks import Check
 from structgen.schema.keywords import KEYWORDS, VALIDATION, Apply, Keyword
 
@@ -51,7 +51,7 @@ def _dialect(number: int) -> Dialect:
 
 DIALECTS = {number: _dialect(number) for number in (4, 6, 7, 2019, 2020)}
 DEFAULT = DIALECTS[2020]
-PLAIN_INTEGERS = replace(DEFAULT, applies={**DEFAULT.applies, "type": facts.type_4})
+PLAIN_INTEGERS = replace(DEFAULT, applies={**DEFAULT.applies, "type": own_keywords.type_4})
 """2020-12 for schemas of Python types: what validates them may not read `1.0` as an integer."""
 
 _NAMES = {

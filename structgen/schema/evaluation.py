@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra, Shapes, pack
-from structgen.schema.facts import Where, depending
+from structgen.schema.facts import Where
+from structgen.schema.in_place_keywords import depending
 from structgen.schema.normal import ANY, NEVER, Arrays, Named, Node, Objects, Property, Shape, Strings
 
 MAX_CASES = 256

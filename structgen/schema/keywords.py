@@ -1,7 +1,8 @@
 """Every keyword that this release knows, and how it enforces it: the one table, in drafts 4 to 2020-12.
 
-Adding a keyword is adding a function to `facts.py` and a row here. The page of keyword support is generated
-from `KEYWORDS`. A keyword that no row of a draft names is an annotation there, as the standard says.
+Adding a keyword is adding a function to `own_keywords.py` or `in_place_keywords.py` and a row here. The page of
+keyword support is generated from `KEYWORDS`. A keyword that no row of a draft names is an annotation there, as the
+standard says.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.schema import checks, facts
+from structgen.schema import checks, in_place_keywords, own_keywords
+from structgen.schema.facts import Facts
 
-Apply = Callable[[facts.Facts, Any], None]
+Apply = Callable[[Facts, Any], None]
 
 MASKED = "masked"
 ANNOTATION = "annotation"
@@ -59,95 +61,97 @@ def _list(name: str, how: str, apply: Apply | None = None, note: str = "", since
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
 _ANY_SCHEMA = (
-    Keyword("type", MASKED, checks.type_names, facts.type_4, until=4),
-    Keyword("type", MASKED, checks.type_names, facts.type_, since=6),
-    Keyword("enum", MASKED, checks.distinct_json_values, facts.enum, until=4),
-    Keyword("enum", MASKED, checks.json_values, facts.enum, since=6),
-    Keyword("const", MASKED, checks.json_value, facts.const, since=6),
+    Keyword("type", MASKED, checks.type_names, own_keywords.type_4, until=4),
+    Keyword("type", MASKED, checks.type_names, own_keywords.type_, since=6),
+    Keyword("enum", MASKED, checks.distinct_json_values, own_keywords.enum, until=4),
+    Keyword("enum", MASKED, checks.json_values, own_keywords.enum, since=6),
+    Keyword("const", MASKED, checks.json_value, own_keywords.const, since=6),
 )
 
 _NUMBERS = (
-    Keyword("minimum", MASKED, checks.number, facts.minimum),
-    Keyword("maximum", MASKED, checks.number, facts.maximum),
-    Keyword("exclusiveMinimum", MASKED, checks.exclusive_flag("minimum"), facts.exclusive_minimum_4, until=4),
-    Keyword("exclusiveMaximum", MASKED, checks.exclusive_flag("maximum"), facts.exclusive_maximum_4, until=4),
-    Keyword("exclusiveMinimum", MASKED, checks.number, facts.exclusive_minimum, since=6),
-    Keyword("exclusiveMaximum", MASKED, checks.number, facts.exclusive_maximum, since=6),
+    Keyword("minimum", MASKED, checks.number, own_keywords.minimum),
+    Keyword("maximum", MASKED, checks.number, own_keywords.maximum),
+    Keyword("exclusiveMinimum", MASKED, checks.exclusive_flag("minimum"), own_keywords.exclusive_minimum_4, until=4),
+    Keyword("exclusiveMaximum", MASKED, checks.exclusive_flag("maximum"), own_keywords.exclusive_maximum_4, until=4),
+    Keyword("exclusiveMinimum", MASKED, checks.number, own_keywords.exclusive_minimum, since=6),
+    Keyword("exclusiveMaximum", MASKED, checks.number, own_keywords.exclusive_maximum, since=6),
     Keyword(
         "multipleOf",
         MASKED,
         checks.positive,
-        facts.multiple_of,
+        own_keywords.multiple_of,
         note="exact for decimals; multiples too large for an automaton are checked when the number ends",
     ),
 )
 
 _STRINGS = (
-    Keyword("minLength", MASKED, checks.count, facts.min_length),
-    Keyword("maxLength", MASKED, checks.count, facts.max_length),
+    Keyword("minLength", MASKED, checks.count, own_keywords.min_length),
+    Keyword("maxLength", MASKED, checks.count, own_keywords.max_length),
     Keyword(
         "pattern",
         MASKED,
         checks.pattern,
-        facts.pattern,
+        own_keywords.pattern,
         note="ECMA-262; look-around and back-references are checked at the closing quote",
     ),
     Keyword(
         "format",
         MASKED,
         checks.text,
-        facts.format_,
+        own_keywords.format_,
         note="those of the standard; regex and international host names are checked; unknown ones annotate",
     ),
 )
 
 _ARRAYS = (
-    Keyword("items", MASKED, checks.subschema_or_list, facts.items, ("one", "list"), until=2019),
-    Keyword("items", MASKED, checks.items, facts.items, ("one",), since=2020),
-    _list("prefixItems", MASKED, facts.prefix_items, since=2020),
-    Keyword("additionalItems", MASKED, checks.subschema_or_flag, facts.additional_items, ("one",), until=2019),
-    Keyword("minItems", MASKED, checks.count, facts.min_items),
-    Keyword("maxItems", MASKED, checks.count, facts.max_items),
+    Keyword("items", MASKED, checks.subschema_or_list, own_keywords.items, ("one", "list"), until=2019),
+    Keyword("items", MASKED, checks.items, own_keywords.items, ("one",), since=2020),
+    _list("prefixItems", MASKED, own_keywords.prefix_items, since=2020),
+    Keyword("additionalItems", MASKED, checks.subschema_or_flag, own_keywords.additional_items, ("one",), until=2019),
+    Keyword("minItems", MASKED, checks.count, own_keywords.min_items),
+    Keyword("maxItems", MASKED, checks.count, own_keywords.max_items),
     Keyword(
         "uniqueItems",
         CHECKED,
         checks.flag,
-        facts.unique_items,
+        own_keywords.unique_items,
         note="masked where items have few values; else an item that equals an earlier one may not end",
     ),
-    _one("contains", MASKED, facts.contains, since=6),
+    _one("contains", MASKED, own_keywords.contains, since=6),
     Keyword("minContains", MASKED, checks.count, since=2019),
     Keyword("maxContains", MASKED, checks.count, since=2019),
     _one("unevaluatedItems", MASKED, since=2019),
 )
 
 _OBJECTS = (
-    _map("properties", MASKED, facts.properties),
-    Keyword("required", MASKED, checks.some_names, facts.required, until=4),
-    Keyword("required", MASKED, checks.names, facts.required, since=6),
-    Keyword("additionalProperties", MASKED, checks.subschema_or_flag, facts.additional_properties, ("one",)),
-    Keyword("minProperties", MASKED, checks.count, facts.min_properties),
-    Keyword("maxProperties", MASKED, checks.count, facts.max_properties),
-    Keyword("patternProperties", MASKED, checks.patterned_subschemas, facts.pattern_properties, ("map",)),
-    _one("propertyNames", MASKED, facts.property_names, since=6),
-    Keyword("dependencies", MASKED, checks.dependencies_4, facts.dependencies, ("map",), until=4),
-    Keyword("dependencies", MASKED, checks.dependencies, facts.dependencies, ("map",), since=6),
-    Keyword("dependentRequired", MASKED, checks.dependent_names, facts.dependent_required, since=2019),
-    _map("dependentSchemas", MASKED, facts.dependent_schemas, since=2019),
+    _map("properties", MASKED, own_keywords.properties),
+    Keyword("required", MASKED, checks.some_names, own_keywords.required, until=4),
+    Keyword("required", MASKED, checks.names, own_keywords.required, since=6),
+    Keyword("additionalProperties", MASKED, checks.subschema_or_flag, own_keywords.additional_properties, ("one",)),
+    Keyword("minProperties", MASKED, checks.count, own_keywords.min_properties),
+    Keyword("maxProperties", MASKED, checks.count, own_keywords.max_properties),
+    Keyword("patternProperties", MASKED, checks.patterned_subschemas, own_keywords.pattern_properties, ("map",)),
+    _one("propertyNames", MASKED, own_keywords.property_names, since=6),
+    Keyword("dependencies", MASKED, checks.dependencies_4, in_place_keywords.dependencies, ("map",), until=4),
+    Keyword("dependencies", MASKED, checks.dependencies, in_place_keywords.dependencies, ("map",), since=6),
+    Keyword("dependentRequired", MASKED, checks.dependent_names, in_place_keywords.dependent_required, since=2019),
+    _map("dependentSchemas", MASKED, in_place_keywords.dependent_schemas, since=2019),
     _one("unevaluatedProperties", MASKED, since=2019),
 )
 
 _COMBINATORS = (
-    Keyword("$ref", MASKED, checks.reference, facts.ref),
-    _list("allOf", MASKED, facts.all_of, _MULTIPLIED),
-    _list("anyOf", MASKED, facts.any_of, _MULTIPLIED),
-    _list("oneOf", MASKED, facts.one_of, _MULTIPLIED),
-    _one("not", MASKED, facts.not_, _MULTIPLIED),
-    _one("if", MASKED, facts.if_, _MULTIPLIED, since=7),
+    Keyword("$ref", MASKED, checks.reference, in_place_keywords.ref),
+    _list("allOf", MASKED, in_place_keywords.all_of, _MULTIPLIED),
+    _list("anyOf", MASKED, in_place_keywords.any_of, _MULTIPLIED),
+    _list("oneOf", MASKED, in_place_keywords.one_of, _MULTIPLIED),
+    _one("not", MASKED, in_place_keywords.not_, _MULTIPLIED),
+    _one("if", MASKED, in_place_keywords.if_, _MULTIPLIED, since=7),
     _one("then", MASKED, since=7),
     _one("else", MASKED, since=7),
-    Keyword("$dynamicRef", MASKED, checks.dynamic_reference, facts.dynamic_ref, since=2020),
-    Keyword("$recursiveRef", MASKED, checks.recursive_reference, facts.recursive_ref, since=2019, until=2019),
+    Keyword("$dynamicRef", MASKED, checks.dynamic_reference, in_place_keywords.dynamic_ref, since=2020),
+    Keyword(
+        "$recursiveRef", MASKED, checks.recursive_reference, in_place_keywords.recursive_ref, since=2019, until=2019
+    ),
 )
 
 _STRUCTURE = (

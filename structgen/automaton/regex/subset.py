@@ -155,6 +155,66 @@ def _closure(
     return -1 - count if found else count
 
 
+@inner_kernel
+def _everything(rows: NDArray[np.int64], new: int) -> None:
+    """Make row `new` that of the state that accepts everything, which no other row equals."""
+    words = rows.shape[1] - 1
+    for word in range(words + 1):
+        rows[new, word] = 0
+    rows[new, 0] = -1
+    rows[new, words] = -1
+
+
+@inner_kernel
+def _reach(
+    code: NDArray[np.int64],
+    flat: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    wordly: NDArray[np.int64],
+    only: int,
+    scratch: NDArray[np.int64],
+    live: int,
+    reached: NDArray[np.int64],
+) -> None:
+    """Add to `reached` where the `live` instructions in `scratch` lead, on classes that are `only` wordly (-1: all)."""
+    for at in range(live):
+        target = scratch[LIVE, at] + 1
+        bit = np.int64(np.uint64(1) << np.uint64(target & 63))
+        chars = code[target - 1, 1]
+        for member in range(starts[chars], starts[chars + 1]):
+            current = flat[member]
+            if only < 0 or wordly[current] == only:
+                reached[current, target >> 6] |= bit
+
+
+@inner_kernel
+def _intern_reached(
+    wordly: NDArray[np.int64],
+    context: int,
+    rows: NDArray[np.int64],
+    table: NDArray[np.int64],
+    next_: NDArray[np.int32],
+    reached: NDArray[np.int64],
+    here: int,
+    count: int,
+) -> int:
+    """Make states of what was reached from `here`, and edges to them; `reached` is zero again. The number of states."""
+    classes, words = reached.shape
+    words -= 1
+    for current in range(1, classes):
+        alive = np.int64(0)
+        for word in range(words):
+            alive |= reached[current, word]
+            rows[count, word] = reached[current, word]
+            reached[current, word] = 0
+        if alive:
+            rows[count, words] = 1 + wordly[current] if context else 0
+            index = intern(rows, table, count)
+            count += index == count
+            next_[here, current] = index
+    return count
+
+
 @kernel
 def _expand(
     code: NDArray[np.int64],
@@ -201,32 +261,12 @@ def _expand(
             if live < 0 and trailing:
                 if everything < 0:
                     everything = count
-                    for word in range(words + 1):
-                        rows[count, word] = 0
-                    rows[count, 0] = -1
-                    rows[count, words] = -1
+                    _everything(rows, count)
                     count += 1
                 for current in range(1, classes):
                     if only < 0 or wordly[current] == only:
                         next_[here, current] = everything
                 continue
-            for at in range(-1 - live if live < 0 else live):
-                target = scratch[LIVE, at] + 1
-                bit = np.int64(np.uint64(1) << np.uint64(target & 63))
-                chars = code[target - 1, 1]
-                for member in range(starts[chars], starts[chars + 1]):
-                    current = flat[member]
-                    if only < 0 or wordly[current] == only:
-                        reached[current, target >> 6] |= bit
-        for current in range(1, classes):
-            alive = np.int64(0)
-            for word in range(words):
-                alive |= reached[current, word]
-                rows[count, word] = reached[current, word]
-                reached[current, word] = 0
-            if alive:
-                rows[count, words] = 1 + wordly[current] if context else 0
-                index = intern(rows, table, count)
-                count += index == count
-                next_[here, current] = index
+            _reach(code, flat, starts, wordly, only, scratch, -1 - live if live < 0 else live, reached)
+        count = _intern_reached(wordly, context, rows, table, next_, reached, here, count)
     progress[HERE], progress[COUNT], progress[EVERYTHING] = here, count, everything
