@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
-    from structgen.options import Limits, Sampling, Whitespace
+    from structgen.options import Limits, Sampling, Thinking, Whitespace
     from structgen.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -61,7 +61,7 @@ _HOMES = {
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
     "languages": ("ByteMachine", "Lark", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
-    "options": ("Limits", "Sampling", "Whitespace"),
+    "options": ("Limits", "Sampling", "Thinking", "Whitespace"),
     "vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -98,6 +98,7 @@ __all__ = [
     "Sequence",
     "StructgenError",
     "Text",
+    "Thinking",
     "TokenRejected",
     "Union",
     "UnsatisfiableSchema",

@@ -12,20 +12,22 @@ from structgen.decoding.model import Model, load
 from structgen.decoding.request import GREEDY, LIMITS, prepare, raise_first_error
 from structgen.decoding.steering import Cap
 from structgen.decoding.stream import Event, events, in_thread
-from structgen.options import Limits, Sampling, Whitespace
+from structgen.options import Limits, Sampling, Thinking, Whitespace
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
     from typing_extensions import TypedDict, Unpack
 
+    from structgen.compositions import Composition
     from structgen.constraints import Choice, Regex
     from structgen.guards import Guard
+    from structgen.languages import Lark, Machine
 
     Message = dict[str, Any]
     Prompt = str | list[int] | list[Message] | Mapping[str, Any]
     Prompts = list[str] | list[list[int]] | list[list[Message]] | list[BatchFeature] | list[BatchEncoding]
     AnyModel = Model | PreTrainedModel
-    Text = Regex | Choice
+    Text = Regex | Choice | Composition | Lark | Machine
     YES = Literal[True]
     NO = Literal[False]
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         batch_size: int
         guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]]
         banned: Sequence[str] | Sequence[Sequence[str]]
+        thinking: bool | Thinking | Sequence[bool | Thinking]
 
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -120,6 +123,7 @@ def generate(
     batch_size: int = ROWS,
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
     banned: Sequence[str] | Sequence[Sequence[str]] = (),
+    thinking: bool | Thinking | Sequence[bool | Thinking] = False,
     details: bool = False,
 ) -> Any:
     """Generates a value that satisfies `schema`: never text that fails to parse.
@@ -131,8 +135,8 @@ def generate(
             returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
             of any of those runs as one batch.
         schema: a Pydantic model or any other type that Pydantic knows, a JSON Schema as a dict, a constraint
-            (`JsonSchema`, `Regex`, `Choice`), or None for plain text. For a list of prompts, a list of these gives
-            each its own.
+            (`JsonSchema`, `Regex`, `Choice`, `Lark`, `Machine`, or a composition of them), or None for plain text. For a
+            list of prompts, a list of these gives each its own.
         tokenizer: of a bare transformers model.
         sampling: how tokens are drawn, greedily by default; a list gives each prompt of a list its own.
         limits: bounds of the run; a list gives each prompt its own.
@@ -144,6 +148,8 @@ def generate(
             A list of such lists gives each prompt its own.
         banned: words and phrases that are never said, as they are written; in JSON, not in string values (names are
             the schema's). `BannedWords` has more ways. A list of lists gives each prompt its own.
+        thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and how many tokens it
+            may take; a list gives each prompt its own. `Generation.thinking` has it, a stream tells it first.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
 
     Returns:
@@ -169,6 +175,7 @@ def generate(
         batch_size=batch_size,
         guards=guards,
         banned=banned,
+        thinking=thinking,
     )
     owner = request.model
     batch = decode(owner.module, owner.vocabulary, request.sessions, rows=request.batch_size, record=details)

@@ -139,6 +139,29 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Thinking:
+    """Free text that a model thinks in before it answers, between two tags.
+
+    Attributes:
+        opening: what thinking begins with. It is added to a prompt that does not end with it already, as those of some
+            chat templates do.
+        closing: what thinking ends with. Its tag comes from the model, the white space around that is fed.
+        max_tokens: so many at most; then the closing tag is fed, and the answer begins. They do not count among the
+            answer's `max_new_tokens`.
+    """
+
+    opening: str = "<think>\n"
+    closing: str = "</think>\n\n"
+    max_tokens: int = 2048
+
+    def __post_init__(self) -> None:
+        for name in ("opening", "closing"):
+            tag = getattr(self, name)
+            _require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
+        _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
+
+
+@dataclass(frozen=True, slots=True)
 class Whitespace:
     """Where white space may stand between JSON's tokens.
 

@@ -33,6 +33,12 @@ CLAIMS = [
     ('sg.generate(model, "p", schema=sg.Choice(["a"]))', "str"),
     ('sg.generate(model, ["p"], schema=sg.Regex("a"), details=True)', "list[sg.Generation[str]]"),
     ('sg.generate(model, "p", schema=list[int])', "list[int]"),
+    ('sg.generate(model, "p", schema=sg.Sequence(sg.Text(until="x"), City, ["a", "b"]))', "str"),
+    ('sg.generate(model, ["p"], schema=sg.Union(City, sg.Lark("start: A")), details=True)', "list[sg.Generation[str]]"),
+    ('sg.generate(model, "p", schema=sg.Repeat({"type": "null"}, 1, 3, separator=";"))', "str"),
+    ('sg.generate(model, "p", City, thinking=True)', "City"),
+    ('sg.generate(model, "p", City, thinking=sg.Thinking(max_tokens=9), details=True).thinking', "str | None"),
+    ('next(sg.stream(model, "p", City, thinking=True)).thinking', "bool"),
     ('sg.generate(model, "p", schema={"type": "object"})', "Any"),
     ('sg.generate(model, "p", schema=sg.JsonSchema(City))', "Any"),
     ('sg.generate(model, "p", City, sampling=sg.Sampling(top_k=3), limits=sg.Limits(9))', "City"),
@@ -46,6 +52,8 @@ MISTAKES = [
     'sg.generate(model, "p", schema=City, samplin=3)',
     "sg.generate(model, 5, schema=City)",
     "sg.nothing",
+    "sg.Sequence(5)",
+    "sg.Machine('no machine')",
 ]
 
 

@@ -65,6 +65,8 @@ class Generation(Generic[T]):
         trace: what was said and taken back, in the order in which it was.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, and which value that was.
+        thinking: what the model thought before, without its tags; None where it was not asked to. None of the other
+            attributes but `stats` and `caps` knows of it.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -79,6 +81,7 @@ class Generation(Generic[T]):
     trace: tuple[Undone, ...] = ()
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
+    thinking: str | None = None
     error: StructgenError | None = None
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 

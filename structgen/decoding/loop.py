@@ -98,12 +98,12 @@ class Batch:
     ) -> None:
         self._began = self._prefilled = time.perf_counter()
         self._vocabulary, self._sessions, self._rows = vocabulary, sessions, rows
-        self._waiting = deque(s for s in sessions if not s.done)
+        self._waiting = deque(s.before or s for s in sessions if not s.done)
         self._active: list[Session] = []
         self._steps = 0
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
-        for session in sessions:
+        for session in (*sessions, *self._waiting):
             session.ledger = self.ledger
         if self._waiting:
             self._forward = forward_for(module, graphs=execution.graphs)
@@ -166,7 +166,12 @@ class Batch:
         self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
 
     def _leave(self, session: Session) -> None:
-        """The last row takes the place of the one that leaves, here as in the cache."""
+        """The last row takes the place of the one that leaves, here as in the cache; what follows it, its row."""
+        following = session.following()
+        if following is not None:
+            self._active[self._active.index(session)] = following
+            session.leave()
+            return
         self._active[self._active.index(session)] = self._active[-1]
         self._active.pop()
         self._forward.release(session.row)
@@ -202,7 +207,7 @@ class Batch:
         """What the batch cost so far, and what this session had of it."""
         return Stats(
             forwards=self._forward.count if self._steps else 0,
-            tokens=sum(len(s.tokens) for s in self._sessions),
+            tokens=sum(len(s.tokens) + (0 if s.before is None else len(s.before.tokens)) for s in self._sessions),
             fast_forwarded=session.forced,
             rollbacks=session.rollbacks,
             prefill_seconds=self._prefilled - self._began,

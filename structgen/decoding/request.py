@@ -22,10 +22,11 @@ from structgen.decoding.processed import read_prompts
 from structgen.decoding.prompts import is_batch
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
+from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
 from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema, ValidatorError
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.masks import Grammar
-from structgen.options import Limits, Sampling, Whitespace
+from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.schema.types import from_type
 from structgen.schema.users_code import validated
 from structgen.schema.validators import validators_of
@@ -97,7 +98,8 @@ class Request:
             stats=batch.stats(session),
             trace=tuple(session.undone),
             seed=session.seed,
-            caps=session.caps(is_json=self.targets[row].is_json),
+            caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),
+            thinking=None if session.before is None else session.before.text(),
             error=error,
             _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
         )
@@ -117,6 +119,7 @@ def prepare(
     batch_size: int = ROWS,
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
     banned: Sequence[str] | Sequence[Sequence[str]] = (),
+    thinking: bool | Thinking | Sequence[bool | Thinking] = False,
 ) -> Request:
     """The request that `generate` and `stream` run; their docstrings say what each argument is.
 
@@ -164,6 +167,9 @@ def prepare(
                 steering=_steering(grammar, budget, bound, guarding, strict=bounds[row].strict),
             )
         )
+    for row, chosen in enumerate(ways_to_think(thinking, count)):
+        if chosen is not None:
+            sessions[row].before = thought(owner, rows[row], chosen, sessions[row], watching[row])
     return Request(owner, targets, sessions, many, batch_size)
 
 

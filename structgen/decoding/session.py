@@ -66,6 +66,7 @@ class Session:
         undone: what was said and taken back.
         seed: of the row's draws; None for a greedy row.
         ledger: where the batch measures its choices, if it does.
+        before: what is said first, in the same row; None for nothing.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Session:
         draw = None if self._random is None else self._random.random
         self._validating = Validating(validators, vocabulary, limits.validations, draw) if validators else None
         self.ledger: Ledger | None = None
+        self.before: Session | None = None
         self._steering = steering
         self.undone: list[Undone] = []
         self._guard(self._settle)
@@ -210,6 +212,19 @@ class Session:
         """What has been said, without a stop string."""
         return bytes(self._said)
 
+    def following(self) -> Session | None:
+        """The session that goes on in the row of this one, which is done; mostly none."""
+        return None
+
+    def go_on_in(self, row: Row) -> None:
+        """Takes over the row of what was said before."""
+        row.ids += self.tokens
+        self.row = row
+
+    def fail(self, error: StructgenError) -> None:
+        """Ends with an error."""
+        self.finish, self.error = "error", error
+
     def leave(self) -> None:
         """The row is done: what only a next token would need is let go."""
         self._known = self.recalled = None
@@ -243,7 +258,7 @@ class Session:
         try:
             return step(*args, **kwargs)
         except StructgenError as error:
-            self.finish, self.error = "error", error
+            self.fail(error)
             return None
 
     def _fail(self) -> Words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from structgen.decoding.generation import Generation
@@ -30,6 +30,7 @@ class Event(Generic[T]):
         value: that value, of its type.
         result: with the row's last event, what `generate(..., details=True)` gives.
         row: which prompt of a list; 0 for a single one.
+        thinking: this is what the model thinks before it answers; `start` counts its characters alone.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Event(Generic[T]):
     value: Any = None
     result: Generation[T] | None = None
     row: int = 0
+    thinking: bool = False
     _known: tuple[Any, bytes] | None = field(default=None, repr=False)
 
     @property
@@ -127,6 +129,11 @@ def events(request: Request) -> Iterator[Event[Any]]:
         Watch(session, target.type, is_json=target.is_json, row=row)
         for row, (session, target) in enumerate(zip(sessions, request.targets, strict=True))
     ]
+    thoughts = {
+        row: Watch(session.before, str, is_json=False, row=row)
+        for row, session in enumerate(sessions)
+        if session.before is not None
+    }
     running = list(range(len(sessions)))
     with evaluating(model.module):
         rows, execution = request.batch_size, request.execution
@@ -134,6 +141,11 @@ def events(request: Request) -> Iterator[Event[Any]]:
         more = True
         while running:
             for row in list(running):
+                before = sessions[row].before
+                if before is not None:
+                    yield from (replace(event, thinking=True) for event in thoughts[row].events())
+                    if not before.done:
+                        continue
                 yield from watches[row].events()
                 if sessions[row].done:
                     running.remove(row)

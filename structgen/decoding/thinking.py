@@ -1,0 +1,194 @@
+"""Think first, then answer: free text between two tags, in the row in which the answer goes on.
+
+Thinking is a session of its own, so everything that speaks of the answer (its budget, its checks, its pointers, its
+confidence) knows nothing of it. When it is over, the answer's session takes over its row with all that the model has
+read: nothing is read twice.
+
+Most models that think have tags that are tokens of their own, which are no text and which no other constraint allows.
+Here the closing one is allowed wherever its text would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from structgen.compositions import Text
+from structgen.decoding.forced import plain_encoder
+from structgen.decoding.grammars import grammar_for
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.masking import Words, pack
+from structgen.decoding.measure import Entry
+from structgen.decoding.model import Model
+from structgen.decoding.processed import Prompt
+from structgen.decoding.session import Session
+from structgen.decoding.steering import Cap
+from structgen.errors import OptionError
+from structgen.guards import Guard
+from structgen.guards.banned import EVERYTHING, Banned
+from structgen.options import Limits, Thinking
+from structgen.vocabulary import Vocabulary
+
+LIMIT = "thinking.max_tokens"
+"""How `Cap` calls the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The tags in a model's tokens.
+
+    Attributes:
+        opening: of all that thinking begins with.
+        closing, gap: of all that it ends with; of the white space behind the tag.
+        close: the id of the closing tag where it is a token of its own that is no text.
+    """
+
+    opening: list[int]
+    closing: list[int]
+    gap: list[int]
+    close: int | None
+
+
+class Thought(Session):
+    """What is thought before an answer.
+
+    Args:
+        answer: goes on in the same row.
+        tags: around the thinking.
+        prompt: token ids, the opening tag included.
+        vocabulary: of the model.
+        options: as for `Session`.
+    """
+
+    def __init__(
+        self, answer: Session, tags: Tags, prompt: Sequence[int], vocabulary: Vocabulary, **options: Any
+    ) -> None:
+        self._answer, self._tags = answer, tags
+        super().__init__(prompt, vocabulary, **options)
+
+    def following(self) -> Session | None:
+        """The answer; None, and the answer has failed, where thinking has."""
+        if self.error is not None:
+            self._answer.fail(self.error)
+            return None
+        self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
+        self._answer.go_on_in(self.row)
+        return self._answer
+
+    def _constrained(self) -> Words | None:
+        words = super()._constrained()
+        if words is None or self._tags.close is None:
+            return words
+        return words | pack(np.array([self._tags.close]), self._vocabulary.width)
+
+    def _take(self, token: int, entry: Entry | None) -> None:
+        if token != self._tags.close:
+            super()._take(token, entry)
+            return
+        self.tokens.append(token)
+        self.row.ids.append(token)
+        self.entries.append(entry)
+        self.finish = "stop"
+
+    def _cut(self, length: int) -> None:
+        if length < len(self.tokens) and self.tokens[-1] == self._tags.close:  # which the matcher has not seen
+            self.tokens.pop()
+            self.entries.pop()
+            self.row.truncate(len(self.row.ids) - 1)
+        super()._cut(length)
+
+    def _stop_at_budget(self) -> None:
+        self.finish = "length"
+
+
+def ways_to_think(given: Any, count: int) -> list[Thinking | None]:
+    """How each row thinks; None where it does not.
+
+    Raises:
+        OptionError: `thinking=` is none of what it may be.
+    """
+    each = list(given) if isinstance(given, (list, tuple)) else [given] * count
+    if len(each) != count:
+        raise OptionError(f"thinking has {len(each)} entries for {count} prompts")
+    for way in each:
+        if not isinstance(way, (bool, Thinking)):
+            raise OptionError(f"thinking={way!r:.80}: expected True, False or Thinking(...)")
+    return [way if isinstance(way, Thinking) else Thinking() if way else None for way in each]
+
+
+def thought(
+    model: Model, prompt: Prompt, thinking: Thinking, answer: Session, guards: Sequence[Guard[Any]]
+) -> Thought | None:
+    """The session that thinks before `answer`; None where the prompt says that thinking is over.
+
+    Raises:
+        OptionError: the tokenizer cannot spell the tags, or the model's context has no room to think.
+    """
+    tags = _tags(model, thinking)
+    read = prompt.ids if prompt.start is None else prompt.start
+    if _ends_with(model, read, tags.closing, thinking.closing):
+        return None
+    opening = [] if _ends_with(model, read, tags.opening, thinking.opening) else tags.opening
+    budget = _budget(model, thinking, len(read) + len(opening) + len(tags.closing) + answer.budget)
+    tag = thinking.closing.strip()
+    seen = [guard for guard in guards if not isinstance(guard, Banned) or guard.scope == EVERYTHING]
+    sampling = answer.sampling
+    return Thought(
+        answer,
+        tags,
+        prompt.ids if prompt.start is not None else [*read, *opening],
+        model.vocabulary,
+        matcher=grammar_for(Text(until=tag), model.vocabulary).matcher(),
+        sampling=sampling if sampling.seed is None else replace(sampling, seed=sampling.seed ^ 1),
+        limits=Limits(max_new_tokens=budget, stop=(tag,)),
+        start=None if prompt.start is None else [*read, *opening],
+        inputs=prompt.inputs,
+        guards=Guarding(seen, model.vocabulary) if seen else None,
+    )
+
+
+def thinking_caps(before: Session | None) -> tuple[Cap, ...]:
+    """The limit that cut thinking short, if one did."""
+    return (Cap(LIMIT, "", before.budget),) if before is not None and before.finish == "length" else ()
+
+
+def _budget(model: Model, thinking: Thinking, taken: int) -> int:
+    """Tokens to think in, where so many places of the context are taken."""
+    room = thinking.max_tokens if model.context is None else min(thinking.max_tokens, model.context - taken)
+    if room < 1:
+        raise OptionError(
+            f"thinking: the prompt and the answer take {taken} tokens of the model's {model.context}, which leaves no "
+            "room to think; shorten the prompt or lower max_new_tokens"
+        )
+    return room
+
+
+def _tags(model: Model, thinking: Thinking) -> Tags:
+    encode, vocabulary = plain_encoder(model.tokenizer), model.vocabulary
+    tag = thinking.closing.strip()
+    before, _, gap = thinking.closing.partition(tag)
+    alone = encode(tag)
+    controls = vocabulary.special_ids - set(vocabulary.end_ids)
+    close = alone[0] if len(alone) == 1 and alone[0] in controls else None
+    behind = encode(gap) if gap else []
+    if vocabulary.decode(behind).strip(b" ") != gap.encode().strip(b" "):
+        raise OptionError(f"thinking: the tokenizer cannot spell {gap!r}, what comes behind the closing tag")
+    return Tags(encode(thinking.opening), [*encode(before), *alone, *behind], behind, close)
+
+
+def _ends_with(model: Model, ids: Sequence[int], tag: Sequence[int], text: str) -> bool:
+    """Does a prompt end with a tag, white space apart?"""
+    vocabulary = model.vocabulary
+
+    def bare(tokens: Sequence[int]) -> list[int]:
+        kept = list(tokens)
+        while kept and vocabulary.token(kept[-1]).isspace():
+            kept.pop()
+        return kept
+
+    end, wanted = bare(ids), bare(tag)
+    spelled = vocabulary.decode(end[-4 * len(text) :]).rstrip()
+    return (bool(wanted) and end[-len(wanted) :] == wanted) or spelled.endswith(text.strip().encode())

@@ -1,0 +1,199 @@
+"""Thinking before an answer: told apart, bounded, and read only once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pydantic import BaseModel
+from transformers import PreTrainedTokenizerFast
+
+import structgen as sg
+from structgen.decoding.loop import Execution, decode
+from structgen.decoding.model import Model
+from structgen.decoding.request import prepare
+from structgen.demo import load_demo
+from structgen.errors import DeadEnd, OptionError
+from structgen.testing import ScriptedModel, scripted
+from structgen.vocabulary import Vocabulary
+
+
+class City(BaseModel):
+    name: str
+    people: int
+
+
+ANSWER = '{"name": "Rome", "people": 3}'
+SAID = 'He asks for a "city". {"no": 1}\n</think>\n\n' + ANSWER
+THOUGHT = 'He asks for a "city". {"no": 1}\n'
+
+
+def test_the_value_is_the_answer_and_the_thinking_is_apart():
+    run = sg.generate(scripted(SAID), "A city?", City, thinking=True, details=True)
+    assert run.value == City(name="Rome", people=3)
+    assert (run.thinking, run.text, run.finish) == (THOUGHT, ANSWER, "complete")
+    assert run.prompt_tokens == len("A city?")
+    assert list(run.fields) == ["/name", "/people", ""]
+    assert run.stats.tokens == len(run.token_ids) + len(THOUGHT + "</think>")
+    assert sg.generate(scripted(SAID), "A city?", City, thinking=True) == run.value
+    assert sg.generate(scripted(SAID), "A city?", thinking=True) == ANSWER
+
+
+def test_without_thinking_there_is_none():
+    run = sg.generate(scripted(ANSWER), "A city?", City, details=True)
+    assert run.thinking is None
+
+
+@pytest.mark.parametrize("prompt", ["A city? <think>\n", "A city? <think>", [{"role": "user", "content": "A city?"}]])
+def test_a_prompt_that_opens_the_tag_is_not_opened_again(prompt):
+    """The model reads the tag once, whoever wrote it."""
+    request = prepare(scripted(SAID), prompt, City, thinking=True)
+    thought = request.sessions[0].before
+    assert bytes(thought.row.ids).decode().count("<think>") == 1
+    assert sg.generate(scripted(SAID), prompt, City, thinking=True).name == "Rome"
+
+
+def test_a_prompt_that_closes_the_tag_is_answered():
+    run = sg.generate(scripted(ANSWER), "A city? <think>\n\n</think>\n\n", City, thinking=True, details=True)
+    assert (run.thinking, run.value.name) == (None, "Rome")
+
+
+def test_a_stream_tells_the_thinking_first():
+    events = list(sg.stream(scripted(SAID), "A city?", City, thinking=True))
+    thoughts, answers = [e for e in events if e.thinking], [e for e in events if not e.thinking]
+    assert events == thoughts + answers
+    assert "".join(e.text for e in thoughts) == THOUGHT
+    assert "".join(e.text for e in answers) == ANSWER
+    assert all(e.path is None and e.partial is None for e in thoughts)
+    assert [e.path for e in answers if e.path is not None] == ["/name", "/people", ""]
+    for told in (thoughts, answers[:-1]):
+        assert [e.start for e in told] == [sum(len(e.text) for e in told[:i]) for i in range(len(told))]
+    assert events[-1].result.thinking == THOUGHT
+
+
+def test_a_partial_tag_is_no_end():
+    said = "a</thin</think>\n\n" + ANSWER
+    run = sg.generate(scripted(said), "x", City, thinking=True, details=True)
+    assert (run.thinking, run.text) == ("a</thin", ANSWER)
+
+
+def test_too_much_thinking_is_closed_and_reported():
+    model = scripted("I think and think" + ANSWER)
+    run = sg.generate(model, "x", City, thinking=sg.Thinking(max_tokens=7), details=True)
+    assert run.thinking == "I think"
+    assert isinstance(run.value, City)
+    assert [(cap.name, cap.pointer, cap.limit) for cap in run.caps] == [("thinking.max_tokens", "", 7)]
+    short = sg.generate(scripted(SAID), "x", City, thinking=True, limits=sg.Limits(40), details=True)
+    assert (short.value.name, short.caps) == ("Rome", ())
+
+
+def test_tags_of_other_models():
+    tags = sg.Thinking(opening="[THINK]", closing="[/THINK]")
+    said = "hm [/think] no[/THINK]" + ANSWER
+    run = sg.generate(scripted(said), "x", City, thinking=tags, details=True)
+    assert (run.thinking, run.text) == ("hm [/think] no", ANSWER)
+
+
+def test_every_row_thinks_as_it_was_told():
+    said = [SAID, ANSWER, "so</think>\n\n" + ANSWER, "on and on" + ANSWER]
+    ways = [True, False, True, sg.Thinking(max_tokens=2)]
+    for size in (4, 1):
+        runs = sg.generate(scripted(said), list("abcd"), City, thinking=ways, details=True, batch_size=size)
+        assert [run.thinking for run in runs] == [THOUGHT, None, "so", "on"]
+        assert [run.value.name for run in runs[:3]] == ["Rome"] * 3
+
+
+def test_a_guard_of_the_whole_text_sees_the_thinking_and_one_of_strings_does_not():
+    model = 'Rome is "Rome"</think>\n\n{"name": "Rome", "people": 3}'
+    run = sg.generate(scripted(model), "x", City, thinking=True, guards=[sg.BannedWords(["Rome"])], details=True)
+    assert "Rome" not in run.thinking + run.text
+    run = sg.generate(scripted(model), "x", City, thinking=True, banned=["Rome"], details=True)
+    assert run.thinking == 'Rome is "Rome"'
+    assert "Rome" not in run.text
+
+
+def test_a_thought_that_fails_fails_its_row_alone():
+    class Nothing(sg.Guard):
+        def start(self):
+            return 0
+
+        def feed(self, state, text):
+            return state if text.startswith(b"{") or state else sg.Veto(0, "anything but JSON")
+
+    both = [[Nothing()], []]
+    said = [SAID, SAID]
+    runs = sg.generate(scripted(said), ["a", "b"], City, thinking=[True, True], guards=both, details=True)
+    assert isinstance(runs[0].error, DeadEnd)
+    assert (runs[1].error, runs[1].thinking) == (None, THOUGHT)
+
+
+@pytest.fixture
+def controlled(small_bpe):
+    """A tokenizer whose tags are tokens of their own, which are no text, and a model that says them."""
+    tokenizer: PreTrainedTokenizerFast = small_bpe
+    tokenizer.add_tokens(["<think>", "</think>"])
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    open_id, close_id = tokenizer.convert_tokens_to_ids(["<think>", "</think>"])
+    assert {open_id, close_id} <= vocabulary.special_ids
+    tokens = [vocabulary.token(i) or None for i in range(vocabulary.width)]
+    tokens[open_id], tokens[close_id] = b"<think>", b"</think>"
+    spoken = Vocabulary.from_tokens(tokens, vocabulary.end_ids)
+    return lambda text: Model(ScriptedModel(text, spoken), tokenizer, vocabulary), open_id, close_id
+
+
+def test_a_closing_tag_that_is_no_text_is_allowed_where_its_text_would_be(controlled):
+    make, open_id, close_id = controlled
+    run = sg.generate(make(SAID), "the city", City, thinking=True, details=True)
+    assert (run.thinking, run.text) == (THOUGHT, ANSWER)
+    thought = prepare(make(SAID), "the city", City, thinking=True).sessions[0].before
+    assert thought.row.ids.count(open_id) == 1
+    cut = sg.generate(make("on and on" + ANSWER), "the city", City, thinking=sg.Thinking(max_tokens=3), details=True)
+    assert [cap.limit for cap in cut.caps] == [3]
+    plain = sg.generate(make("</think>" + ANSWER), "the city", City, details=True)
+    assert close_id not in plain.token_ids  # in an answer it is none
+    banned = sg.generate(make("x </think>" + SAID), "the city", City, thinking=True, guards=[Least()], details=True)
+    assert len(banned.thinking) >= 9
+    assert close_id not in banned.token_ids
+
+
+class Least(sg.Guard):
+    """A text of at least nine bytes."""
+
+    def start(self):
+        return 0
+
+    def feed(self, state, text):
+        return state + len(text)
+
+    def finish(self, state):
+        return sg.Veto(state, "too short") if state < 9 else None
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_the_answer_is_what_the_model_says_behind_prompt_and_thinking(overlap):
+    """A real model, greedy: its cache goes on where the thinking ended, in rows that end at different times."""
+    module, tokenizer = load_demo()
+    prompts = ["Extract the city.\nText: Rome, 3.\nJSON: ", "Text: Ada Moreau, 36, lives in Lyon.\nJSON: ", "Lyon"]
+    ways = [sg.Thinking(max_tokens=n) for n in (5, 12, 30)]
+    request = prepare(module, prompts, City, tokenizer=tokenizer, thinking=ways, limits=sg.Limits(60))
+    owner = request.model
+    batch = decode(
+        owner.module, owner.vocabulary, request.sessions, rows=2, execution=Execution(overlap=overlap)
+    )
+    for row, session in enumerate(request.sessions):
+        said = list(session.row.ids[: len(session.row.ids) - len(session.tokens)])
+        alone = sg.generate(module, said, City, tokenizer=tokenizer, limits=sg.Limits(60), details=True)
+        assert request.result(row, batch).text == alone.text
+        assert len(session.before.tokens) <= ways[row].max_tokens
+
+
+def test_what_cannot_be_is_refused_by_name():
+    with pytest.raises(OptionError, match="thinking='yes': expected True, False or Thinking"):
+        sg.generate(scripted(SAID), "x", City, thinking="yes")
+    with pytest.raises(OptionError, match="thinking has 3 entries for 2 prompts"):
+        sg.generate(scripted(SAID), ["x", "y"], City, thinking=[True] * 3)
+    with pytest.raises(OptionError, match="closing='  ': expected a tag"):
+        sg.Thinking(closing="  ")
+    with pytest.raises(OptionError, match="leaves no room to think"):
+        sg.generate(scripted(SAID, max_position_embeddings=64), "x", City, thinking=True, limits=sg.Limits(50))
+    assert replace(sg.Thinking(), max_tokens=3).max_tokens == 3
