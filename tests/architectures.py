@@ -108,6 +108,10 @@ ALONE: Configs = {
     ),
     "mamba": lambda: hf.MambaConfig(**MAMBA),
     "mamba2": lambda: hf.Mamba2Config(num_heads=8, head_dim=8, n_groups=2, expand=2, **MAMBA),
+}
+"""Read with a cache for each row."""
+
+HYBRID: Configs = {
     "jamba": lambda: hf.JambaConfig(num_experts=2, attn_layer_period=2, attn_layer_offset=1, **GROUPED),
     "qwen3-next": lambda: hf.Qwen3NextConfig(
         head_dim=8, num_experts=4, shared_expert_intermediate_size=32, **DELTA, **EXPERTS, **FOUR
@@ -145,7 +149,7 @@ ALONE: Configs = {
         **SMALL | {"num_key_value_heads": 4},
     ),
 }
-"""Read with a cache for each row."""
+"""Keys and values in slots, states of the rows that are read together."""
 
 WHOLE: Configs = {
     "recurrent-gemma": lambda: hf.RecurrentGemmaConfig(
@@ -172,7 +176,7 @@ WHOLE: Configs = {
 def make(name: str, dtype: torch.dtype = torch.float32, **options: str) -> PreTrainedModel:
     """A model whose logits are not all the same, in evaluation mode; the same one each time."""
     torch.manual_seed(3)
-    config = (SLOTTED | MORE_SLOTTED | ALONE | WHOLE)[name]()
+    config = (SLOTTED | MORE_SLOTTED | HYBRID | ALONE | WHOLE)[name]()
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     module = kind.from_config(config, **options).to(dtype).eval()
     with torch.no_grad():

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from structgen.decoding.forward import forward_for, is_exact
+from structgen.decoding.hybrid import HybridForward
 from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.whole import WholeForward, at_once
-from tests.architectures import ALONE, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
+from tests.architectures import ALONE, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
 
 
 @torch.inference_mode()
@@ -82,6 +83,37 @@ def test_other_models_go_back_by_cropping_or_by_snapshots(name):
     forward = forward_for(module)
     assert isinstance(forward, SoloForward)
     assert wander(module, forward, tolerance=1e-3) > 10
+
+
+@pytest.mark.parametrize("name", HYBRID)
+def test_slots_and_states_together_read_as_if_each_row_were_alone(name):
+    module = make(name)
+    forward = forward_for(module)
+    assert isinstance(forward, HybridForward)
+    assert wander(module, forward, tolerance=1e-3) > 10
+
+
+@pytest.mark.parametrize("name", ["qwen3-next", "falcon-h1", "lfm2"])
+def test_a_cache_for_each_row_is_the_slow_twin_of_slots_and_states(name):
+    module = make(name)
+    assert wander(module, SoloForward(module), tolerance=1e-3) > 10
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["qwen3-next", "zamba2"])
+def test_rows_with_states_take_their_steps_in_one_forward(name):
+    """Prompts are read by their rows alone; then as many forwards as the row with most pending has tokens."""
+    module = make(name)
+    forward = HybridForward(module)
+    rows = [Row([5] * n) for n in (3, 9, 1)]
+    forward.read(rows)
+    for n, row in enumerate(rows):
+        row.ids += [6] * (1 + n)
+    assert forward.count == 3
+    logits = forward.read(rows)
+    assert forward.count == 3 + 3
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() < 1e-3
 
 
 @pytest.mark.parametrize("name", ["llama", "mamba", "t5"])

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from structgen.decoding.hybrid import HybridForward, takes_states
 from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
@@ -76,6 +77,7 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
 
 def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
     ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
+    ways += [HybridForward] if takes_states(module) else []
     ways += [SoloForward, partial(SoloForward, recompute=True)]
     for way in ways:
         if is_exact(module, way(module)):

@@ -141,9 +141,8 @@ class SlotModel:
         self._windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
         self._float = getattr(config, "_attn_implementation", None) == "eager"
         self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
-        self.layers = [SlotLayer(self._places) for kind in kinds if kind != NOTHING]
-        each = iter(self.layers)
-        self._cache = Cache(layers=[empty_layer() if kind == NOTHING else next(each) for kind in kinds])
+        self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
+        self.layers = [layer for layer in self._cache.layers if isinstance(layer, SlotLayer)]
         self.options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self.tells_prompts = "prompt_tokens" in accepted
 
@@ -184,6 +183,9 @@ class SlotModel:
         for layer, theirs in zip(self._cache.layers, kept, strict=False):  # the last ones may keep nothing
             if isinstance(layer, SlotLayer):
                 layer.update(theirs.keys, theirs.values)
+
+    def _layer(self, kind: str) -> Any:
+        return empty_layer() if kind == NOTHING else SlotLayer(self._places)
 
     def _masks(self, positions: Tensor, seen: int) -> Tensor | dict[str, Tensor]:
         """What each query sees, [rows, 1, columns, seen]; by kind of layer where there are several."""

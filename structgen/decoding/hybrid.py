@@ -1,0 +1,231 @@
+"""Rows of models that have recurrent states beside keys and values, side by side in one forward pass.
+
+Keys and values lie in slots, as for any row. States are of the rows that are read together: as long as those are the
+same, they stay where the model writes them; else each row's are put aside, and the next rows' are laid together.
+
+A state has no past. A prompt is read at once, by its row alone, and what comes behind it token by token: padding would
+change it. Going back restores a copy from behind an earlier token and reads on from there; its slots are still right.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import LinearAttentionLayer
+
+from structgen.decoding.layers import NOTHING, layer_kinds
+from structgen.decoding.multimodal import no_logits, read_prompt
+from structgen.decoding.rows import Foreseen, Row
+from structgen.decoding.slot_cache import SlotLayer, SlotModel
+from structgen.decoding.slots import SlotForward
+from structgen.decoding.solo import SNAPSHOT_EVERY, SNAPSHOTS
+from structgen.decoding.transfer import sent
+
+STATES_ONLY = {"linear_attention", "conv"}
+BOTH = {"hybrid"}
+SLOTS_ONLY = {"full_attention"}
+"""Kinds of layers by what they keep."""
+
+States = list[Tensor | None]
+"""What all layers keep of one row, [1, ...] each; None where a layer has no such state."""
+
+
+class SlotAndStateLayer(LinearAttentionLayer, SlotLayer):  # type: ignore[misc, override]
+    """A layer that has both; its states are those of the rows that are read."""
+
+    is_compileable = True
+
+    def __init__(self, places: Any) -> None:
+        SlotLayer.__init__(self, places)
+        LinearAttentionLayer.__init__(self)  # type: ignore[no-untyped-call]
+
+    def lazy_initialization(self, *args: Any, **options: Any) -> None:
+        """Of keys and values, which come by place, or of states, which come by name."""
+        if args:
+            SlotLayer.lazy_initialization(self, *args)
+        else:
+            LinearAttentionLayer.lazy_initialization(self, **options)
+
+
+class HybridModel(SlotModel):
+    """A `SlotModel` some of whose layers keep states.
+
+    Attributes:
+        recurrent: those layers.
+    """
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        super().__init__(module)
+        self.recurrent = [layer for layer in self._cache.layers if isinstance(layer, LinearAttentionLayer)]
+
+    def adopt_states(self, cache: Any) -> States:
+        """The states that a row left in a cache of its own. The layers are as its are from then on."""
+        theirs = [layer for layer in cache.layers if isinstance(layer, LinearAttentionLayer)]
+        if not self.is_begun:
+            for layer, other in zip(self.recurrent, theirs, strict=True):
+                for name in vars(LinearAttentionLayer()):
+                    setattr(layer, name, copy.copy(getattr(other, name)))
+        return [states[i] for states, i in _cells(theirs)]
+
+    def cells(self) -> list[tuple[dict[int, Tensor | None], int]]:
+        """Where the layers keep the states of the rows that are read."""
+        return _cells(self.recurrent)
+
+    def _layer(self, kind: str) -> Any:
+        if kind in STATES_ONLY:
+            return LinearAttentionLayer()
+        return SlotAndStateLayer(self._places) if kind in BOTH else super()._layer(kind)
+
+    def _masks(self, positions: Tensor, seen: int) -> dict[str, Any]:
+        """By kind of layer; a state sees all that it has read."""
+        mask = torch.arange(seen, device=positions.device) <= positions[:, None, :, None]
+        full = self._as_float(mask) if self._float else mask
+        return {"full_attention": full} | dict.fromkeys(STATES_ONLY)
+
+
+def _cells(layers: Sequence[Any]) -> list[tuple[dict[int, Tensor | None], int]]:
+    """Each state's dict and number, in the same order for layers of the same kinds."""
+    each = [states for layer in layers for states in (layer.conv_states, layer.recurrent_states)]
+    return [(states, i) for states in each for i in sorted(states)]
+
+
+def takes_states(module: PreTrainedModel) -> bool:
+    """May the model's slots and states be ours? What its configuration says; a probe has the last word."""
+    config = module.config.get_text_config(decoder=True)
+    kinds = {kind for kind, _ in layer_kinds(config)}
+    return (
+        not module.config.is_encoder_decoder
+        and "position_ids" in inspect.signature(module.forward).parameters
+        and getattr(config, "_attn_implementation", None) in (None, "sdpa", "eager")
+        and bool(kinds & (SLOTS_ONLY | BOTH))
+        and bool(kinds & (STATES_ONLY | BOTH))
+        and kinds <= SLOTS_ONLY | BOTH | STATES_ONLY | {NOTHING}
+    )
+
+
+class HybridForward(SlotForward):
+    """Runs a causal model with recurrent states over rows that each stand where they stand.
+
+    Args:
+        module: a model that `takes_states`.
+
+    Attributes:
+        count: forward passes so far.
+    """
+
+    foresees = False
+    why_eager = "the model has recurrent states"
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        super().__init__(module)
+        self._model: HybridModel = HybridModel(module)
+        self._lengths: dict[Row, int] = {}
+        self._aside: dict[Row, States] = {}
+        self._loaded: list[Row] = []
+        self._snapshots: dict[Row, list[tuple[int, States]]] = {}
+
+    def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
+        logits: dict[Row, Tensor] = {}
+        for row in rows:
+            if row not in self._place:
+                self._admit(row)
+                self._lengths[row], self._snapshots[row] = 0, []
+            if self._lengths[row] > row.valid:
+                self._go_back(row)
+            if self._lengths[row] == 0:
+                logits[row] = self._begin(row)[0]
+        while behind := [row for row in rows if self._lengths[row] < len(row.ids) and row.error is None]:
+            logits |= zip(behind, self._step(behind), strict=True)
+        for row in rows:
+            row.valid = len(row.ids)
+        return torch.stack([logits[row] for row in rows])
+
+    def release(self, row: Row) -> None:
+        """The row is not read any more; its place is free."""
+        if row in self._loaded:
+            self._put_aside()
+        for kept in (self._lengths, self._aside, self._snapshots):
+            kept.pop(row, None)
+        super().release(row)
+
+    def _begin(self, row: Row) -> Tensor:
+        """Reads a prompt by the model's own cache, which is taken over: float[1, width]."""
+        cache: Any = DynamicCache(config=self._module.config)
+        self.count += 1
+        length = row.given if row.inputs is not None else len(row.ids)
+        if row.inputs is not None:
+            logits = read_prompt(self._module, row, cache, self._model.options)
+        else:
+            given = sent([row.ids, list(range(length))], self._device).unsqueeze(1)
+            own: Any = self._module
+            output = own(input_ids=given[0], position_ids=given[1], past_key_values=cache, **self._model.options)
+            logits = output.logits[:, -1]
+        if logits is None:
+            return no_logits(self._module).unsqueeze(0)
+        if row in self._loaded:
+            self._put_aside()
+        self._aside[row] = self._model.adopt_states(cache)
+        self._model.adopt(cache, self._where([row], [0], [0], length, length))
+        self._lengths[row] = length
+        self._remember([row])
+        return logits
+
+    def _step(self, rows: list[Row]) -> Tensor:
+        """Reads one token of each row: float[rows, width]."""
+        self._load(rows)
+        starts = [self._lengths[row] for row in rows]
+        ids = [[row.ids[start]] for row, start in zip(rows, starts, strict=True)]
+        shifted = [[start + row.shift] for row, start in zip(rows, starts, strict=True)]
+        inputs = sent([ids, shifted, [[start] for start in starts]], self._device)
+        self.count += 1
+        seen = max(starts) + 1
+        logits = self._model(inputs[0], inputs[1], inputs[2], self._where(rows, starts, [0] * len(rows), 1, seen))
+        for row in rows:
+            self._lengths[row] += 1
+        self._remember(rows)
+        return logits
+
+    def _load(self, rows: list[Row]) -> None:
+        """Lays the rows' states together, in their order."""
+        if rows == self._loaded:
+            return
+        self._put_aside()
+        for number, (states, i) in enumerate(self._model.cells()):
+            parts = [part for row in rows if (part := self._aside[row][number]) is not None]
+            states[i] = torch.cat(parts) if parts else None
+        self._loaded = list(rows)
+
+    def _put_aside(self) -> None:
+        for at, row in enumerate(self._loaded):
+            self._aside[row] = self._states(at)
+        self._loaded = []
+
+    def _states(self, at: int) -> States:
+        """A copy of one row's states among those that are loaded."""
+        found = [states[i] for states, i in self._model.cells()]
+        return [None if state is None else state[at : at + 1].clone() for state in found]
+
+    def _remember(self, rows: Sequence[Row]) -> None:
+        """A snapshot of each row whose last one is far."""
+        for row in rows:
+            known, length = self._snapshots[row], self._lengths[row]
+            if known and length < known[-1][0] + SNAPSHOT_EVERY:
+                continue
+            known.append((length, self._states(self._loaded.index(row)) if row in self._loaded else self._aside[row]))
+            if len(known) > SNAPSHOTS + 1:
+                del known[1]
+
+    def _go_back(self, row: Row) -> None:
+        """The states behind at most the first `row.valid` ids."""
+        if row in self._loaded:
+            self._put_aside()
+        known = self._snapshots[row]
+        while known and known[-1][0] > row.valid:
+            known.pop()
+        self._lengths[row], self._aside[row] = known[-1] if known else (0, [])
