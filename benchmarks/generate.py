@@ -1,13 +1,16 @@
-"""Tokens per second of structgen's loop and of transformers' `generate`, free and with each engine's masks.
+"""Time per character of structgen's loop and of transformers' `generate`, free and with each engine's masks.
 
     python benchmarks/generate.py [--data FOLDER] [--rounds 5] [--batch 1 8] [--threads 1]
 
-Same model, same prompt, greedy, one process; the contestants take turns, and the median of the rounds counts.
-A round is a whole request: matchers or processors made anew, prefill, decoding, and for structgen the parsed
-value. What an engine prepares once per tokenizer and schema is in the column "prepare", not in the rounds. The
-rows of a batch have one prompt, which structgen reads once; its constrained run feeds forced text at once.
-The unconstrained runs write as many tokens as structgen's constrained one, with no end token. In forced spans
-llguidance allows only the tokenizer's own tokens, so a model that wants others writes other text with it.
+Same model, same prompts, greedy, one process; the contestants take turns, and the median of the rounds counts. A round
+is a whole request: matchers or processors made anew, prefill, decoding, and for structgen the parsed value. What an
+engine prepares once per tokenizer and schema is in the column "prepare", not in the rounds. Each row of a batch has a
+prompt of its own.
+
+What counts is wall time per character of text: engines that leave a model different tokens get texts of different
+lengths from it. The unconstrained runs write as many tokens as the tokenizer makes of the texts of structgen's
+constrained run, without an end token, and count as having written those characters: what a model with random weights
+really writes there is another text. "Valid" counts the rows whose whole text the schema accepts.
 
 Writes results/generate.json and results/generate.md beside this file.
 """
@@ -32,77 +35,76 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}  # json.dumps' own
-BASELINE = "transformers, unconstrained"
-
-Rows = list[list[int]]
+BASELINE, OURS = "transformers, unconstrained", "structgen"
+BOUND, PEER_BOUND = 1.0, 0.7
+"""What structgen's time per character may be, by that of the unconstrained `generate` and by the best peer's."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its prompt, and the schema to fill."""
+    """A model, the prompts of up to eight rows, and the schema to fill."""
 
     name: str
     module: Any
     tokenizer: Any
-    prompt: list[int]
+    prompts: list[list[int]]
     schema: dict[str, Any]
 
 
 @dataclass
 class Contestant:
-    """One way to generate: `run(rows)` gives the new token ids of each row."""
+    """One way to generate: `run(rows)` gives the text of each row."""
 
     name: str
-    run: Callable[[int], Rows]
+    run: Callable[[int], list[str]]
     prepare_seconds: float = 0.0
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
-    tokens: int = 0
     texts: list[str] = field(default_factory=list)
 
     def measure(self, rows: int) -> None:
         began, cpu = time.perf_counter(), time.process_time()
-        output = self.run(rows)
+        self.texts = self.run(rows)
         self.seconds.append(time.perf_counter() - began)
         self.cpu_seconds.append(time.process_time() - cpu)
-        self.tokens = sum(map(len, output))
-        self.texts = [json.dumps(ids) for ids in output]
 
 
-def structgen_way(case: Case, model: Any, schema: Any, limit: int) -> Callable[[int], Rows]:
+def structgen_way(case: Case, model: Any, schema: Any, limits: list[int]) -> Callable[[int], list[str]]:
     import structgen
 
-    def run(rows: int) -> Rows:
-        limits = structgen.Limits(max_new_tokens=limit)
-        prompts = [case.prompt] * rows
-        results = structgen.generate(model, prompts, schema=schema, limits=limits, details=True)
-        return [list(result.token_ids) for result in results]
+    def run(rows: int) -> list[str]:
+        bounds = [structgen.Limits(max_new_tokens=limit) for limit in limits[:rows]]
+        values = structgen.generate(model, case.prompts[:rows], schema=schema, limits=bounds)
+        return values if schema is None else [json.dumps(value, ensure_ascii=False) for value in values]
 
     return run
 
 
-def transformers_way(case: Case, limit: int, processor: Callable[[], Any] | None) -> Callable[[int], Rows]:
+def transformers_way(case: Case, limit: int, processor: Callable[[], Any] | None) -> Callable[[int], list[str]]:
     import torch
 
-    def run(rows: int) -> Rows:
-        ids = torch.tensor([case.prompt] * rows, device=case.module.device)
+    def run(rows: int) -> list[str]:
+        prompts = case.prompts[:rows]
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         output = case.module.generate(
             ids,
-            attention_mask=torch.ones_like(ids),
+            attention_mask=mask,
             max_new_tokens=limit,
             do_sample=False,
             pad_token_id=0,
             eos_token_id=None if processor is None else case.tokenizer.eos_token_id,
             logits_processor=None if processor is None else [processor()],
         )
-        new: Rows = output[:, ids.shape[1] :].tolist()
-        return [until_end(row, case.tokenizer.eos_token_id) if processor else row for row in new]
+        new = [until_end(row, case.tokenizer.eos_token_id) for row in output[:, width:].tolist()]
+        return [case.tokenizer.decode(row) for row in new]
 
     return run
 
 
 def until_end(ids: list[int], end: int) -> list[int]:
-    """The ids before the end token: padding and the end are not counted as speed."""
+    """The ids before the end token and the padding behind it."""
     return ids[: ids.index(end)] if end in ids else ids
 
 
@@ -149,22 +151,23 @@ def xgrammar_processor(case: Case, width: int) -> Callable[[], Any]:
 
 
 def contest(case: Case, rows: int, rounds: int) -> list[Contestant]:
-    """Every contestant's median over the rounds, in turns, after one round that is not counted."""
+    """Every contestant's rounds, in turns, after one that is not counted."""
     import structgen
     from structgen.constraints import JsonSchema
 
     width = case.module.get_output_embeddings().weight.shape[0]
     model, seconds = timed(lambda: structgen.Model.of(case.module, case.tokenizer))
-    ours = structgen_way(case, model, JsonSchema(case.schema), 2048)
-    first, first_seconds = timed(lambda: ours(1))
-    limit = len(first[0])
+    ours = structgen_way(case, model, JsonSchema(case.schema), [2048] * rows)
+    texts, first_seconds = timed(lambda: ours(rows))
+    lengths = [len(case.tokenizer.encode(text, add_special_tokens=False)) for text in texts]
     lark, lark_seconds = timed(lambda: llguidance_processor(case, width))
     xgr, xgr_seconds = timed(lambda: xgrammar_processor(case, width))
-    again = timed(lambda: ours(1))[1]
+    again = timed(lambda: ours(rows))[1]
+    free = structgen_way(case, model, None, lengths)
     contestants = [
-        Contestant(BASELINE, transformers_way(case, limit, None)),
-        Contestant("structgen, unconstrained", structgen_way(case, model, None, limit), seconds),
-        Contestant("structgen", ours, seconds + max(first_seconds - again, 0.0)),
+        Contestant(BASELINE, transformers_way(case, max(lengths), None)),
+        Contestant("structgen, unconstrained", free, seconds),
+        Contestant(OURS, ours, seconds + max(first_seconds - again, 0.0)),
         Contestant("transformers + llguidance", transformers_way(case, 2048, lark), lark_seconds),
         Contestant("transformers + xgrammar", transformers_way(case, 2048, xgr), xgr_seconds),
     ]
@@ -193,10 +196,11 @@ def cases(data: Path, names: list[str]) -> Iterator[Case]:
         from structgen.demo.tasks import TASKS
 
         module, tokenizer = load_demo()
-        sentences = dict(SENTENCES)
-        prompt = tokenizer.encode(TASKS["invoice"].prompt(sentences["invoice"]))
+        sentence = dict(SENTENCES)["invoice"]
+        texts = [TASKS["invoice"].prompt(sentence.replace("7730", f"773{n}")) for n in range(8)]
+        prompts = [tokenizer.encode(text) for text in texts]
         schema = TASKS["invoice"].model.model_json_schema()
-        yield Case("demo model", module, tokenizer, prompt, {**schema, "additionalProperties": False})
+        yield Case("demo model", module, tokenizer, prompts, {**schema, "additionalProperties": False})
     if "random" in names and (data / "llama3-tokenizer").is_dir():
         with llama3_tokenizer(data) as tokenizer:
             torch.manual_seed(0)
@@ -204,14 +208,15 @@ def cases(data: Path, names: list[str]) -> Iterator[Case]:
                 vocab_size=128_256,
                 hidden_size=256,
                 intermediate_size=688,
-                num_hidden_layers=4,
+                num_hidden_layers=8,
                 num_attention_heads=4,
                 max_position_embeddings=4096,
                 eos_token_id=tokenizer.eos_token_id,
             )
             module = LlamaForCausalLM(config).eval()
-            prompt = tokenizer.encode("List three products with their prices as JSON.")
-            yield Case("random 4-layer Llama, 128k vocabulary", module, tokenizer, prompt, PRODUCTS)
+            texts = [f"List three products of shop {n} with their prices as JSON." for n in range(8)]
+            prompts = [tokenizer.encode(text) for text in texts]
+            yield Case("random 8-layer Llama, 128k vocabulary", module, tokenizer, prompts, PRODUCTS)
 
 
 @contextmanager
@@ -243,7 +248,7 @@ PRODUCTS = {
                 "properties": {
                     "name": {"type": "string", "maxLength": 24},
                     "category": {"enum": ["kitchen", "garden", "office", "electronics"]},
-                    "price": {"type": "integer", "minimum": 1, "maximum": 99999},
+                    "price": {"enum": [9, 19, 49, 99, 199, 499, 999]},
                     "in_stock": {"type": "boolean"},
                 },
             },
@@ -252,33 +257,48 @@ PRODUCTS = {
         "complete": {"type": "boolean"},
     },
 }
-"""Bounded on purpose: a model with random weights would never end an open string."""
+"""Bounded on purpose: a model with random weights would never end an open string, or the zeros of 12.000."""
 
 
 def summary(case: Case, rows: int, contestants: list[Contestant]) -> dict[str, Any]:
-    base = contestants[0]
-    reference = base.tokens / statistics.median(base.seconds)
-    cpu_reference = statistics.median(base.cpu_seconds) / base.tokens
-    own = next(c for c in contestants if c.name == "structgen")
-    table = []
+    """Times per character, and their ratios to the unconstrained `generate` of transformers."""
+    from jsonschema import Draft202012Validator
+
+    ours = next(c for c in contestants if c.name == OURS)
+    accepts = Draft202012Validator(case.schema).is_valid
+    table: list[dict[str, Any]] = []
     for contestant in contestants:
-        median = statistics.median(contestant.seconds)
-        speed = contestant.tokens / median
-        cpu = statistics.median(contestant.cpu_seconds) / contestant.tokens
+        free = contestant.name.endswith("unconstrained")
+        characters = sum(map(len, ours.texts if free else contestant.texts))
+        wall = statistics.median(contestant.seconds) / characters
+        cpu = statistics.median(contestant.cpu_seconds) / characters
+        base = table[0] if table else {"us_per_character": 1e6 * wall, "cpu_us_per_character": 1e6 * cpu}
         table.append(
             {
                 "contestant": contestant.name,
-                "tokens": contestant.tokens,
-                "median_s": round(median, 4),
-                "tokens_per_s": round(speed, 1),
-                "ratio": round(speed / reference, 3),
-                "cpu_ms_per_token": round(1e3 * cpu, 3),
-                "cpu_ratio": round(cpu_reference / cpu, 3),
+                "characters": characters,
+                "median_s": round(statistics.median(contestant.seconds), 4),
+                "us_per_character": round(1e6 * wall, 1),
+                "ratio": round(1e6 * wall / base["us_per_character"], 3),
+                "cpu_us_per_character": round(1e6 * cpu, 1),
+                "cpu_ratio": round(1e6 * cpu / base["cpu_us_per_character"], 3),
                 "prepare_s": round(contestant.prepare_seconds, 3),
-                "same_tokens": "yes" if contestant.texts == own.texts else "no",
+                "valid": None if free else sum(accepts(parsed(text)) for text in contestant.texts),
             }
         )
-    return {"case": case.name, "batch": rows, "rows": table}
+    peers = [row for row in table if row["valid"] == rows and row["contestant"] != OURS]
+    own = next(row for row in table if row["contestant"] == OURS)
+    best = min((row["us_per_character"] for row in peers), default=None)
+    to_peer = None if best is None else round(own["us_per_character"] / best, 3)
+    return {"case": case.name, "batch": rows, "rows": table, "to_free": own["ratio"], "to_peer": to_peer}
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text; None, which no schema here accepts, for any other."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -296,33 +316,36 @@ def installed(name: str) -> str:
         return "from the source tree"
 
 
-INTRODUCTION = """# Tokens per second
+INTRODUCTION = """# Time per character
 
 {setting}
 
-Ratio: tokens per second to those of transformers' own `generate` with no constraint. CPU ratio: the same by
-the process's CPU time, which other work on the machine disturbs less. Same: the tokens are those of
-structgen's constrained run. The rows of a batch have one prompt, which structgen reads once; its constrained run feeds
-forced text without asking for each token.
+Ratio: wall time per character by that of transformers' own `generate` with no constraint, which writes as many tokens
+as the tokenizer makes of structgen's texts. CPU ratio: the same by the process's CPU time, which other work on the
+machine disturbs less. Valid: rows whose whole text the schema accepts.
 """
 
 TABLE = """
 ## {case}, batch {batch}
 
-| | tokens | median s | tokens/s | ratio | CPU ms/token | CPU ratio | prepare s | same |
+Against unconstrained `generate`: {to_free} (at most {bound}). Against the best peer: {to_peer} (at most {peer_bound}).
+
+| | characters | median s | us/character | ratio | CPU us/character | CPU ratio | prepare s | valid |
 |---|---|---|---|---|---|---|---|---|
 """
 
 ROW = (
-    "| {contestant} | {tokens} | {median_s:.3f} | {tokens_per_s:,.0f} | {ratio:.2f} | {cpu_ms_per_token:.2f} "
-    "| {cpu_ratio:.2f} | {prepare_s:.2f} | {same_tokens} |\n"
+    "| {contestant} | {characters} | {median_s:.3f} | {us_per_character:,.0f} | {ratio:.2f} "
+    "| {cpu_us_per_character:,.0f} | {cpu_ratio:.2f} | {prepare_s:.2f} | {shown_valid} |\n"
 )
 
 
 def markdown(setting: dict[str, Any], results: list[dict[str, Any]]) -> str:
     text = INTRODUCTION.format(setting=", ".join(f"{key} {value}" for key, value in setting.items()))
     for result in results:
-        text += TABLE.format(**result) + "".join(ROW.format(**row) for row in result["rows"])
+        text += TABLE.format(**result, bound=BOUND, peer_bound=PEER_BOUND)
+        for row in result["rows"]:
+            text += ROW.format(**row, shown_valid="" if row["valid"] is None else row["valid"])
     return text
 
 
