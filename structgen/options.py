@@ -120,6 +120,12 @@ class Limits:
         validations: how often a value that the type's own validators refuse is tried again in another way.
         strict: raise `BudgetExhausted` where `max_new_tokens` comes before the value is complete. Otherwise the value
             is closed in time, the cheapest way, and the result says what was cut short.
+        max_digits: of one number in JSON. It is closed there, the text goes on, and the result says so; so with the
+            caps that follow. They stop a model that is stuck; what a schema itself asks for may be more. None: no cap.
+        max_blanks: blanks and newlines in a row, inside of strings also those written as escapes.
+        max_equal_items: items of an array in a row that are spelled alike.
+        max_items: items of an array.
+        max_characters: bytes of a string or name, as it is written.
     """
 
     max_new_tokens: int = 512
@@ -127,8 +133,16 @@ class Limits:
     stop: tuple[str, ...] = ()
     validations: int = 64
     strict: bool = False
+    max_digits: int | None = 128
+    max_blanks: int | None = 128
+    max_equal_items: int | None = 128
+    max_items: int | None = 16_384
+    max_characters: int | None = 65_536
 
     def __post_init__(self) -> None:
+        for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
+            cap = getattr(self, name)
+            _require(cap is None or cap >= 1, name, cap, "at least 1, or None for no cap")
         _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
         _require(self.rollbacks >= 0, "rollbacks", self.rollbacks, "at least 0")
         _require(self.validations >= 0, "validations", self.validations, "at least 0")

@@ -17,6 +17,7 @@ from pydantic import BaseModel, model_validator
 
 import structgen as sg
 from structgen.decoding.pointers import pointer_at
+from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
 from structgen.masks import Grammar
@@ -199,9 +200,9 @@ def test_the_pointer_is_that_of_what_is_being_written(text: bytes, pointer: str)
     assert pointer_at(text) == pointer
 
 
-def drive(grammar: Grammar, budget: int, draw: random.Random) -> Session:
+def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway | None = None) -> Session:
     """A row whose model draws any allowed token, each as likely as the others."""
-    steering = Steering(grammar, budget, "max_new_tokens", None)
+    steering = Steering(grammar, "max_new_tokens", budget, runaway=runaway)
     limits, sampling = sg.Limits(budget), sg.Sampling(temperature=1.0)
     matcher = grammar.matcher()
     session = Session(
@@ -292,7 +293,7 @@ def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:
     """The cost of a position is found once, and the answer is the slow twin's."""
     grammar = sg.JsonSchema(PERSON).compile(byte_vocabulary())
     matcher, tokens = grammar.matcher(), list[int]()
-    steering = Steering(grammar, 10_000, "max_new_tokens", None)
+    steering = Steering(grammar, "max_new_tokens", 10_000)
     for byte in b'{"name": "' + b"x" * 50:
         matcher.advance(byte)
         tokens.append(byte)

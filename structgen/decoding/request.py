@@ -20,6 +20,7 @@ from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.processed import read_prompts
 from structgen.decoding.prompts import is_batch
+from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
 from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
@@ -164,7 +165,7 @@ def prepare(
                 guards=guarding,
                 budget=budget,
                 bound=bound,
-                steering=_steering(grammar, budget, bound, guarding, strict=bounds[row].strict),
+                steering=_steering(grammar, targets[row], bounds[row], budget, bound, guarding),
             )
         )
     for row, chosen in enumerate(ways_to_think(thinking, count)):
@@ -277,16 +278,19 @@ def _budget(model: Model, ids: Sequence[int], limits: Limits) -> tuple[int, str]
 
 
 def _steering(
-    grammar: Grammar | None, budget: int, bound: str, guards: Guarding | None, *, strict: bool
+    grammar: Grammar | None, target: Target, limits: Limits, budget: int, bound: str, guards: Guarding | None
 ) -> Steering | None:
-    """What keeps a constrained row within its budget, where a way is known.
+    """What keeps a constrained row within its limits.
 
     Raises:
-        OptionError: no text fits.
+        OptionError: no text fits into the budget.
     """
-    if grammar is None or not require_room(grammar, budget, bound) or strict:
+    if grammar is None:
         return None
-    return Steering(grammar, budget, "context" if bound == CONTEXT else bound, guards)
+    closes = require_room(grammar, budget, bound) and not limits.strict
+    runaway = Runaway(limits) if target.is_json else None
+    name = "context" if bound == CONTEXT else bound
+    return Steering(grammar, name, budget, guards=guards, closes=closes, runaway=runaway)
 
 
 def _require_type(name: str, value: object, kind: type) -> None:

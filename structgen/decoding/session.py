@@ -52,7 +52,8 @@ class Session:
         guards: may send the row back.
         inputs: what the model reads with the prompt: images, sounds, embeddings.
         validators: judge its values; the batch must measure its choices then.
-        steering: keeps a constrained row within its budget; None raises `BudgetExhausted` where that comes too early.
+        steering: keeps a constrained row within its limits; None raises `BudgetExhausted` where the budget comes too
+            early.
 
     Attributes:
         row: what the model has to read.
@@ -249,7 +250,7 @@ class Session:
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
-        if self._steering is None or not self._steering.steered:
+        if self._steering is None:
             return ()
         return tuple(self._steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
 
@@ -274,19 +275,17 @@ class Session:
             self.go_back(len(self.tokens) - 1, why)
             return self._allowed()
         left = self._unrefused(words)
+        if left is not None and not left.any() and self._steering is not None:
+            left = self._unrefused(self._constrained()) if self._steering.waive(len(self.tokens)) else left
         if self._guards is not None and left is not None and not left.any():
             raise DeadEnd(f"after {_shortened(self.text())} the guards refuse every token that the constraint allows")
         return left
 
     def _constrained(self) -> Words | None:
-        """The constraint's mask; where the budget leaves one token only, that one."""
-        if self._matcher is None:
-            return None
-        if self._steering is not None:
-            only = self._steering.only(self._matcher, len(self.tokens), self._said)
-            if only is not None:
-                return pack(np.array([only]), self._vocabulary.width)
-        return self._matcher.mask()
+        """The constraint's mask, as far as the limits allow."""
+        if self._matcher is None or self._steering is None:
+            return None if self._matcher is None else self._matcher.mask()
+        return self._steering.mask(self._matcher, len(self.tokens), self._said)
 
     def _unrefused(self, words: Words | None) -> Words | None:
         """The mask without bans, and without what guards refuse that look ahead."""
@@ -315,24 +314,18 @@ class Session:
         self._take(token, entry)
         if token in self._ends:
             self.finish = "end"
-        elif not self._fits():
-            self._refuse(token)
+        elif self._steering is not None and not self._fits():
+            self._cut(len(self.tokens) - 1)
+            self._steering.refuse(len(self.tokens), token)
+            self.sent_back = True  # another is chosen, from the same logits
             return
         self._settle()
 
-    def _fits(self) -> bool:
-        """Can the value still be closed within the budget?"""
+    def _fits(self, *, forced: bool = False) -> bool:
+        """May the row go on from here, as far as its limits tell?"""
         if self._steering is None or self._matcher is None:
             return True
-        return self._steering.fits(self._matcher, self.tokens, self._said)
-
-    def _refuse(self, token: int) -> None:
-        """Another token is chosen, from the same logits: with this one the value could not be closed in time."""
-        self._cut(len(self.tokens) - 1)
-        self._undo.refuse(len(self.tokens), token)
-        if self._steering is not None:
-            self._steering.refuse(len(self.tokens))
-        self.sent_back = True
+        return self._steering.fits(self._matcher, self.tokens, self._said, forced=forced)
 
     def _settle(self) -> None:
         """What follows from the tokens so far without asking the model: more tokens, the end, or the way back."""
@@ -359,7 +352,7 @@ class Session:
             for token in self._spans.after(self._matcher, self.tokens)[: self.budget - before]:
                 self._take(token, None)
                 self.forced += 1
-            while len(self.tokens) > before and not self._fits():
+            while len(self.tokens) > before and not self._fits(forced=True):
                 self._cut(len(self.tokens) - 1)
 
     def _end_if_over(self) -> None:
@@ -367,7 +360,7 @@ class Session:
             self._stop_when_complete()
         if not self.done and len(self.tokens) >= self.budget:
             self._stop_at_budget()
-        if self.done and self._steering is not None and self._steering.steered:
+        if self.done and self._steering is not None and self._steering.closed_by_budget:
             self.finish = "closed_by_budget"
 
     def _heed(self, veto: Veto) -> None:
@@ -431,11 +424,11 @@ class Session:
         gone = len(self.tokens) - length
         if self._matcher is not None:
             self._matcher.rollback(gone)
-        if self._steering is not None:
-            self._steering.truncate(length)
         self.forced -= sum(entry is None for entry in self.entries[length:])
         del self.tokens[length:], self.entries[length:]
         self._said[:] = self._vocabulary.decode(self.tokens)  # a stop string may have been cut off
+        if self._steering is not None:
+            self._steering.truncate(length, self._said)
         if self._guards is not None:
             self._guards.truncate(length)
         self.row.truncate(len(self.row.ids) - gone)
@@ -460,7 +453,7 @@ class Session:
             message = f"{self._bound}={self.budget} reached before the value was complete"
             raise BudgetExhausted(f"{message}; text so far: {_shortened(self.text())}", self.text())
         if self._steering is not None:
-            self._steering.refuse(len(self.tokens))
+            self._steering.end(len(self.tokens))
         self.finish = "length"
 
     def _nothing_left(self) -> str:

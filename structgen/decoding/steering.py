@@ -5,15 +5,21 @@ is fed, and another is drawn from the same logits, no forward pass being needed;
 token of the known close is left. That one never breaks it: what is left of the close is a close.
 
 Far from the edge all this is one comparison, of the tokens that are left with the bytes of the shortest close.
+
+A value that runs away (see `runaway`) is closed in the same way: what makes it longer is forbidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from structgen.decoding.guarding import Guarding
+from structgen.decoding.masking import Words, pack
 from structgen.decoding.pointers import pointer_at
+from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks import Grammar, Matcher
 from structgen.masks.closing import UNKNOWN
@@ -39,36 +45,73 @@ class Cap:
     limit: int
 
 
+@dataclass(slots=True)
+class _Refusals:
+    """What was refused behind one prefix.
+
+    Attributes:
+        tokens: the refused.
+        names: of the limits.
+        tries: how often; `TRIES` where nothing else was left.
+        waived: the caps are let go here, for nothing else is allowed.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    tries: int = 0
+    waived: bool = False
+
+
 class Steering:
-    """Keeps one row within its budget.
+    """Keeps one row within its budget, and its values within their caps.
 
     Args:
         grammar: of the row's constraint.
+        name: of what sets the budget, for `Cap`.
         budget: tokens in all.
-        name: what set it, for `Cap`.
+        closes: the value is closed in time; else the budget is left to others.
+        runaway: watches the text; None where it is no JSON.
         guards: of the row, which have a say in how the text ends.
     """
 
-    def __init__(self, grammar: Grammar, budget: int, name: str, guards: Guarding | None) -> None:
-        self._closing = grammar.closing
-        self._costs = grammar.closing.costs
-        self._budget, self._name, self._guards = budget, name, guards
+    def __init__(
+        self,
+        grammar: Grammar,
+        name: str,
+        budget: int,
+        *,
+        guards: Guarding | None = None,
+        closes: bool = True,
+        runaway: Runaway | None = None,
+    ) -> None:
+        self._grammar, self._closing, self._costs = grammar, grammar.closing, grammar.closing.costs
+        self._name, self._budget, self._closes_in_time = name, budget, closes
+        self._guards, self._runaway = guards, runaway
         self._spare = 0 if guards is None else ROOM_FOR_GUARDS
         self._closes: dict[int, list[int]] = {}
-        self._refused: dict[int, int] = {}
+        self._refused: dict[int, _Refusals] = {}
+        self._cause = self._name  # of the last refusal
 
     @property
-    def steered(self) -> bool:
+    def closed_by_budget(self) -> bool:
         """Has the budget changed what was said?"""
-        return bool(self._refused)
+        return any(self._name in refused.names for refused in self._refused.values())
 
-    def fits(self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray) -> bool:
-        """Can the value still be closed within the budget? The row has taken `tokens`, which spell `said`."""
-        left = self._budget - len(tokens)
-        cost = self._costs.get(matcher.position)
-        if cost is None:
-            cost = self._closing.cost(matcher.position)
-        return cost + self._spare <= left or self._fits_closely(matcher, tokens, said, cost)
+    def fits(self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, *, forced: bool = False) -> bool:
+        """May the row go on from here? It has taken `tokens`, which spell `said`; the last may be refused.
+
+        Args:
+            forced: nothing else was allowed: no value runs away by that.
+        """
+        if self._closes_in_time:
+            left = self._budget - len(tokens)
+            cost = self._costs.get(matcher.position)
+            if cost is None:
+                cost = self._closing.cost(matcher.position)
+            if cost + self._spare > left and not self._fits_closely(matcher, tokens, said, cost):
+                return False
+        name = None if self._runaway is None else self._runaway.read(said)
+        return name is None or forced or not self._runs_away(name, matcher, tokens, said)
 
     def _fits_closely(self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, cost: int) -> bool:
         count = len(tokens)
@@ -80,6 +123,7 @@ class Steering:
         if close is None:
             return cost == UNKNOWN and 2 * count < self._budget
         if len(close) > self._budget - count:
+            self._cause = self._name
             return False
         self._closes[count] = close
         return True
@@ -87,39 +131,119 @@ class Steering:
     def _close(self, matcher: Matcher, said: bytes | bytearray) -> list[int] | None:
         return self._closing.tokens(matcher, None if self._guards is None else self._guards.listener(said))
 
-    def refuse(self, count: int) -> None:
-        """What was chosen behind the first `count` tokens did not fit."""
-        self._refused[count] = self._refused.get(count, 0) + 1
+    def _runs_away(self, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray) -> bool:
+        """Does the last token take a value beyond a cap where it could have been closed?"""
+        before = self._refused.get(len(tokens) - 1)
+        if before is not None and (before.waived or before.tries >= TRIES):
+            return False
+        length = len(said) - len(self._grammar.vocabulary.token(tokens[-1]))
+        if not self._may_close(name, matcher.earlier(1), bytes(said[:length])):
+            return False
+        self._cause = name
+        return True
 
-    def only(self, matcher: Matcher, count: int, said: bytes | bytearray) -> int | None:
-        """The one token that is left behind the first `count`; None as long as there are others.
+    def _may_close(self, name: str, position: int, said: bytes) -> bool:
+        """May a value that has reached a cap be closed at once, or does the schema ask for more of it?"""
+        runaway = self._runaway
+        assert runaway is not None
+        if name in ARRAY_CAPS:
+            end = self._closing.ending(position)
+            return end is not None and not runaway.adds_items(len(said), said + end)
+        way = None if in_escape(said) else self._closing.leaving(position)
+        if name == "max_digits":
+            return way == b""
+        return way is not None and (way[:1] == b'"' or (name == "max_blanks" and way[:1] not in BLANKS))
+
+    def _at(self, count: int) -> _Refusals:
+        return self._refused.setdefault(count, _Refusals())
+
+    def refuse(self, count: int, token: int) -> None:
+        """What was chosen behind the first `count` tokens does not fit."""
+        refused = self._at(count)
+        refused.tokens.append(token)
+        refused.names.append(self._cause)
+        refused.tries = refused.tries + 1 if self._cause == self._name else TRIES
+
+    def end(self, count: int) -> None:
+        """The text ends here, where it may, because the budget is spent."""
+        if self._closes_in_time:
+            self._at(count).names.append(self._name)
+
+    def mask(self, matcher: Matcher, count: int, said: bytes | bytearray) -> Words:
+        """The tokens that may come behind the first `count`.
 
         Raises:
-            DeadEnd: no way to close the value is known.
+            DeadEnd: nothing is allowed, or no way to close the value is known.
         """
-        if self._refused.get(count, 0) < TRIES:
-            return None
+        words: Words = matcher.mask()
+        refused = self._refused.get(count)
+        if refused is None or not refused.tokens:
+            return words
+        if refused.tries < TRIES:
+            left: Words = words & ~pack(np.array(refused.tokens), self._grammar.vocabulary.width)
+            if left.any():
+                return left
+            refused.tries = TRIES
+        if self._name in refused.names:
+            return self._only(self._known_close(matcher, count, said))
+        left = words & self._closing_words(matcher, refused.names[-1])
+        return left if left.any() else self._waived(refused, words)
+
+    def waive(self, count: int) -> bool:
+        """Lets the caps go behind the first `count` tokens, where nothing else is allowed; False if none held there."""
+        refused = self._refused.get(count)
+        if refused is None or refused.waived or self._name in refused.names:
+            return False
+        self._waived(refused, None)
+        return True
+
+    def _waived(self, refused: _Refusals, words: Words | None) -> Words:
+        refused.waived = True
+        refused.tokens.clear()
+        refused.names.clear()
+        return np.zeros(0, np.uint32) if words is None else words
+
+    def _only(self, close: Sequence[int]) -> Words:
+        return pack(np.array(close[:1]), self._grammar.vocabulary.width)
+
+    def _known_close(self, matcher: Matcher, count: int, said: bytes | bytearray) -> list[int]:
         close = self._closes.get(count)
         if close is None:
             close = self._close(matcher, said)
-            if close is None or len(close) > self._budget - count:
+            if not close or len(close) > self._budget - count:
                 raise DeadEnd(f"no way is known to close the value in {self._budget - count} tokens")
             self._closes[count] = close
-        return close[0] if close else None
+        return close
 
-    def truncate(self, count: int) -> None:
-        """The row goes back to its first `count` tokens."""
+    def _closing_words(self, matcher: Matcher, name: str) -> Words:
+        """The tokens that close a value which has reached a cap, or go on beside it."""
+        speller, in_string = self._closing.speller, self._runaway is not None and self._runaway.in_string
+        if name == "max_digits" or (name == "max_blanks" and not in_string):
+            return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
+        if name not in ARRAY_CAPS:
+            return speller.starting(b'"')
+        way = self._closing.leaving(matcher.position)
+        return self._only(speller.spelled(way) or []) if way else ~speller.starting(NUMBER + b",")
+
+    def truncate(self, count: int, said: bytes | bytearray) -> None:
+        """The row goes back to its first `count` tokens, which spell `said`."""
         for known in (self._closes, self._refused):
             for at in [at for at in known if at > count]:
                 del known[at]
+        if self._runaway is not None:
+            self._runaway.truncate(len(said))
 
     def caps(self, pieces: Sequence[bytes], *, is_json: bool) -> list[Cap]:
-        """Where the budget cut, in the order of the text, which is given token by token."""
+        """What was cut short, in the order of the text, which is given token by token."""
         found = []
-        for count in sorted(self._refused):
-            text = b"".join(pieces[:count])
-            found.append(Cap(self._name, pointer_at(text) if is_json else "", self._budget))
+        for count, refused in sorted(self._refused.items()):
+            for name in refused.names:
+                text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
+                found.append(Cap(name, pointer_at(text) if is_json else "", self._limit(name)))
         return list(dict.fromkeys(found))
+
+    def _limit(self, name: str) -> int:
+        return self._budget if name == self._name or self._runaway is None else self._runaway.limit(name)
 
 
 def require_room(grammar: Grammar, budget: int, bound: str) -> bool:

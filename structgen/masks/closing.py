@@ -24,6 +24,7 @@ from structgen.automaton.distance import Distances, Exit, NoWayOut
 from structgen.errors import TokenRejected
 from structgen.masks.advance import ASKS, REJECTED
 from structgen.masks.late import Asked
+from structgen.masks.slices import Uint32
 from structgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ class Closing:
 
     Attributes:
         costs: of each position that was asked about, see `cost`.
+        speller: of the vocabulary.
     """
 
     def __init__(self, grammar: Grammar) -> None:
         self.costs: dict[int, int] = {}
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
-        self._speller = Speller.of(grammar.vocabulary)
+        self.speller = Speller.of(grammar.vocabulary)
 
     def cost(self, position: int) -> int:
         """So many tokens are enough to end the text from a position; `UNKNOWN` where no end is known.
@@ -82,8 +84,8 @@ class Closing:
         way = self._end(position)
         if way is None:
             return UNKNOWN
-        if not self._speller.has_bytes(way.text):
-            tokens = self._speller.spelled(way.text)
+        if not self.speller.has_bytes(way.text):
+            tokens = self.speller.spelled(way.text)
             return UNKNOWN if tokens is None else len(tokens)
         return 2 * len(way.text) + LONGEST if way.doubted else len(way.text)
 
@@ -93,6 +95,11 @@ class Closing:
                 return self._distances.end(position)
             except NoWayOut:
                 return None
+
+    def ending(self, position: int) -> bytes | None:
+        """The fewest bytes to an end of the text if no test stands in their way; None where that is not known."""
+        way = self._end(position)
+        return None if way is None else way.text
 
     def leaving(self, position: int) -> bytes | None:
         """The fewest bytes behind which the value that is being written is over; None where that is not known, or
@@ -115,10 +122,10 @@ class Closing:
         if way is None:
             return None
         if (listener is None or _agrees(listener, way.text)) and (not way.doubted or self._takes(matcher, way.text)):
-            return self._speller.spelled(way.text)
+            return self.speller.spelled(way.text)
         for weight, steps in SEARCHES:
             for text in self._searched(matcher, listener, weight, steps):
-                if (tokens := self._speller.spelled(text)) is not None:
+                if (tokens := self.speller.spelled(text)) is not None:
                     return tokens
         return None
 
@@ -127,7 +134,7 @@ class Closing:
         walk = matcher.fork()
         for byte in text:
             try:
-                walk.advance(self._speller.byte(byte))
+                walk.advance(self.speller.byte(byte))
             except TokenRejected:
                 return False
         return walk.can_finish
@@ -163,7 +170,7 @@ class Closing:
         """The text with one more byte, for each that is tried and may come; first the one on the shortest way."""
         asked: Asked | None = None
         for byte in dict.fromkeys(likely[:1] + TRIED):
-            token = self._speller.byte(byte)
+            token = self.speller.byte(byte)
             position = REJECTED if token < 0 else self._grammar.advance(step.position, token)
             if position == ASKS:
                 asked = asked or Asked(reading())
@@ -197,6 +204,7 @@ class Speller:
         self._single: dict[int, int] = {vocabulary.token(i)[0]: i for i in reversed(single)}
         self._bytes = frozenset(self._single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
+        self._starting: dict[bytes, Uint32] = {}
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
@@ -211,6 +219,17 @@ class Speller:
         found = _spellers.get(vocabulary)
         if found is None:
             found = _spellers[vocabulary] = Speller(vocabulary)
+        return found
+
+    def starting(self, first: bytes) -> Uint32:
+        """The mask of the tokens that start with one of these bytes: uint32[vocabulary.words]."""
+        found = self._starting.get(first)
+        if found is None:
+            texts = np.flatnonzero(np.diff(self._offsets) > 0)
+            heads = self._data[self._offsets[:-1][texts]]
+            bits = np.zeros((len(self._offsets) + 30) // 32 * 32, np.uint8)
+            bits[texts[np.isin(heads, np.frombuffer(first, np.uint8))]] = 1
+            found = self._starting[first] = np.packbits(bits, bitorder="little").view(np.uint32)
         return found
 
     def has_bytes(self, text: bytes) -> bool:

@@ -196,6 +196,10 @@ class Matcher:
         """Where the walk stands; equal positions have equal futures."""
         return self._positions[-1]
 
+    def earlier(self, count: int) -> int:
+        """The position before the last `count` tokens."""
+        return self._positions[-1 - count]
+
     @property
     def token_ids(self) -> tuple[int, ...]:
         """The tokens taken so far, without an end token."""

@@ -1,0 +1,195 @@
+"""Runaways: what a model that is stuck says without end, read from the JSON text as it comes.
+
+Where one value grows beyond a cap of `Limits`, the token that does it is refused (see `steering`), and the value is
+closed. What the schema itself asks for is no runaway: a cap only holds where the value may be closed at once.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from structgen.options import Limits
+
+NONE, STRING, SCALAR = range(3)
+BLANKS = b" \n\t\r"
+NUMBER = b"0123456789+-.eE"
+READ_AGAIN = 64
+"""So many bytes of a string may be looked at again with the next token."""
+ARRAY_CAPS = frozenset(("max_items", "max_equal_items"))
+
+_PLAIN = re.compile(rb'[^"\\]*')
+_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+_SCALAR = re.compile(rb"[-+.0-9a-zA-Z]*")
+_MAY_BE_BLANK = BLANKS + b"\\nrt"
+_DIGIT = re.compile(rb"[0-9]")
+
+
+def in_escape(said: bytes) -> bool:
+    """Does a string stop behind the backslash of an escape?"""
+    return (len(said) - len(said.rstrip(b"\\"))) % 2 == 1
+
+
+class Level(NamedTuple):
+    """An open container.
+
+    Attributes:
+        array: or an object.
+        start: its first byte.
+        items: of an array, that are complete.
+        equal: so many of the last ones are spelled alike.
+        last: where the last one stands.
+        parent: the container around it.
+    """
+
+    array: bool
+    start: int
+    items: int
+    equal: int
+    last: tuple[int, int]
+    parent: Level | None
+
+
+class State(NamedTuple):
+    """What has been read.
+
+    Attributes:
+        end: bytes.
+        kind: is a string being read, a number or word, or neither?
+        start: its first byte.
+        top: the innermost open container.
+    """
+
+    end: int
+    kind: int
+    start: int
+    top: Level | None
+
+
+class Runaway:
+    """Watches one row's JSON text.
+
+    Args:
+        limits: with the caps.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
+        self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
+        self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
+        self._states = [State(0, NONE, 0, None)]
+        self._full = -1  # where the array starts that has reached a cap
+
+    @property
+    def in_string(self) -> bool:
+        """Does the text that was read stop in a string or name?"""
+        return self._states[-1].kind == STRING
+
+    def read(self, said: bytes | bytearray) -> str | None:
+        """Reads what is new in the text. The name of a cap that it exceeds, which the text before it did not."""
+        state = self._states[-1]
+        if state.kind == STRING and _PLAIN.fullmatch(said, state.end):
+            if len(said) - state.end > READ_AGAIN:
+                self._states.append(state._replace(end=len(said)))
+            if len(said) - state.start > self._characters:
+                return "max_characters"
+            return "max_blanks" if said[-1] in BLANKS and _ends_blank(said, len(said), self._blanks) else None
+        state, begun = _advanced(state, said)
+        self._states.append(state)
+        return self._exceeded(state, begun, said)
+
+    def _exceeded(self, state: State, begun: Iterable[Level], said: bytes | bytearray) -> str | None:
+        limits, length = self._limits, len(said) - state.start
+        if state.kind == STRING and length > self._characters:
+            return "max_characters"
+        if state.kind == SCALAR and length > self._digits and len(_DIGIT.findall(said, state.start)) > self._digits:
+            return "max_digits"
+        if said[-1] in _MAY_BE_BLANK and _ends_blank(said, state.end, self._blanks):
+            return "max_blanks"
+        for array in begun:
+            self._full = array.start
+            if limits.max_items is not None and array.items >= limits.max_items:
+                return "max_items"
+            if limits.max_equal_items is not None and array.equal >= limits.max_equal_items:
+                return "max_equal_items"
+        return None
+
+    def adds_items(self, length: int, said: bytes) -> bool:
+        """Would a text that goes on behind the first `length` bytes add to the array that has reached a cap?"""
+        before = next(state for state in reversed(self._states) if state.end <= length)
+        return any(array.start == self._full for array in _advanced(before, said)[1])
+
+    def limit(self, name: str) -> int:
+        """Of a cap that holds."""
+        found: int = getattr(self._limits, name)
+        return found
+
+    def truncate(self, length: int) -> None:
+        """Goes back to the first `length` bytes."""
+        while self._states[-1].end > length:
+            self._states.pop()
+
+
+def _advanced(state: State, said: bytes | bytearray) -> tuple[State, list[Level]]:
+    """What is known behind the whole text, and the arrays in which another item was asked for by a comma."""
+    at, kind, start, top = state
+    begun: list[Level] = []
+    while at < len(said):
+        if kind != NONE:
+            at = _end(kind, said, at)
+            over = at < len(said) and (kind == SCALAR or said[at] == 0x22)
+            if not over:
+                break
+            at += kind == STRING
+            top, kind = _completed(top, said, start, at), NONE
+        elif said[at] in b" \n\t\r,:":
+            if said[at] == 0x2C and top is not None and top.array:
+                begun.append(top)
+            at += 1
+        elif said[at] in b"]}":
+            at += 1
+            if top is not None:
+                top = _completed(top.parent, said, top.start, at)
+        else:
+            if said[at] in b"[{":
+                top = Level(said[at] == 0x5B, at, 0, 0, (0, 0), top)
+            else:
+                kind, start = STRING if said[at] == 0x22 else SCALAR, at
+            at += 1
+    return State(at, kind, start, top), begun
+
+
+def _end(kind: int, said: bytes | bytearray, at: int) -> int:
+    """Up to where a string, number or word goes on; a backslash at the end is left for the byte behind it."""
+    found = (_STRING if kind == STRING else _SCALAR).match(said, at)
+    return at if found is None else found.end()
+
+
+def _completed(top: Level | None, said: bytes | bytearray, start: int, end: int) -> Level | None:
+    """The container with one more item, where it is an array."""
+    if top is None or not top.array:
+        return top
+    first, last = top.last
+    again = top.items > 0 and said[first:last] == said[start:end]
+    return top._replace(items=top.items + 1, equal=top.equal + 1 if again else 1, last=(start, end))
+
+
+def _ends_blank(said: bytes | bytearray, end: int, most: int) -> bool:
+    """Does the text end in more than so many blanks and newlines, escaped ones among them?
+
+    A backslash behind them, from `end` on, begins another one.
+    """
+    begun = end < len(said)
+    at, found = len(said) - begun, int(begun)
+    while found <= most and at:
+        if said[at - 1] in BLANKS:
+            at -= 1
+        elif at > 1 and said[at - 2] == 0x5C and said[at - 1] in b"nrt":
+            at -= 2
+        else:
+            return False
+        found += 1
+    return found > most
