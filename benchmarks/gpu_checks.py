@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -166,22 +167,31 @@ def no_sync(model: sg.Model) -> str | None:
     """torch's own debug mode raises where the host waits for the device; an event is what a step may wait for."""
     for execution in (Execution(overlap=True), Execution(overlap=False)):
         for record in (False, True):
-            request = prepare(model, prompts(model, 4), SCHEMA, fast_forward=False)
-            with evaluating(model.module):
-                options = {"record": record, "execution": execution}
-                batch = Batch(model.module, model.vocabulary, request.sessions, **options)
-                for _ in range(12):  # graphs are captured
-                    batch.step()
-                torch.cuda.set_sync_debug_mode("error")
-                try:
-                    for _ in range(10):
-                        batch.step()
-                except RuntimeError as error:
-                    place = error.__traceback__
-                    while place is not None and place.tb_next is not None:
-                        place = place.tb_next
-                    where = "" if place is None else f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
-                    return f"{execution}, record={record}: {str(error).splitlines()[0]}{where}"
-                finally:
-                    torch.cuda.set_sync_debug_mode("default")
+            for _ in range(4):  # what is compiled and captured is, after these
+                whole_run(model, execution, record=record, watched=False)
+            try:
+                whole_run(model, execution, record=record, watched=True)
+            except RuntimeError as error:
+                return f"{execution}, record={record}: {str(error).splitlines()[0]}, at {place_of(error)}"
     return None
+
+
+def whole_run(model: sg.Model, execution: Execution, *, record: bool, watched: bool) -> None:
+    """Four rows to their ends; behind the prefill, where it is watched, a wait for the device is an error."""
+    request = prepare(model, prompts(model, 4), SCHEMA)
+    batch = Batch(model.module, model.vocabulary, request.sessions, record=record, execution=execution)
+    with evaluating(model.module):
+        batch.step()
+        if watched:
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            while batch.step():
+                pass
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def place_of(error: Exception) -> str:
+    """File and line where it was raised."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{last.filename}:{last.lineno}"

@@ -108,3 +108,16 @@ def test_penalties_are_those_of_transformers_and_of_the_openai_interface():
     expected[0, [3, 5]] -= 0.75
     expected[0, 17] -= 1.25
     assert torch.allclose(ours, expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_draws_on_the_device_what_it_draws_alone_whoever_stands_beside_it(vocabulary, seed):
+    """The same logits, options and random number: the same token, in batches of any size and order."""
+    rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    logits = 5 * torch.randn(len(WAYS), WIDTH, generator=generator)
+    wishes = asks(masks_of(seed), WAYS, rng.random(len(WAYS)).tolist())
+    device = DeviceChooser(vocabulary, CPU)
+    alone = [DeviceChooser(vocabulary, CPU).draw(logits[i : i + 1], wishes[i : i + 1]).tokens()[0] for i in range(7)]
+    for _ in range(12):
+        rows = rng.integers(0, len(WAYS), rng.integers(1, 20)).tolist()
+        assert device.draw(logits[rows], [wishes[i] for i in rows]).tokens() == [alone[i] for i in rows]
