@@ -117,6 +117,20 @@ def test_steps_are_lent_again_when_a_run_is_over_and_never_twice_at_once():
     assert forward_for(module, graphs=True)._steps is not lent
 
 
+def test_a_cache_that_is_too_large_goes_when_its_run_is_over(monkeypatch):
+    module, vocabulary = llama(), WITHOUT_Z
+
+    def steps_after_a_run() -> StaticSteps:
+        session = Session([1, 2, 3], vocabulary, matcher=None, sampling=sg.Sampling(), budget=20)
+        decode(module, vocabulary, [session], execution=Execution(graphs=True))
+        gc.collect()
+        return forward_for(module, graphs=True)._steps
+
+    assert steps_after_a_run().model.nbytes > 0
+    monkeypatch.setattr(static, "MOST_KEPT", 100)
+    assert steps_after_a_run().model.nbytes == 0
+
+
 def test_what_is_left_in_a_lent_cache_is_never_seen():
     """Two runs by the same steps say what each says alone."""
     module, vocabulary = llama(), WITHOUT_Z

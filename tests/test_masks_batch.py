@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -138,3 +140,34 @@ def test_what_goes_wrong_on_another_thread_is_raised(monkeypatch):
     monkeypatch.setattr(grammar_module.Grammar, "mask", broken)
     with pytest.raises(RuntimeError, match="broken"):
         find_masks(walks)
+
+
+def test_a_walk_of_the_trie_leaves_python_s_lock_to_other_threads():
+    """Python never takes the lock away here: whoever runs Python during a mask was given it by the kernel."""
+    words = [f"{a}{b}{c}".encode() for a in "abcdefghij" for b in "klmnopqrstuvwxyz" for c in range(250)]
+    pieces: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    grammar = Regex("(.{1,4}[a-y][^b])*").compile(Vocabulary.from_tokens([*pieces, None, *words], [END]))
+    matcher, stop, ticks = grammar.matcher(), threading.Event(), list[float]()
+
+    def tick() -> None:
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0)
+
+    matcher.mask()
+    other = threading.Thread(target=tick)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    try:
+        other.start()
+        given = 0
+        for _ in range(200):
+            grammar._rows.clear()
+            began = time.perf_counter()
+            matcher.mask()
+            given += bool(ticks) and ticks[-1] > began
+    finally:
+        sys.setswitchinterval(before)
+        stop.set()
+        other.join()
+    assert given > 0

@@ -151,6 +151,11 @@ class SlotModel:
         """True when there is something in the cache."""
         return self.layers[0].is_initialized
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cache."""
+        return sum(room.nbytes for layer in self.layers for room in layer.kept)
+
     def __call__(self, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any) -> Tensor:
         """The logits after the last column: float[rows, width].
 

@@ -33,6 +33,9 @@ CAPTURE_AFTER = 3
 MOST_CAPTURED = 96
 """Graphs of one model; more shapes run as they are."""
 
+MOST_KEPT = 4 << 30
+"""Bytes of keys and values that stay with a model between two runs; a larger cache goes, and its graphs with it."""
+
 IDS, POSITIONS, SLOTS, WRITTEN, ROWS = range(5)
 """The planes of a step's inputs: ids, their positions in the model's counting, the slot up to which they see, the slot
 that they write, and the row of the cache, the same in all columns."""
@@ -181,8 +184,8 @@ def borrow(module: PreTrainedModel, borrower: Callable[[StaticSteps], B]) -> B:
 
 
 def _give_back(idle: list[StaticSteps], steps: StaticSteps) -> None:
-    """Keeps one for the next borrower: a cache and graphs are too large to keep more."""
-    if not idle:
+    """Keeps one for the next borrower, if it is not too large: the memory is held as long as the model lives."""
+    if not idle and steps.model.nbytes <= MOST_KEPT:
         idle.append(steps)
 
 
