@@ -15,6 +15,8 @@ from transformers import (
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
+    MllamaConfig,
+    MllamaForConditionalGeneration,
     PaliGemmaConfig,
     PaliGemmaForConditionalGeneration,
     PreTrainedModel,
@@ -24,6 +26,10 @@ from transformers import (
     Qwen2AudioForConditionalGeneration,
     Qwen2VLConfig,
     Qwen2VLForConditionalGeneration,
+    Qwen3_5Config,
+    Qwen3_5ForConditionalGeneration,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
     SiglipVisionConfig,
     WhisperConfig,
     WhisperForConditionalGeneration,
@@ -65,6 +71,11 @@ def gemma3() -> PreTrainedModel:
     return Gemma3ForConditionalGeneration(config)
 
 
+MARKS = {"image_token_id": IMAGE, "vision_start_token_id": START, "vision_end_token_id": END}
+SEES_PATCHES = {"depth": 2, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 4, "patch_size": 4}
+SEES_PATCHES |= {"intermediate_size": 64, "spatial_merge_size": 2, "num_position_embeddings": 64}
+
+
 def rope(sections: list[int]) -> dict[str, object]:
     return {"rope_type": "default", "mrope_section": sections, "rope_theta": 10000.0}
 
@@ -72,16 +83,37 @@ def rope(sections: list[int]) -> dict[str, object]:
 def qwen2_vl() -> PreTrainedModel:
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2}
     text = TEXT | {"rope_parameters": rope([1, 1, 2])}
-    marks = {"image_token_id": IMAGE, "vision_start_token_id": START, "vision_end_token_id": END}
-    return Qwen2VLForConditionalGeneration(Qwen2VLConfig(text_config=text, vision_config=vision, **marks))
+    return Qwen2VLForConditionalGeneration(Qwen2VLConfig(text_config=text, vision_config=vision, **MARKS))
 
 
 def qwen2_5_vl() -> PreTrainedModel:
     vision = {"depth": 2, "hidden_size": 32, "out_hidden_size": 32, "num_heads": 4, "patch_size": 4}
     vision |= {"intermediate_size": 64, "window_size": 16, "fullatt_block_indexes": [1], "spatial_merge_size": 2}
     text = TEXT | {"rope_parameters": rope([1, 1, 2])}
-    marks = {"image_token_id": IMAGE, "vision_start_token_id": START, "vision_end_token_id": END}
-    return Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(text_config=text, vision_config=vision, **marks))
+    return Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(text_config=text, vision_config=vision, **MARKS))
+
+
+def qwen3_vl() -> PreTrainedModel:
+    text = TEXT | {"rope_parameters": rope([1, 1, 2]), "head_dim": 8}
+    config = Qwen3VLConfig(text_config=text, vision_config=SEES_PATCHES | {"deepstack_visual_indexes": [0]}, **MARKS)
+    return Qwen3VLForConditionalGeneration(config)
+
+
+def qwen3_5_vl() -> PreTrainedModel:
+    text = TEXT | {"rope_parameters": rope([1, 1, 2]) | {"partial_rotary_factor": 1.0}, "head_dim": 8}
+    text |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+    text |= {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
+    text |= {"layer_types": ["linear_attention", "full_attention"]}
+    config = Qwen3_5Config(text_config=text, vision_config=SEES_PATCHES, **MARKS)
+    return Qwen3_5ForConditionalGeneration(config)
+
+
+def mllama() -> PreTrainedModel:
+    text = TEXT | {"num_hidden_layers": 3, "cross_attention_layers": [1], "rope_parameters": rope([1, 1, 2])}
+    vision = CLIP | {"num_global_layers": 1, "attention_heads": 4, "vision_output_dim": 64, "max_num_tiles": 1}
+    vision |= {"intermediate_layers_indices": [1], "supported_aspect_ratios": [[1, 1]]}
+    config = MllamaConfig(text_config=text, vision_config=vision, image_token_index=IMAGE)
+    return MllamaForConditionalGeneration(config)
 
 
 def qwen2_audio() -> PreTrainedModel:
@@ -106,6 +138,8 @@ MODELS = {
     "gemma3": gemma3,
     "qwen2-vl": qwen2_vl,
     "qwen2.5-vl": qwen2_5_vl,
+    "qwen3-vl": qwen3_vl,
+    "qwen3.5-vl": qwen3_5_vl,
     "qwen2-audio": qwen2_audio,
     "whisper": whisper,
 }
@@ -117,7 +151,7 @@ VOCABULARY = byte_vocabulary(width=WIDTH)
 
 def make(name: str) -> sg.Model:
     torch.manual_seed(11)
-    module = MODELS[name]().eval()
+    module = (MODELS | {"mllama": mllama})[name]().eval()
     with torch.no_grad():  # random weights alone give logits that are all the same
         for parameter in module.parameters():
             parameter.mul_(3.0) if parameter.dim() > 1 else None
@@ -131,7 +165,7 @@ def prompt_of(name: str, seed: int, text: bytes = b"what is it? ") -> dict[str, 
     if name == "whisper":
         return {"input_features": torch.randn(1, 8, 20)}
     before, after = list(text[:5]), list(text[5:])
-    if name.startswith("qwen2") and name.endswith("vl"):
+    if name.endswith("vl"):
         images = 6  # a grid of 4 by 6 patches, merged 2 by 2
         ids = [*before, START, *[IMAGE] * images, END, *after]
         patches = torch.randn(24, 3 * 2 * 4 * 4)
@@ -201,12 +235,10 @@ def test_unconstrained_text_is_that_of_transformers_generate(name):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("kind", [SlotForward, SoloForward, partial(SoloForward, recompute=True)])
+@pytest.mark.parametrize("kind", [forward_for, SoloForward, partial(SoloForward, recompute=True)])
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_with_inputs_go_back_as_far_as_their_prompt(name, kind):
     """Beside a row of text: uneven steps, rollbacks to the prompt, reading it again; logits as without a cache."""
-    if name == "whisper" and kind is SlotForward:
-        pytest.skip("an encoder-decoder model has a cache per row")
     module, rng = make(name).module, random.Random(4)
     forward = kind(module)
     prompt = prompt_of(name, 3)
@@ -264,6 +296,17 @@ def test_what_starts_with_forced_text_is_read_after_the_prompt():
     result = sg.generate(model, prompt, sg.Regex(pattern), details=True)
     assert result.stats.fast_forwarded > 5
     assert_greedy(model.module, prompt, list(result.token_ids), pattern)
+
+
+def test_a_model_that_attends_to_images_beside_its_tokens_says_that_it_cannot_be_read():
+    """Its row's error, not another picture's text; rows of text go on."""
+    ids = list(b"what is it?")
+    prompt = {"input_ids": torch.tensor([[IMAGE, *ids]]), "pixel_values": torch.randn(1, 1, 1, 3, 16, 16)}
+    prompt |= {"aspect_ratio_ids": torch.tensor([[1]]), "aspect_ratio_mask": torch.tensor([[[1]]])}
+    prompt |= {"cross_attention_mask": torch.ones(1, 1 + len(ids), 1, 1).long()}
+    results = sg.generate(make("mllama"), [prompt, "text"], sg.Regex("[a-f]{5}"), details=True)
+    assert [result.finish for result in results] == ["error", "complete"]
+    assert "MllamaForConditionalGeneration attends to them beside its tokens" in str(results[0].error)
 
 
 def test_embeddings_are_a_prompt():

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from structgen.decoding.rows import Row
 from structgen.errors import RunError
@@ -56,7 +57,8 @@ def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[
         arguments = own.prepare_inputs_for_generation(
             ids, past_key_values=cache, attention_mask=mask, use_cache=True, is_first_iteration=True, **given
         )
-        output = own(**arguments, return_dict=True, **options)
+        output = own(**{**arguments, **options, "return_dict": True})
+        _require_tokens_only(module, cache, row)
     if row.error is not None:
         return None
     row.shift = _shift(arguments.get("position_ids"), row.given)
@@ -81,6 +83,18 @@ def no_logits(module: PreTrainedModel) -> Tensor:
     model: Any = module
     width = model.get_output_embeddings().weight.shape[0]
     return torch.full((width,), torch.nan, dtype=module.dtype, device=module.device)
+
+
+def _require_tokens_only(module: PreTrainedModel, cache: Any, row: Row) -> None:
+    """What a full cache keeps is what the prompt's tokens left there, one by one.
+
+    Raises:
+        ValueError: a layer keeps something else, as those do that attend to an image beside the text.
+    """
+    for layer in (layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized):
+        if (length := layer.get_seq_length()) != row.given:
+            kept = f"{length} keys for {row.given} tokens"
+            raise ValueError(f"{type(module).__name__} attends to them beside its tokens ({kept}): no such cache here")
 
 
 def encoded(module: PreTrainedModel, row: Row) -> Any:

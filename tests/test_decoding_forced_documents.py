@@ -1,0 +1,79 @@
+"""Fast-forward over real documents: what is fed without asking is what the tokenizer makes of the whole document."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+import structgen as sg
+from structgen.decoding.forced import Spans
+
+
+@pytest.fixture(scope="module")
+def llama3(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> PreTrainedTokenizerFast:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    for file in (data_folder / "llama3-tokenizer").iterdir():
+        if file.suffix == ".xz":
+            (folder / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
+        else:
+            shutil.copy(file, folder)
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+class Tally:
+    """What was fed over some documents."""
+
+    def __init__(self) -> None:
+        self.documents = self.tokens = self.spans = self.fed = 0
+        self.wrong: list[tuple[list[int], list[int]]] = []
+
+    def read(self, grammar: sg.Grammar, spans: Spans, tokens: list[int]) -> None:
+        """Walks a document's own tokens; nothing is counted of one that the grammar does not take."""
+        matcher, at, found = grammar.matcher(), 0, []
+        while at < len(tokens):
+            span = spans.after(matcher, tokens[:at])
+            if span:
+                found.append((span, tokens[at : at + len(span)]))
+            step = span if span and span == tokens[at : at + len(span)] else tokens[at : at + 1]
+            for token in step:
+                try:
+                    matcher.advance(token)
+                except sg.TokenRejected:
+                    return
+            at += len(step)
+        self.documents += 1
+        self.tokens += len(tokens)
+        self.spans += len(found)
+        self.fed += sum(len(span) for span, _ in found)
+        self.wrong += [(span, real) for span, real in found if span != real]
+
+
+@pytest.mark.slow
+def test_spans_are_the_tokens_of_the_document(data_folder, llama3):
+    """Valid documents of every ninth schema of MaskBench: at most one span of a thousand is none of the document's."""
+    vocabulary, tally = sg.Vocabulary.from_tokenizer(llama3), Tally()
+    lines = lzma.decompress((data_folder / "maskbench-dev.jsonl.xz").read_bytes()).splitlines()
+    for row in map(json.loads, lines[::9]):
+        documents = [test["data"] for test in row["tests"] if test["valid"]]
+        try:
+            grammar = sg.JsonSchema(row["schema"]).compile(vocabulary)
+        except sg.RequestError:
+            continue
+        spans = Spans(vocabulary, llama3)
+        for document in documents:
+            tally.read(grammar, spans, encoded(llama3, document))
+    share = f"{tally.fed} of {tally.tokens} tokens fed in {tally.spans} spans, {len(tally.wrong)} wrong"
+    print(f"{tally.documents} documents: {share}")
+    assert tally.spans > 1000
+    assert tally.fed > 0.15 * tally.tokens, share
+    assert len(tally.wrong) <= tally.spans / 1000, (share, tally.wrong[:9])
+
+
+def encoded(tokenizer: Any, document: Any) -> list[int]:
+    return list(tokenizer.encode(json.dumps(document, ensure_ascii=False), add_special_tokens=False))
