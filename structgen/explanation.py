@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from structgen.automaton.emptiness import Emptiness
 from structgen.automaton.formats import FORMATS
 from structgen.automaton.leaves import number_predicate, string_language, string_predicate
-from structgen.constraints import JsonSchema
+from structgen.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints import Constraint, JsonSchema
 from structgen.errors import LimitExceeded
 from structgen.schema.dialects import Dialect
 from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
@@ -24,6 +25,7 @@ _METADATA = frozenset(
 _COMBINATORS = frozenset("allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies".split())
 _DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
 MANY_ALTERNATIVES = 16
+_OPEN_END = "nothing tells where this text ends: what follows is begun at every place, beside it"
 MANY_STATES = 2000
 
 
@@ -95,20 +97,50 @@ def explain(
     """For each keyword of a schema: masked, checked or not enforced, and why; and what will be slow.
 
     Args:
-        schema: a JSON Schema (dict or bool), or any Python type that `pydantic.TypeAdapter` takes.
-        closed, format, registry: as for `JsonSchema`.
+        schema: a JSON Schema (dict or bool), any Python type that `pydantic.TypeAdapter` takes, or a constraint. Of a
+            composition, each part is a rule, and pointers begin with the part's number.
+        closed, format, registry: as for `JsonSchema`; a constraint says itself.
 
     Raises:
         RequestError: what compiling the schema would raise, `UnsatisfiableSchema` aside.
     """
-    root = JsonSchema(schema, closed=closed, format=format, registry=registry).read()
-    reader = getattr(root, "reader", None)
+    if isinstance(schema, Constraint) and not isinstance(schema, type):
+        return _explained(schema, "")
+    return _json(JsonSchema(schema, closed=closed, format=format, registry=registry))
+
+
+def _json(schema: JsonSchema) -> Explanation:
+    reader = getattr(schema.read(), "reader", None)
     if reader is None:
         return Explanation((), ())
-    walk = _Walk(reader, enforce=format == "enforce")
+    walk = _Walk(reader, enforce=schema.format == "enforce")
     for place in reader.places():
         walk.visit(*place)
     return Explanation(tuple(walk.rules), tuple(walk.cliffs))
+
+
+def _explained(given: object, where: str) -> Explanation:
+    """A part of a composition, or a constraint alone; pointers begin with `where`."""
+    if isinstance(given, JsonSchema):
+        inner = _json(given)
+        rules = [replace(rule, pointer=where + rule.pointer) for rule in inner.rules]
+        return Explanation(tuple(rules), tuple(replace(cliff, pointer=where + cliff.pointer) for cliff in inner.cliffs))
+    parts: tuple[object, ...] = ()
+    if isinstance(given, (Sequence, Union)):
+        parts = given.parts
+    elif isinstance(given, Repeat):
+        parts = (given.part, given.separator) if given.separator else (given.part,)
+    each = [_explained(part, f"{where}/{i}") for i, part in enumerate(parts)]
+    name = "text" if isinstance(given, str) else type(given).__name__
+    rule = Rule(where or "/", name, MASKED)
+    cliffs = [Cliff(f"{where}/{i}", _OPEN_END) for i, part in enumerate(parts[:-1]) if _has_open_end(given, part)]
+    rules = [rule, *(rule for one in each for rule in one.rules)]
+    return Explanation(tuple(rules), (*cliffs, *(cliff for one in each for cliff in one.cliffs)))
+
+
+def _has_open_end(whole: object, part: object) -> bool:
+    """Does nothing in the text tell where a part ends?"""
+    return isinstance(whole, Sequence) and isinstance(part, Text) and not part.until and not part.before
 
 
 class _Walk:

@@ -99,3 +99,15 @@ def test_the_page_of_keywords_is_generated_from_the_table() -> None:
     if os.environ.get("UPDATE_OUTPUTS"):
         PAGE.write_text(wanted)
     assert PAGE.read_text() == wanted
+
+
+def test_the_parts_of_a_composition_are_explained_with_their_numbers() -> None:
+    unique = {"type": "array", "uniqueItems": True}
+    told = sg.explain(sg.Sequence("a", sg.Text(), sg.Union(unique, sg.Regex("b"))))
+    assert [(rule.pointer, rule.keyword, rule.how) for rule in told.rules] == [
+        ("/", "Sequence", "masked"), ("/0", "text", "masked"), ("/1", "Text", "masked"), ("/2", "Union", "masked"),
+        ("/2/0/type", "type", "masked"), ("/2/0/uniqueItems", "uniqueItems", "checked"), ("/2/1", "Regex", "masked"),
+    ]  # fmt: skip
+    assert [cliff.pointer for cliff in told.cliffs] == ["/1"]
+    assert sg.explain(sg.JsonSchema(unique)) == sg.explain(unique)
+    assert [rule.keyword for rule in sg.explain(sg.Lark('start: "a"')).rules] == ["Lark"]
