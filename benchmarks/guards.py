@@ -1,6 +1,6 @@
-"""Banned words: what leaks, what is read again and what it costs, beside the usual ways.
+"""Banned words: what leaks, what is read again, what is forbidden without need and what it costs, beside other ways.
 
-    python benchmarks/guards.py [--data FOLDER] [--words 200] [--tokenizers demo llama3 tekken v1]
+    python benchmarks/guards.py [--data FOLDER] [--words 200] [--tokenizers demo llama3 tekken v1 v3]
 
 A scripted model wants each word and nothing else, in tokens that it chooses anew at each prefix.
 The contestants:
@@ -10,6 +10,9 @@ The contestants:
   cache is dropped and all is read again, and the first of them is banned at its position for good.
 - bad_words_ids: transformers' processor with the word's own tokens, with and without a space before it.
 - tokens: every token is forbidden that stands in the word's own tokens.
+
+A forbidden token is harmless where the text with it does not have the word in it. How much of the model's probability
+such tokens had is counted at each step of each contestant's own text.
 
 Writes results/guards.json and results/guards.md beside this file.
 """
@@ -24,19 +27,23 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
+from structgen.decoding.masking import bits_of
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedWords, Veto
@@ -55,12 +62,13 @@ class Stubborn(ScriptedModel):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__("", vocabulary)
         self.known = {text: i for i in range(vocabulary.width - 1, -1, -1) if (text := vocabulary.token(i))}
-        self.read = 0
+        self.read = self.forwards = 0
         self.word = b"x"
         self.register_forward_pre_hook(self.count, with_kwargs=True)
 
     def count(self, _: Any, given: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Adds what a forward pass reads."""
+        self.forwards += 1
         self.read += (given[0] if given else options["input_ids"]).numel()
 
     def _scores(self, row: int, said: Any) -> torch.Tensor:
@@ -75,16 +83,53 @@ class Stubborn(ScriptedModel):
         return scores
 
 
-def guarded(model: Stubborn, word: str, rollbacks: int) -> tuple[bytes, int]:
-    """The text, and the tokens that the model read."""
-    vocabulary, model.read = model.vocabulary, 0
+@dataclass(frozen=True)
+class Outcome:
+    """What a contestant said and did.
+
+    Attributes:
+        text: what was said.
+        forwards: passes of the model.
+        read: tokens that it read in them.
+        harmless: of each choice, the probability of the tokens that were forbidden without need.
+    """
+
+    text: bytes
+    forwards: int
+    read: int
+    harmless: list[float]
+
+
+def harmless(model: Stubborn, said: Sequence[int], forbidden: Any) -> float:
+    """The probability of the tokens that were forbidden although the text with them has no word in it."""
+    text, chances = model.vocabulary.decode(said), torch.softmax(model._scores(0, said).double(), 0)
+    tail = text[-len(model.word) :]
+    needless = [i for i in forbidden if (token := model.vocabulary.token(i)) and model.word not in tail + token]
+    return float(chances[needless].sum())
+
+
+class Watched(Session):
+    """Notes what was forbidden at each choice."""
+
+    def ask(self) -> Any:
+        """See `Session.ask`."""
+        found = super().ask()
+        if found is not None:
+            masked = () if found.words is None else np.flatnonzero(~bits_of(found.words, self.model.vocabulary.width))
+            self.harmless.append(harmless(self.model, self.tokens, masked))
+        return found
+
+
+def guarded(model: Stubborn, word: str, rollbacks: int) -> Outcome:
+    """What structgen says."""
+    vocabulary, model.read, model.forwards = model.vocabulary, 0, 0
     guards = Guarding([BannedWords([word])], vocabulary)
-    session = Session(
-        PROMPT, vocabulary, matcher=None, sampling=Sampling(), limits=Limits(TOKENS, rollbacks), guards=guards
-    )
+    limits = Limits(TOKENS, rollbacks)
+    session = Watched(PROMPT, vocabulary, matcher=None, sampling=Sampling(), limits=limits, guards=guards)
+    session.model, session.harmless = model, []
     decode(model, vocabulary, [session])
     assert session.error is None, session.error
-    return session.said, model.read
+    return Outcome(session.said, model.forwards, model.read, session.harmless)
 
 
 def routes(vocabulary: Vocabulary, known: dict[bytes, int], text: bytes) -> Iterator[list[int]]:
@@ -97,13 +142,16 @@ def routes(vocabulary: Vocabulary, known: dict[bytes, int], text: bytes) -> Iter
                 yield [known[text[:end]], *rest]
 
 
-def by_routes(model: Stubborn, word: str) -> tuple[bytes, int]:
-    """The baseline: the text, and the tokens that a model would have read."""
+def by_routes(model: Stubborn, word: str) -> Outcome:
+    """The baseline, with what a model would have read."""
     listed = list(islice(routes(model.vocabulary, model.known, word.encode()), ROUTES))
     tokens, banned, read, backs = list[int](), dict[int, set[int]](), len(PROMPT), 0
+    forwards, needless = 0, list[float]()
     while len(tokens) < TOKENS:
-        scores = model._scores(0, tokens)
-        scores[list(banned.get(len(tokens), ()))] = -torch.inf
+        scores, forbidden = model._scores(0, tokens), list(banned.get(len(tokens), ()))
+        needless.append(harmless(model, tokens, forbidden))
+        scores[forbidden] = -torch.inf
+        forwards += 1
         tokens.append(int(scores.argmax()))
         read += 1
         found = next((route for route in listed if tokens[-len(route) :] == route), None)
@@ -115,15 +163,17 @@ def by_routes(model: Stubborn, word: str) -> tuple[bytes, int]:
             read += len(PROMPT) + len(tokens) - 1
             if backs > 50 * TOKENS:
                 break
-    return model.vocabulary.decode(tokens), read
+    return Outcome(model.vocabulary.decode(tokens), forwards, read, needless)
 
 
-def processed(model: Stubborn, change: Callable[[list[int], torch.Tensor], torch.Tensor]) -> bytes:
+def processed(model: Stubborn, change: Callable[[list[int], torch.Tensor], torch.Tensor]) -> Outcome:
     """The text with scores that a processor changes."""
-    tokens: list[int] = []
+    tokens, needless = list[int](), list[float]()
     while len(tokens) < TOKENS:
-        tokens.append(int(change(tokens, model._scores(0, tokens)).argmax()))
-    return model.vocabulary.decode(tokens)
+        scores = change(tokens, model._scores(0, tokens))
+        needless.append(harmless(model, tokens, torch.nonzero(torch.isneginf(scores))[:, 0].tolist()))
+        tokens.append(int(scores.argmax()))
+    return Outcome(model.vocabulary.decode(tokens), TOKENS, len(PROMPT) + TOKENS - 1, needless)
 
 
 def without_words(spelled: list[list[int]]) -> Callable[[list[int], torch.Tensor], torch.Tensor]:
@@ -156,26 +206,25 @@ def compare(tokenizer: Any, count: int) -> dict[str, Any]:
     """All contestants with one tokenizer."""
     model = Stubborn(Vocabulary.from_tokenizer(tokenizer))
     encode = plain_encoder(tokenizer)
-    names = ("guard", "masks", "routes", "bad_words_ids", "tokens")
     guarded(model, "x", 0)  # finds out how the model is read
-    leaks, read = dict.fromkeys(names, 0), dict.fromkeys(names[:3], 0)
+    leaks, read, forwards, needless = Counter[str](), Counter[str](), Counter[str](), dict[str, list[float]]()
     for word in random_words(model, count):
         model.word = word.encode()
         spelled = [ids for ids in (encode(word), encode(" " + word)) if ids]
-        texts = {
+        outcomes = {
+            "guard": guarded(model, word, ROLLBACKS),
+            "masks": guarded(model, word, 0),
+            "routes": by_routes(model, word),
             "bad_words_ids": processed(model, without_words(spelled)),
             "tokens": processed(model, without_tokens(spelled)),
         }
-        for name, run in (
-            ("guard", lambda word=word: guarded(model, word, ROLLBACKS)),
-            ("masks", lambda word=word: guarded(model, word, 0)),
-            ("routes", lambda word=word: by_routes(model, word)),
-        ):
-            texts[name], tokens = run()
-            read[name] += tokens
-        for name, text in texts.items():
-            leaks[name] += word.encode() in text
-    return {"words": count, "leaks": leaks, "tokens_read": read}
+        for name, outcome in outcomes.items():
+            leaks[name] += model.word in outcome.text
+            read[name] += outcome.read
+            forwards[name] += outcome.forwards
+            needless.setdefault(name, []).extend(outcome.harmless)
+    distorted = {name: statistics.mean(each) for name, each in needless.items()}
+    return {"words": count, "leaks": leaks, "tokens_read": read, "forwards": forwards, "harmless": distorted}
 
 
 def cost() -> dict[str, float]:
@@ -195,7 +244,35 @@ def cost() -> dict[str, float]:
                 state = guard.feed(state, token)
                 assert not isinstance(state, Veto)
             fed.append((time.process_time() - began) / len(tokens) * 1e6)
-    return {"build_seconds": statistics.median(built), "microseconds_per_token": statistics.median(fed)}
+    costs = {"build_seconds": statistics.median(built), "microseconds_per_token": statistics.median(fed)}
+    return costs | share_of_a_loop(words)
+
+
+def share_of_a_loop(words: list[str]) -> dict[str, float]:
+    """What the guard adds to a whole decode loop, as processor time: the demo model, which is tiny, one row and 16."""
+    module, tokenizer = load_demo()
+    vocabulary, found = Vocabulary.from_tokenizer(tokenizer), dict[str, float]()
+    guard = BannedWords(words)
+    for rows in (1, 16):
+        taken: dict[bool, list[float]] = {False: [], True: []}
+        for turn in range(11):
+            for with_guard in (False, True):
+                sessions = [free(vocabulary, guard if with_guard else None) for _ in range(rows)]
+                began = time.process_time()
+                decode(module, vocabulary, sessions)
+                seconds = (time.process_time() - began) / sum(len(session.tokens) for session in sessions)
+                if turn:
+                    taken[with_guard].append(seconds * 1e6)
+        plain, watched = statistics.median(taken[False]), statistics.median(taken[True])
+        found |= {f"loop_microseconds_{rows}": plain, f"added_share_{rows}": watched / plain - 1}
+    return found
+
+
+def free(vocabulary: Vocabulary, guard: BannedWords | None) -> Session:
+    """A row of 128 tokens, whatever they are."""
+    guards = None if guard is None else Guarding([guard], vocabulary)
+    endless = Sampling(temperature=1.0, seed=3)
+    return Session(PROMPT, vocabulary, matcher=None, sampling=endless, limits=Limits(128), guards=guards)
 
 
 def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:
@@ -220,21 +297,27 @@ def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:
         "llama3": llama3,
         "tekken": lambda: mistral("tekken_240911.json"),
         "v1": lambda: mistral("tokenizer.model.v1"),
+        "v3": lambda: mistral("mistral_instruct_tokenizer_240323.model.v3"),
     }
 
 
 def page(results: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = [
-        "| tokenizer | words | leaks: guard | masks | routes | bad_words_ids | tokens "
-        "| tokens read: guard | masks | routes |",
-        "| --- " + "| ---: " * 9 + "|",
+        "| tokenizer | words | contestant | leaks | forwards | tokens read | harmless probability forbidden |",
+        "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
     ]
     for name, found in results["tokenizers"].items():
-        numbers = [found["words"], *found["leaks"].values(), *found["tokens_read"].values()]
-        lines.append(f"| {name} | " + " | ".join(f"{number:,}" for number in numbers) + " |")
-    build, token = results["cost"]["build_seconds"], results["cost"]["microseconds_per_token"]
-    lines += ["", f"10,000 words: built in {build:.2f} s, {token:.1f} µs per token of a stream without a hit."]
+        for way in ("guard", "masks", "routes", "bad_words_ids", "tokens"):
+            numbers = [f"{found[key][way]:,}" for key in ("leaks", "forwards", "tokens_read")]
+            share = f"{found['harmless'][way]:.4%}"
+            lines.append(f"| {name} | {found['words']} | {way} | {' | '.join(numbers)} | {share} |")
+    cost = results["cost"]
+    built, each = f"{cost['build_seconds']:.2f} s", f"{cost['microseconds_per_token']:.1f} µs"
+    lines += ["", f"10,000 words: built in {built}, {each} per token of a stream without a hit."]
+    lines += ["", "| rows of the demo model | µs per token | the guard adds |", "| ---: | ---: | ---: |"]
+    for rows in (1, 16):
+        lines.append(f"| {rows} | {cost[f'loop_microseconds_{rows}']:,.0f} | {cost[f'added_share_{rows}']:.1%} |")
     return "\n".join(lines) + "\n"
 
 
@@ -244,7 +327,7 @@ def main() -> None:
     default = os.environ.get("STRUCTGEN_DATA", HERE.parent.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--words", type=int, default=200)
-    parser.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "tekken", "v1"])
+    parser.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "tekken", "v1", "v3"])
     options = parser.parse_args()
     sources = tokenizers(options.data)
     results: dict[str, Any] = {"tokenizers": {}, "cost": cost()}

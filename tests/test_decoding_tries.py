@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structgen.decoding.tries import Tries
+from structgen.decoding.tries import Refusal, Tries
+from structgen.errors import RunError
 
 END = 9
 Tree = dict[tuple[int, ...], dict[int, float]]
@@ -58,13 +59,14 @@ def say(tree: Tree, tries: Tries, begun: list[int], rng: random.Random | None) -
 
 def all_said(tree: Tree, rng: random.Random | None, *, start: int = 0) -> list[tuple[int, ...]]:
     """Every text is refused until none is left."""
-    tries, said = Tries(), []
+    tries, said = Tries(None if rng is None else rng.random), []
     tokens, chances = say(tree, tries, [], rng)
     stay = tokens[:start]
+    refusal = Refusal(tuple(stay), [len(stay)], "", RunError())
     while True:
         said.append(tuple(tokens))
         tries.refuse(tokens, [None] * len(tokens), chances)
-        while (place := tries.next(stay, None if rng is None else rng.random())) is not None:
+        while (place := next(tries.ways(refusal), None)) is not None:
             if place.tokens and place.tokens[-1] == END:
                 pytest.fail("a refused text is a place to go on from")
             if set(tree[tuple(place.tokens)]) - set(tries.tried(place.tokens)):
@@ -97,10 +99,10 @@ def test_a_sampled_row_says_what_is_left_with_its_own_probability():
     tree[1, 0] = {END: 1.0}
     rng, counted, runs = random.Random(3), Counter(), 6000
     for _ in range(runs):
-        tries = Tries()
+        tries = Tries(rng.random)
         tokens, chances = [0, 0, END], [0.7, 0.6, None]
         tries.refuse(tokens, [None] * 3, chances)
-        place = tries.next([], rng.random())
+        place = next(tries.ways(Refusal((), [0], "", RunError())))
         counted[tuple(say(tree, tries, place.tokens, rng)[0])] += 1
     for text, chance in texts(tree).items():
         expected = 0 if text == (0, 0, END) else chance / (1 - 0.42)
@@ -110,12 +112,23 @@ def test_a_sampled_row_says_what_is_left_with_its_own_probability():
 def test_a_greedy_row_goes_where_most_is_left():
     tries = Tries()
     tries.refuse([1, 2, 3], [None] * 3, [0.9, 0.4, 0.99])
-    assert tries.next([], None).tokens == [1]
-    assert tries.next([1, 2], None).tokens == [1, 2]
-    assert tries.next([2], None) is None
+    where = []
+    for place in tries.ways(Refusal((1, 2, 3), [2, 0], "", RunError())):
+        where.append(place.tokens)
+        place.close()
+    assert where == [[1, 2], [1], []]  # the nearest first; behind [] the node behind [1] has 0.54, [] itself 0.1
+
+
+def test_bans_belong_to_their_prefix():
+    tries = Tries()
+    tries.refuse([1, 2, 7], [None] * 3, [0.5, 0.5, 0.5])
+    tries.refuse([1, 2, 6], [None] * 3, [0.5, 0.5, 0.5])
+    assert tries.tried([1, 2]) == [7, 6]
+    assert tries.tried([1]) == [2]
+    assert tries.tried([2, 2]) == []
 
 
 def test_what_is_said_again_keeps_its_measures():
     tries = Tries()
     tries.refuse([1, 2, 3], [(0, 0), None, (1, 0)], [0.5, None, 0.2])
-    assert tries.next([1, 2], None).entries == [(0, 0), None]
+    assert next(tries.ways(Refusal((1, 2, 3), [2], "", RunError()))).entries == [(0, 0), None]

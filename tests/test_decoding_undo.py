@@ -11,9 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCau
 from structgen.constraints import JsonSchema, Regex
 from structgen.decoding.forced import Spans
 from structgen.decoding.loop import decode
-from structgen.decoding.masking import bits_of
 from structgen.decoding.session import Session
-from structgen.decoding.undo import Undo
 from structgen.errors import DeadEnd
 from structgen.options import Limits, Sampling
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
@@ -81,17 +79,6 @@ def test_a_spent_budget_of_rollbacks_is_a_dead_end_that_names_the_limit():
     assert isinstance(less.error, DeadEnd)
     assert "rollbacks=11" in str(less.error)
     assert "after b'" in str(less.error)
-
-
-def test_bans_belong_to_their_prefix():
-    undo = Undo(10, budget=3)
-    undo.refuse(2, 7)
-    undo.refuse(4, 5)
-    assert not bits_of(undo.allowed(None, 4), 10)[5]
-    assert undo.allowed(None, 3) is None
-    undo.refuse(2, 6)
-    assert undo.allowed(None, 4) is None
-    assert not bits_of(undo.allowed(None, 2), 10)[[6, 7]].any()
 
 
 def llama() -> LlamaForCausalLM:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
@@ -163,20 +166,35 @@ CONFIGS = {
 
 
 def by_hand(module, prompt: bytes, words: list[bytes], budget: int) -> list[int]:
-    """The policy without cache or batch: bans belong to what stood before them."""
-    tokens, bans = list[int](), dict[tuple[int, ...], list[int]]()
-    while len(tokens) < budget:
+    """The policy without cache, batch or tree: of all texts that began as a refused one, where is most left?"""
+
+    @cache
+    def chances(begun: tuple[int, ...]) -> torch.Tensor:
         with torch.inference_mode():
-            logits = module(torch.tensor([[*prompt, *tokens]]), use_cache=False).logits[0, -1].clone()
-            logits[bans.get(tuple(tokens), [])] = -torch.inf
-        tokens.append(int(logits.argmax()))
+            logits = module(torch.tensor([[*prompt, *begun]]), use_cache=False).logits[0, -1]
+        return logits.double().softmax(0)
+
+    def tried(begun: tuple[int, ...]) -> list[int]:
+        return list({text[len(begun)]: 0 for text in refused if text[: len(begun)] == begun and text != begun})
+
+    def left(begun: tuple[int, ...], start: int) -> float:
+        reach = math.prod(float(chances(begun[:at])[begun[at]]) for at in range(start, len(begun)))
+        return reach * (1 - float(chances(begun)[tried(begun)].sum()))
+
+    tokens, refused = (), list[tuple[int, ...]]()
+    while len(tokens) < budget:
+        allowed = chances(tokens).clone()
+        allowed[tried(tokens)] = -1
+        tokens += (int(allowed.argmax()),)
         if tokens[-1] == 256:
             break
         found = [at for word in words if (at := bytes(tokens).find(word)) >= 0]
         if found:
-            bans.setdefault(tuple(tokens[: min(found)]), []).append(tokens[min(found)])
-            del tokens[min(found) :]
-    return tokens
+            refused.append(tokens)
+            start = min(found)
+            begun = {text[:n] for text in refused for n in range(start, len(text)) if text[:start] == tokens[:start]}
+            tokens = max(sorted(begun, key=len), key=lambda each: left(each, start))
+    return list(tokens)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

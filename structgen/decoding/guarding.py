@@ -1,9 +1,9 @@
 """Guards in the decode loop: what one row's guards have read, and what they want taken back.
 
-The policy. A veto takes back the token that holds the byte with which the offence begins, and bans it behind the tokens
-before it (`undo`); the row chooses again, from the same logits where it can. So many times at most as
-`Limits(rollbacks=...)` says; from then on the guards' masks stand before every choice, and refuse what would complete
-an offence.
+The policy. A veto refuses a text: the tokens up to the one that completed the offence. The row goes back to where the
+model would rather have said something else, not further than to the token that holds the offence's first byte
+(`tries`), and chooses again, from the same logits where it can. So many times at most as `Limits(rollbacks=...)` says;
+from then on the guards' masks stand before every choice, and refuse what would complete an offence.
 
 That never ends in an offence: every token's bytes are read by every guard before the row goes on, and no row is done
 before every guard was asked whether the text may end there. And it ends: a row that was sent back chooses anew at most
@@ -45,12 +45,14 @@ class Guarding:
 
     def read(self, tokens: Sequence[int], said: bytes | bytearray) -> Veto | None:
         """Reads the tokens that are new, as far as they were said: a stop string cuts the text off."""
-        watch = self._watch
-        if watch.length > len(said):
+        watch, length = self._watch, self._watch.length
+        if length > len(said):
             watch.truncate(watch.token_at(len(said)))
+            length = watch.length
         for token in tokens[watch.count :]:
-            length = len(self._vocabulary.token(token))
-            veto = watch.feed(bytes(said[watch.length : watch.length + length]))
+            text = self._vocabulary.token(token)
+            length += len(text)
+            veto = watch.feed(text if length <= len(said) else bytes(said[watch.length :]))
             if veto is not None:
                 return veto
         return None
@@ -58,6 +60,10 @@ class Guarding:
     def finish(self) -> Veto | None:
         """The veto against an end here."""
         return self._watch.finish()
+
+    def refused(self, tokens: Collection[int]) -> int:
+        """How many of the tokens have what a guard refuses: all that were read, and the next one, if there is one."""
+        return min(self._watch.count + 1, len(tokens))
 
     def first(self, veto: Veto, tokens: Collection[int]) -> int:
         """The token that has to go."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -14,12 +15,12 @@ from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
-from structgen.decoding.measure import Choice, Entry, Ledger
+from structgen.decoding.measure import Choice, Entry, Ledger, measured
 from structgen.decoding.rows import Row
 from structgen.decoding.steering import Cap, Steering
-from structgen.decoding.tries import Place
+from structgen.decoding.tries import Place, Refusal, Tries
 from structgen.decoding.undo import Undo, Undone
-from structgen.decoding.validating import Refusal, Validating
+from structgen.decoding.validating import Validating
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
 from structgen.guards import Veto
 from structgen.masks import Matcher
@@ -34,6 +35,32 @@ T = TypeVar("T")
 Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error"]
 """Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
 `max_new_tokens` or the model's context came near; a stop string came; text came to that budget; or `error` says."""
+
+RECENT = 4
+"""So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""
+
+UNKNOWN = 0.5
+"""What a choice that nobody measured is taken to have had of the probability."""
+
+
+class Known(NamedTuple):
+    """The logits of a choice.
+
+    Attributes:
+        length: tokens before it.
+        logits: float[rows, width].
+        row: of them.
+        words: the tokens that were allowed; None for every one.
+    """
+
+    length: int
+    logits: Tensor
+    row: int
+    words: Words | None
+
+    def scores(self) -> Tensor:
+        """float[width]."""
+        return self.logits[self.row]
 
 
 class Session:
@@ -103,15 +130,16 @@ class Session:
         self._spans = spans
         self._said = bytearray()
         self._stop = [text.encode() for text in limits.stop]
-        self._undo = Undo(vocabulary.width, limits.rollbacks)
-        self._known: tuple[int, Tensor, int] | None = None  # after so many tokens: these logits, this row of them
+        self._undo = Undo(limits.rollbacks)
+        self._recent: deque[Known] = deque(maxlen=RECENT if guards or validators else 1)
+        self._asked: Words | None = None
         self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
         self._random = None if sampling.greedy else np.random.default_rng(self.seed)
         self._ends = frozenset(vocabulary.end_ids)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._guards = guards
-        draw = None if self._random is None else self._random.random
-        self._validating = Validating(validators, vocabulary, limits.validations, draw) if validators else None
+        self._tries = Tries(None if self._random is None else self._random.random)
+        self._validating = Validating(validators, vocabulary, limits.validations) if validators else None
         self.ledger: Ledger | None = None
         self.before: Session | None = None
         self._steering = steering
@@ -160,11 +188,13 @@ class Session:
         if self.done:
             return None
         if self.sent_back:
-            if self._known is None or self._known[0] != length:
+            known = self._recent[-1] if self._recent else None
+            if known is None or known.length != length:
                 self.row.reread()
                 self.sent_back = False
                 return None
-            self.recalled = self._known[1][self._known[2]]
+            self.recalled = known.scores()
+        self._asked = words
         uniform = 0.0 if self._random is None else self._random.random()
         said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
         return Ask(words, self.sampling, uniform, *said)
@@ -174,35 +204,15 @@ class Session:
 
         Args:
             token: what was chosen.
-            logits: float[rows, width], kept until the next token is accepted.
+            logits: float[rows, width], kept until `RECENT` more tokens were accepted.
             row: the session's row of them.
             entry: where the choice is measured.
         """
-        self._known = len(self.tokens), logits, row
+        if self._recent and self._recent[-1].length == len(self.tokens):
+            self._recent.pop()
+        self._recent.append(Known(len(self.tokens), logits, row, self._asked))
         self.sent_back = False
         self._guard(self._advance, token, entry)
-
-    def go_back(self, first: int, why: DeadEnd, veto: Veto | None = None) -> None:
-        """Takes back the tokens from the `first` on and bans that one there; goes further back where nothing is left.
-
-        Args:
-            first: the first token that has to go.
-            why: what is raised where there is no way.
-            veto: of a guard, if it was one.
-
-        Raises:
-            DeadEnd: nothing is left anywhere, or the budget of rollbacks is spent.
-        """
-        if veto is None or not self._undo.spent:  # guards can do without: they look ahead from then on
-            self._undo.spend(why)
-        self.sent_back = True
-        while first >= 0:
-            self._undo.refuse(first, self.tokens[first])
-            self._truncate(first, str(why) if veto is None else veto.reason)
-            if self._allowed().any():
-                return
-            first -= 1
-        raise DeadEnd(f"{why}; every other way ends like this, too") from why
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
@@ -228,7 +238,8 @@ class Session:
 
     def leave(self) -> None:
         """The row is done: what only a next token would need is let go."""
-        self._known = self.recalled = None
+        self._recent.clear()
+        self.recalled = self._asked = None
 
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
@@ -272,7 +283,8 @@ class Session:
         try:
             words = self._constrained()
         except DeadEnd as why:
-            self.go_back(len(self.tokens) - 1, why)
+            self._undo.spend(why)
+            self._go_back(len(self.tokens), len(self.tokens) - 1, why, str(why))
             return self._allowed()
         left = self._unrefused(words)
         if left is not None and not left.any() and self._steering is not None:
@@ -291,12 +303,13 @@ class Session:
         """The mask without bans, and without what guards refuse that look ahead."""
         if self._guards is not None:
             words = self._guards.allowed(words, last=len(self.tokens) + 1 >= self.budget)
-        if words is not None and self._validating is not None and (tried := self._validating.tried(self.tokens)):
-            words = words & ~pack(np.array(tried), self._vocabulary.width)
-        left = self._undo.allowed(words, len(self.tokens))
-        if words is None and left is not None and self._guards is not None:
-            left &= self._guards.plain  # no ban makes a token of an id that is none
-        return left
+        tried = self._tries.tried(self.tokens)
+        if not tried:
+            return words
+        if words is None and self._guards is not None:
+            words = self._guards.plain  # no ban makes a token of an id that is none
+        banned = pack(np.array(tried), self._vocabulary.width)
+        return ~banned if words is None else words & ~banned
 
     def _allowed(self) -> Words:
         """The mask without bans; empty where nothing is left."""
@@ -339,7 +352,7 @@ class Session:
         elif self._validating is not None:
             refusal = self._validating.read(self.tokens, self.said, over=self.done)
             if refusal is not None:
-                self._try_again(self._validating, refusal)
+                self._try_again(refusal)
 
     def _go_on(self) -> None:
         """A stop string ends the text; what must come next is fed."""
@@ -371,25 +384,46 @@ class Session:
         why = DeadEnd(f"{veto.reason} stands in the way of the constraint, from byte {veto.offset} on, in {text}")
         if guards.looks_ahead or not self.tokens:
             raise DeadEnd(f"{why}; nothing else is allowed there")
-        self.finish = None
         guards.looks_ahead = self._undo.spent
-        self.go_back(guards.first(veto, self.tokens), why, veto)
+        if not guards.looks_ahead:  # guards can do without: they look ahead from then on
+            self._undo.spend(why)
+        self._go_back(guards.refused(self.tokens), guards.first(veto, self.tokens), why, veto.reason)
 
-    def _try_again(self, validating: Validating, refusal: Refusal) -> None:
-        """Goes on from where another text may be said instead of the one that was refused."""
-        validating.refuse(refusal, self.entries, [self._chance(entry) for entry in self.entries])
+    def _go_back(self, count: int, depth: int, why: DeadEnd, reason: str) -> None:
+        """The first `count` tokens must not be said again; of them `depth` stay, or fewer where nothing else fits."""
+        error = DeadEnd(f"{why}; every other way ends like this, too")
+        error.__cause__ = why
+        self._try_again(Refusal(tuple(self.tokens[:count]), range(depth, -1, -1), reason, error))
+
+    def _try_again(self, refusal: Refusal) -> None:
+        """Goes on from where another text may be said instead of the one that was refused.
+
+        Raises:
+            StructgenError: there is none; it is the refusal's.
+        """
+        count = len(refusal.tokens)
+        depth = min(refusal.depths, default=0) if self.ledger else next(iter(refusal.depths), 0)
+        chances = [None if entry is None else UNKNOWN for entry in self.entries[:count]]
+        chances[depth:] = [self._chance(at) for at in range(depth, count)]
+        self._tries.refuse(refusal.tokens, self.entries[:count], chances)
         self.finish, self.sent_back = None, True
-        while True:
-            place = validating.next(refusal)
+        for place in self._tries.ways(refusal):
             self._go_to(place, refusal)
             if self._allowed().any():
                 return
             place.close()
+        raise refusal.error
 
-    def _chance(self, entry: Entry | None) -> float | None:
+    def _chance(self, at: int) -> float | None:
         """Of a token among those that were allowed; None where the model was not asked."""
-        choice = None if entry is None or self.ledger is None else self.ledger.choice(*entry)
-        return None if choice is None else choice.chance
+        entry = self.entries[at]
+        if entry is None:
+            return None
+        choice = None if self.ledger is None else self.ledger.choice(*entry)
+        known = next((known for known in self._recent if known.length == at), None)
+        if choice is None and known is not None:
+            choice = measured(known.scores().float().cpu().numpy(), known.words, self.tokens[at])
+        return UNKNOWN if choice is None else choice.chance
 
     def _go_to(self, place: Place, refusal: Refusal) -> None:
         """Takes back what is not before a place, and says again what is."""
@@ -398,9 +432,8 @@ class Session:
         kept = next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(tokens), len(self.tokens)))
         if kept < len(self.tokens):
             self._truncate(kept, refusal.reason, refusal.pointer)
-        if kept < len(tokens):
-            self._undo.forget(kept)
-            self._known = None
+        while self._recent and self._recent[-1].length > kept:
+            self._recent.pop()
         for token, entry in list(zip(tokens, place.entries, strict=True))[kept:]:
             self._take(token, entry)
             self.forced += entry is None

@@ -1,25 +1,32 @@
-"""The tree of what a row has tried: where to go back to when a text was refused as a whole.
+"""The rollback policy: the tree of what a row has tried, and where to go on from when a text was refused.
 
-A refused text is a path of tokens. Forbidding its first token would lose good texts that begin alike; forbidding only
-its last would make of *150* a *1500*. So the tree knows at each of its nodes how much of the model's probability has
-not been tried: a node's children are refused texts or lead to some, and what is left of the node is for all others.
-Going on from a node without its children is a text that was never said; and each text that was not said is behind
-exactly one node. So nothing comes twice, nothing is lost, and of finitely many texts the last one is found.
+A text is refused because nothing fits behind it (a dead end), because a guard vetoes it, or because a validator refuses
+the value that it ends with. In each case what is refused is that text, a path of tokens, and no more: forbidding its
+first token would lose good texts that begin alike; forbidding only its last would make of *150* a *1500*. So the tree
+knows at each of its nodes how much of the model's probability has not been tried: a node's children are refused texts
+or lead to some, and what is left of the node is for all others. Going on from a node without its children is a text
+that was never said; and each text that was not said is behind exactly one node. So nothing comes twice, nothing is
+lost, and of finitely many texts the last one is found.
 
 Where to go on is drawn by what is left, which gives each text its probability given that it is none of the refused
 ones (Shi, Bieber and Sutton, *Incremental Sampling Without Replacement for Sequence Models*, 2020), as far as the
 model's probabilities are those that it is sampled by. A greedy row goes where most is left.
+
+The policy is a generator, `Tries.ways`: it gives places, nearest first, and whoever runs the row goes there. Where
+nothing is allowed there after all it closes the place and takes the next. It knows nothing of forwards, caches or
+batches, so it is the same in every loop.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from structgen.decoding.measure import Entry
+from structgen.errors import StructgenError
 
 LEAST = 1e-9
 """What is left where the model sees hardly anything else: others may still be allowed."""
@@ -69,11 +76,35 @@ class Place:
         self.node.left = 0.0
 
 
-class Tries:
-    """The texts of one row that were refused."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A text that must not be said.
 
-    def __init__(self) -> None:
+    Attributes:
+        tokens: of the text; the last one completed what is refused, or nothing fits behind it.
+        depths: so many of them stay, or, where nothing else is left behind those, so many, and so on.
+        reason: for the trace.
+        error: what is raised where no other text is left.
+        pointer: of the JSON value that its type's validators refuse; None for any other reason.
+    """
+
+    tokens: tuple[int, ...]
+    depths: Sequence[int]
+    reason: str
+    error: StructgenError
+    pointer: str | None = None
+
+
+class Tries:
+    """The texts of one row that were refused.
+
+    Args:
+        draw: gives a random number in [0, 1); None for a greedy row.
+    """
+
+    def __init__(self, draw: Callable[[], float] | None = None) -> None:
         self._root = Node()
+        self._draw = draw
 
     def refuse(
         self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]
@@ -81,7 +112,7 @@ class Tries:
         """Adds a text.
 
         Args:
-            tokens: the last one completed what was refused.
+            tokens: of the text.
             entries: kept of each token, for when it is said again.
             chances: of each token among what was allowed there, what was tried left out; None where the model was not
                 asked.
@@ -99,25 +130,29 @@ class Tries:
 
     def tried(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that were tried behind a text."""
-        path = self._path(tokens)
+        path = self._path(tokens) if self._root.children else None
         return [] if path is None else list(path[-1][1].children)
 
-    def next(self, begun: Sequence[int], uniform: float | None) -> Place | None:
-        """Where to go on: behind these tokens, from the text that was said last or an earlier one.
+    def ways(self, refusal: Refusal) -> Iterator[Place]:
+        """Where to go on: places behind the tokens that stay, of those nearest to the end of the text first.
 
-        Args:
-            begun: the tokens that stay.
-            uniform: a random number in [0, 1); None for where most is left.
+        Whoever finds that nothing is allowed at a place closes it before the next one is asked for.
         """
+        for depth in refusal.depths:
+            while (place := self._next(refusal.tokens[:depth])) is not None:
+                yield place
+
+    def _next(self, begun: Sequence[int]) -> Place | None:
+        """Behind these tokens, from the text that was said last or an earlier one."""
         path = self._path(begun)
         places = [] if path is None else list(self._open(path))
         if not places:
             return None
-        if uniform is None:
+        if self._draw is None:
             return max(places, key=lambda each: each[0])[1]
         logs = np.array([log for log, _ in places])
         shares = np.cumsum(np.exp(logs - logs.max()))
-        return places[int(np.searchsorted(shares, uniform * shares[-1], side="right"))][1]
+        return places[int(np.searchsorted(shares, self._draw() * shares[-1], side="right"))][1]
 
     def _open(self, path: tuple[tuple[int, Node], ...]) -> Iterator[tuple[float, Place]]:
         """The places behind a path where something is left, each with the logarithm of what that is."""

@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from structgen.decoding.measure import Entry
 from structgen.decoding.pointers import PointerReader, Span
-from structgen.decoding.tries import Place, Tries
+from structgen.decoding.tries import Refusal
 from structgen.errors import ValidationFailed
 from structgen.schema.validators import Validators
 from structgen.vocabulary import Vocabulary
@@ -32,29 +30,6 @@ CONTAINERS = b"{["
 NUMBERS = b"-0123456789"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A value that its type refuses.
-
-    Attributes:
-        pointer: of the value.
-        reason: what the validators said.
-        tokens: of the text; the last one completed it.
-        depths: so many of them stay, or, where nothing else is left behind those, so many.
-        text: up to its end.
-    """
-
-    pointer: str
-    reason: str
-    tokens: tuple[int, ...]
-    depths: tuple[int, ...]
-    text: str
-
-    def __str__(self) -> str:
-        place = self.pointer or "the whole value"
-        return f"{place} is refused by its validators ({self.reason}), at the end of {self.text[-80:]!r}"
-
-
 class Validating:
     """The validators of one row.
 
@@ -62,21 +37,17 @@ class Validating:
         validators: of its type.
         vocabulary: of the model.
         budget: values that may be tried again.
-        draw: gives a random number in [0, 1); None for a greedy row.
 
     Attributes:
         used: values that were tried again.
     """
 
-    def __init__(
-        self, validators: Validators, vocabulary: Vocabulary, budget: int, draw: Callable[[], float] | None
-    ) -> None:
+    def __init__(self, validators: Validators, vocabulary: Vocabulary, budget: int) -> None:
         self.used = 0
-        self._validators, self._vocabulary, self._budget, self._draw = validators, vocabulary, budget, draw
+        self._validators, self._vocabulary, self._budget = validators, vocabulary, budget
         self._reader = PointerReader()
         self._scalars: list[int] = []  # where those that are complete start
         self._verdicts: dict[bytes, str | None] = {}
-        self._tries = Tries()
         self._failures: Counter[str] = Counter()
 
     def read(self, tokens: Sequence[int], said: bytes, *, over: bool) -> Refusal | None:
@@ -89,6 +60,7 @@ class Validating:
 
         Raises:
             ValidatorError: a validator raised what is no validation error.
+            ValidationFailed: a value is refused, and the budget is spent.
         """
         if not said.startswith(self._reader.text):
             self._reader, self._scalars = PointerReader(), []
@@ -111,42 +83,6 @@ class Validating:
         path = reader.pending
         return 0 if path is None or not self._validators.judges(path) else len(said) - reader.read
 
-    def next(self, refusal: Refusal) -> Place:
-        """Where the row goes on from; called again, another place.
-
-        Raises:
-            ValidationFailed: no other text is left, or the budget is spent.
-        """
-        for depth in refusal.depths:
-            uniform = None if self._draw is None else self._draw()
-            place = self._tries.next(refusal.tokens[:depth], uniform)
-            if place is not None:
-                return place
-        raise ValidationFailed(f"{refusal}; every other value was refused, too", refusal.pointer, refusal.text)
-
-    def refuse(self, refusal: Refusal, entries: Sequence[Entry | None], chances: Sequence[float | None]) -> None:
-        """A text is never said again, and one try is used.
-
-        Args:
-            refusal: what was refused.
-            entries: of the text's tokens, kept for when they are said again.
-            chances: of each among those that were allowed; None where the model was not asked.
-
-        Raises:
-            ValidationFailed: the budget is spent.
-        """
-        if self.used >= self._budget:
-            spent = f"{self.used} other values were refused before" if self.used else "it is tried once only"
-            advice = f"Limits(validations=...) allows more tries than {self._budget}"
-            raise ValidationFailed(f"{refusal}; {spent}: {advice}", refusal.pointer, refusal.text)
-        self.used += 1
-        count = len(refusal.tokens)
-        self._tries.refuse(refusal.tokens, entries[:count], chances[:count])
-
-    def tried(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens that must not follow: what comes behind them was tried."""
-        return self._tries.tried(tokens) if self.used else []
-
     def _judge(self, span: Span, said: bytes) -> str | None:
         """What the type has against a value, asked once behind the same text."""
         if not self._validators.judges(span.path):
@@ -168,8 +104,24 @@ class Validating:
         self._failures[span.pointer] += 1
         widths = self._widths(self._failures[span.pointer], len(starts))
         depths = [bisect_right(ends, starts[-width]) for width in widths] + [0]
+        error = self._error(span, reason, said)
+        return Refusal(tuple(tokens[:count]), tuple(depths), reason, error, span.pointer)
+
+    def _error(self, span: Span, reason: str, said: bytes) -> ValidationFailed:
+        """What is raised where no other text is left; counts one try.
+
+        Raises:
+            ValidationFailed: the budget is spent.
+        """
         text = said[: span.end].decode("utf-8", errors="replace")
-        return Refusal(span.pointer, reason, tuple(tokens[:count]), tuple(depths), text)
+        place = span.pointer or "the whole value"
+        why = f"{place} is refused by its validators ({reason}), at the end of {text[-80:]!r}"
+        if self.used >= self._budget:
+            spent = f"{self.used} other values were refused before" if self.used else "it is tried once only"
+            advice = f"Limits(validations=...) allows more tries than {self._budget}"
+            raise ValidationFailed(f"{why}; {spent}: {advice}", span.pointer, text)
+        self.used += 1
+        return ValidationFailed(f"{why}; every other value was refused, too", span.pointer, text)
 
     def _widths(self, failures: int, most: int) -> Iterator[int]:
         """How many of the last scalar values may be changed: more and more of them."""

@@ -43,6 +43,14 @@ class Watch:
 
     def feed(self, text: bytes) -> Veto | None:
         """Reads a token's bytes; with a veto it has not read them."""
+        states = self._states
+        if len(self._guards) == 1 and text:  # as most rows have it; the same in half the time
+            found = self._guards[0].feed(states[-1][0], text)
+            if isinstance(found, Veto):
+                return found
+            states.append((found,))
+            self._lengths.append(self._lengths[-1] + len(text))
+            return None
         after, veto = list[Any](), None
         for guard, state in zip(self._guards, self._states[-1], strict=True):
             found = guard.feed(state, text) if text else state
