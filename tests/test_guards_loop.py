@@ -50,15 +50,74 @@ def test_a_model_that_wants_nothing_else_never_gets_it_out_and_ends(rollbacks, o
 @pytest.mark.parametrize(
     "schema",
     [
-        sg.Regex("(we|I) talk"),
-        {"type": "array", "prefixItems": [{"type": "integer"}, {"const": "talk"}], "minItems": 2},
+        sg.Regex("[a-z]{1,20} talk[.]"),
+        {
+            "type": "array",
+            "prefixItems": [{"type": "string"}],
+            "items": {"enum": ["Talk", "walk"]},
+            "contains": {"const": "Talk"},
+            "minItems": 1,
+            "maxItems": 2,
+        },
     ],
 )
 @pytest.mark.parametrize("rollbacks", [0, 1, 256])
 def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, rollbacks):
-    with pytest.raises(sg.DeadEnd, match=r"constraint") as raised:
-        sg.generate(scripted("talk"), "x", schema, banned=["talk"], limits=sg.Limits(rollbacks=rollbacks))
-    assert "talk" in str(raised.value) or "guards" in str(raised.value)
+    scope, place = "text", "wants 'talk[.]'"
+    if isinstance(schema, dict):
+        scope, place = "strings", "at /1, which wants"
+    guard = BannedWords(["talk"], ignore_case=True, scope=scope)
+    message = f"banned word 'talk' stands in the way of the constraint.*{place}|{place}.*banned word 'talk'"
+    with pytest.raises(sg.DeadEnd, match=message):
+        sg.generate(scripted('["so", "walk"'), "x", schema, guards=[guard], limits=sg.Limits(rollbacks=rollbacks))
+
+
+WORD = {"enum": ["talk", "listen"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "scope"),
+    [
+        ({"properties": {"n": {"type": "string"}, "a": WORD}, "required": ["n", "a"]}, "/properties/a", "strings"),
+        ({"properties": {"n": {}, "a": {"items": WORD, "minItems": 1, "type": "array"}}, "required": ["n", "a"]},
+         "/properties/a/items", "/a/*"),
+        ({"properties": {"n": {}, "talk": {}}, "required": ["n", "talk"]}, "", "text"),
+        ({"properties": {"n": {}, "a": {"anyOf": [WORD, {"const": "we talk"}]}}, "required": ["n", "a"]},
+         "/properties/a", "strings"),
+        (sg.Choice(["talk", "listen", "I talk"]), "", "text"),
+        (sg.Regex("(we|you|they) (talk|listen)"), "", "text"),
+    ],
+)  # fmt: skip
+def test_what_a_schema_forces_is_seen_before_anything_runs(schema, pointer, scope):
+    """Behind free values too; with one way left for each of them there is nothing to refuse."""
+    schema = schema | {"type": "object"} if isinstance(schema, dict) else schema
+    with pytest.raises(sg.UnsatisfiableSchema, match="banned word") as raised:
+        sg.generate(scripted("x"), "x", schema, guards=[BannedWords(["talk", "listen"], scope=scope)])
+    assert raised.value.pointer.startswith(pointer)
+    in_schema = isinstance(schema, dict)
+    if "talk" not in (schema["properties"] if in_schema else ""):
+        guards = [BannedWords(["listen"], scope=scope)]
+        sg.generate(scripted('{"n": 1, "a": "talk'), "x", schema, guards=guards)
+
+
+def test_what_is_not_required_or_not_banned_everywhere_is_no_contradiction():
+    kinds = [
+        {"type": "object", "properties": {"a": WORD}},
+        {"type": "array", "items": WORD},
+        {"type": "object", "properties": {"a": {"anyOf": [WORD, {"type": "null"}]}}, "required": ["a"]},
+        {"type": "object", "properties": {"talk": {"type": "null"}}, "required": ["talk"]},
+    ]
+    for schema in kinds:
+        sg.generate(scripted('{"a": null'), "x", {**schema, "additionalProperties": False}, banned=["talk", "listen"])
+
+
+def test_where_only_going_back_far_helps_the_row_goes_back_far():
+    """Every item has a free name and then a banned kind: the list has to stay empty."""
+    item = {"properties": {"name": {"type": "string"}, "kind": {"enum": ["talk", "Talk"]}}}
+    item |= {"type": "object", "required": ["name", "kind"], "additionalProperties": False}
+    guard = BannedWords(["talk"], ignore_case=True, scope="strings")
+    wanted = '[{"name": "a", "kind": "talk"}]'
+    assert sg.generate(scripted(wanted), "x", {"type": "array", "items": item}, guards=[guard]) == []
 
 
 @pytest.mark.parametrize(

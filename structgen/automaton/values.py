@@ -44,6 +44,9 @@ class JsonAutomaton(ObjectFrames):
         algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
         within: an automaton in whose tables this one lives.
 
+    Attributes:
+        root: see above.
+
     Raises:
         UnsatisfiableSchema: no value satisfies `root`.
     """
@@ -60,6 +63,7 @@ class JsonAutomaton(ObjectFrames):
         super().__init__(whitespace, any_order=any_order, algebra=algebra or Algebra(), within=within)
         self._free: dict[tuple[int, int | None, int], int] = {}
         self._digits: dict[tuple[int, ...], list[Edge]] = {}
+        self.root = root
         self.start = self.start_of(root)
 
     def start_of(self, root: Node) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 
 from structgen.decoding.masking import Words, existing, pack
 from structgen.guards import Guard, Veto
-from structgen.guards.lookahead import Watch
+from structgen.guards.lookahead import MOST_TOLD, Watch
 from structgen.vocabulary import Vocabulary
 
 
@@ -64,6 +64,10 @@ class Guarding:
     def refused(self, tokens: Collection[int]) -> int:
         """How many of the tokens have what a guard refuses: all that were read, and the next one, if there is one."""
         return min(self._watch.count + 1, len(tokens))
+
+    def vetoes(self, words: Words | None) -> list[Veto]:
+        """What the guards have against some of the tokens of a mask, and against the end where that is among them."""
+        return self._watch.vetoes((self.plain if words is None else words), MOST_TOLD)
 
     def first(self, veto: Veto, tokens: Collection[int]) -> int:
         """The token that has to go."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from structgen.automaton.values import JsonAutomaton
 from structgen.constraints import Constraint, JsonSchema
-from structgen.decoding.forced import ForcedText
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
@@ -25,7 +25,8 @@ from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
 from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
 from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema, ValidatorError
-from structgen.guards import BannedWords, Guard, Veto
+from structgen.guards import BannedWords, Guard
+from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
 from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.schema.types import from_type
@@ -229,20 +230,19 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
 
 
 def _require_a_way(grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
-    """What every text of a constraint begins with must be no offence.
+    """What a constraint forces must be no offence, as far as that can be seen.
 
     Raises:
         UnsatisfiableSchema: it is one.
     """
     if not guards:
         return
-    text, is_all = ForcedText(grammar.vocabulary).text(grammar, grammar.start)
-    for guard in guards:
-        found = guard.feed(guard.start(), text)
-        veto = found if isinstance(found, Veto) else guard.finish(found) if is_all else None
-        if veto is not None:
-            begun = text.decode("utf-8", errors="replace")
-            raise UnsatisfiableSchema(f"{veto.reason}: every text starts with {begun!r:.200}; ban less or allow more")
+    automaton = grammar.automaton
+    found = in_schema(automaton.root, guards) if isinstance(automaton, JsonAutomaton) else None
+    found = found or in_every_text(grammar, guards)
+    if found is not None:
+        wanted = f"nothing but what has it can be said, {found.forced}"
+        raise UnsatisfiableSchema(f"{found.reason}: {wanted:.300}; ban less or allow more", found.pointer)
 
 
 def _json_parser(schema: Any) -> Callable[[str], Any]:

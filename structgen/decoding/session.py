@@ -12,6 +12,7 @@ from torch import Tensor
 
 from structgen.decoding.choice import Ask
 from structgen.decoding.confidence import Confidence
+from structgen.decoding.conflicts import conflict
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
@@ -283,14 +284,13 @@ class Session:
         try:
             words = self._constrained()
         except DeadEnd as why:
-            self._undo.spend(why)
-            self._go_back(len(self.tokens), len(self.tokens) - 1, why, str(why))
+            self._leave_dead_end(why)
             return self._allowed()
         left = self._unrefused(words)
         if left is not None and not left.any() and self._steering is not None:
             left = self._unrefused(self._constrained()) if self._steering.waive(len(self.tokens)) else left
         if self._guards is not None and left is not None and not left.any():
-            raise DeadEnd(f"after {_shortened(self.text())} the guards refuse every token that the constraint allows")
+            raise DeadEnd(self._nothing_but_offences(words))
         return left
 
     def _constrained(self) -> Words | None:
@@ -298,6 +298,17 @@ class Session:
         if self._matcher is None or self._steering is None:
             return None if self._matcher is None else self._matcher.mask()
         return self._steering.mask(self._matcher, len(self.tokens), self._said)
+
+    def _nothing_but_offences(self, words: Words | None) -> str:
+        """Why the guards' masks and the constraint's leave nothing together."""
+        assert self._guards is not None
+        vetoes = self._guards.vetoes(words)
+        said = _shortened(self.text())
+        if not vetoes:
+            return f"after {said} the guards refuse every token that the constraint allows"
+        reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
+        told = conflict(vetoes[0], said, self._matcher, self.tokens, reasons)
+        return f"{told}; the guards refuse every token that the constraint allows there"
 
     def _unrefused(self, words: Words | None) -> Words | None:
         """The mask without bans, and without what guards refuse that look ahead."""
@@ -380,20 +391,32 @@ class Session:
         """Goes back from what a guard refuses, and has the guards look ahead where that has been too often."""
         guards = self._guards
         assert guards is not None
-        text = _shortened(self.text())
-        why = DeadEnd(f"{veto.reason} stands in the way of the constraint, from byte {veto.offset} on, in {text}")
-        if guards.looks_ahead or not self.tokens:
-            raise DeadEnd(f"{why}; nothing else is allowed there")
+        tokens, said = tuple(self.tokens), _shortened(self.text())
+        first = guards.first(veto, tokens)
+        if guards.looks_ahead or not tokens:
+            raise DeadEnd(f"{conflict(veto, said, self._matcher, tokens[:first])}; nothing else is allowed there")
         guards.looks_ahead = self._undo.spent
         if not guards.looks_ahead:  # guards can do without: they look ahead from then on
-            self._undo.spend(why)
-        self._go_back(guards.refused(self.tokens), guards.first(veto, self.tokens), why, veto.reason)
+            self._undo.spend(DeadEnd(veto.reason))
 
-    def _go_back(self, count: int, depth: int, why: DeadEnd, reason: str) -> None:
-        """The first `count` tokens must not be said again; of them `depth` stay, or fewer where nothing else fits."""
-        error = DeadEnd(f"{why}; every other way ends like this, too")
-        error.__cause__ = why
-        self._try_again(Refusal(tuple(self.tokens[:count]), range(depth, -1, -1), reason, error))
+        def error() -> DeadEnd:
+            why = conflict(veto, said, self._matcher, tokens[:first])
+            return DeadEnd(f"{why}; every other way ends like this, too")
+
+        refused = tokens[: guards.refused(tokens)]
+        self._try_again(Refusal(refused, self._tries.depths(first), veto.reason, error))
+
+    def _leave_dead_end(self, why: DeadEnd) -> None:
+        """Nothing fits behind the text: another one is said."""
+        self._undo.spend(why)
+        tokens = tuple(self.tokens)
+
+        def error() -> DeadEnd:
+            found = DeadEnd(f"{why}; every other way ends like this, too")
+            found.__cause__ = why
+            return found
+
+        self._try_again(Refusal(tokens, self._tries.depths(len(tokens) - 1), str(why), error))
 
     def _try_again(self, refusal: Refusal) -> None:
         """Goes on from where another text may be said instead of the one that was refused.
@@ -412,7 +435,7 @@ class Session:
             if self._allowed().any():
                 return
             place.close()
-        raise refusal.error
+        raise refusal.error()
 
     def _chance(self, at: int) -> float | None:
         """Of a token among those that were allowed; None where the model was not asked."""

@@ -28,6 +28,9 @@ import numpy as np
 from structgen.decoding.measure import Entry
 from structgen.errors import StructgenError
 
+PATIENCE = 16
+"""Places where nothing was left before the steps back grow."""
+
 LEAST = 1e-9
 """What is left where the model sees hardly anything else: others may still be allowed."""
 
@@ -84,14 +87,14 @@ class Refusal:
         tokens: of the text; the last one completed what is refused, or nothing fits behind it.
         depths: so many of them stay, or, where nothing else is left behind those, so many, and so on.
         reason: for the trace.
-        error: what is raised where no other text is left.
+        error: makes what is raised where no other text is left.
         pointer: of the JSON value that its type's validators refuse; None for any other reason.
     """
 
     tokens: tuple[int, ...]
     depths: Sequence[int]
     reason: str
-    error: StructgenError
+    error: Callable[[], StructgenError]
     pointer: str | None = None
 
 
@@ -104,6 +107,7 @@ class Tries:
 
     def __init__(self, draw: Callable[[], float] | None = None) -> None:
         self._root = Node()
+        self._exhausted = 0
         self._draw = draw
 
     def refuse(
@@ -138,9 +142,18 @@ class Tries:
 
         Whoever finds that nothing is allowed at a place closes it before the next one is asked for.
         """
-        for depth in refusal.depths:
+        for at, depth in enumerate(refusal.depths):
+            self._exhausted += at == 1
             while (place := self._next(refusal.tokens[:depth])) is not None:
                 yield place
+
+    def depths(self, nearest: int) -> list[int]:
+        """How many tokens stay: the nearest first, then fewer, in steps that grow as often as nothing was left there.
+
+        Where only going back far helps, small steps would say the same in a hundred other words first.
+        """
+        step = 1 << min(self._exhausted // PATIENCE, 16)
+        return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
     def _next(self, begun: Sequence[int]) -> Place | None:
         """Behind these tokens, from the text that was said last or an earlier one."""

@@ -105,7 +105,7 @@ class Validating:
         widths = self._widths(self._failures[span.pointer], len(starts))
         depths = [bisect_right(ends, starts[-width]) for width in widths] + [0]
         error = self._error(span, reason, said)
-        return Refusal(tuple(tokens[:count]), tuple(depths), reason, error, span.pointer)
+        return Refusal(tuple(tokens[:count]), tuple(depths), reason, lambda: error, span.pointer)
 
     def _error(self, span: Span, reason: str, said: bytes) -> ValidationFailed:
         """What is raised where no other text is left; counts one try.

@@ -16,6 +16,9 @@ from structgen.vocabulary import Vocabulary
 
 Words = NDArray[np.uint32]
 
+MOST_TOLD = 32
+"""So many tokens of a mask are asked about for a message."""
+
 
 class Watch:
     """What some guards think of a text, token by token.
@@ -95,6 +98,15 @@ class Watch:
         """Goes back to the first `count` tokens."""
         del self._states[count + 1 :], self._lengths[count + 1 :]
 
+    def vetoes(self, words: Words, most: int) -> list[Veto]:
+        """The vetoes against the first `most` tokens of a mask, and against the end."""
+        found = [guard.finish(state) for guard, state in zip(self._guards, self._states[-1], strict=True)]
+        for token in np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[:most].tolist():
+            for guard, state in zip(self._guards, self._states[-1], strict=True):
+                after = guard.feed(state, self._vocabulary.token(token))
+                found.append(after if isinstance(after, Veto) else None)
+        return [veto for veto in found if veto is not None]
+
     def without_refused(self, words: Words, *, last: bool = False) -> Words:
         """The mask without the tokens that a guard would veto, or that would end the text against one.
 
@@ -150,7 +162,9 @@ class GuardMask:
         words = self._everything if self._matcher is None else self._matcher.mask()
         left = self._watch.without_refused(words)
         if not left.any():
-            raise DeadEnd(f"at token {self._watch.count} the guards refuse every token that the constraint allows")
+            reasons = " and ".join(dict.fromkeys(veto.reason for veto in self._watch.vetoes(words, MOST_TOLD)))
+            told = f"at token {self._watch.count} the guards refuse every token that the constraint allows"
+            raise DeadEnd(f"{told}: {reasons}" if reasons else told)
         return left
 
     def advance(self, token_id: int) -> None:

@@ -1,0 +1,64 @@
+"""Where a guard and a constraint want different things: both named, for errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structgen.automaton.values import JsonAutomaton
+from structgen.decoding.forced import ForcedText
+from structgen.decoding.masking import count, ids_of
+from structgen.decoding.pointers import pointer_at
+from structgen.errors import DeadEnd
+from structgen.guards import Veto
+from structgen.masks import Matcher
+
+FEW = 4
+"""So many alternatives are told."""
+
+
+def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[int], reason: str = "") -> str:
+    """What a guard refuses, and what the constraint wants in its place.
+
+    Args:
+        veto: the guard's.
+        said: the text, for the message.
+        matcher: of the constraint, wherever it stands.
+        tokens: of the text, before the one with which the offence begins.
+        reason: in place of the veto's.
+    """
+    wanted = ""
+    if matcher is not None:
+        walk = matcher.grammar.matcher()
+        for token in tokens:
+            walk.advance(token)
+        texts = _alternatives(walk)
+        wanted = _place(walk) + (f", which wants {' or '.join(map(repr, texts))} there" if texts else "")
+    return f"{reason or veto.reason} stands in the way of the constraint{wanted}, from byte {veto.offset} on, in {said}"
+
+
+def _place(walk: Matcher) -> str:
+    """Of JSON, the pointer of the value that comes next or has begun."""
+    if not isinstance(walk.grammar.automaton, JsonAutomaton):
+        return ""
+    return f" at {pointer_at(walk.text) or 'the root'}"
+
+
+def _alternatives(walk: Matcher) -> list[str]:
+    """The texts that may follow, each as far as it is forced; nothing where they are many."""
+    forced = ForcedText(walk.grammar.vocabulary)
+    text, _ = forced.text(walk.grammar, walk.position)
+    if text:
+        return [text.decode("utf-8", errors="replace")]
+    try:
+        words = walk.mask()
+    except DeadEnd:
+        return []
+    if count(words) > FEW:
+        return []
+    found = []
+    for token in ids_of(words).tolist():
+        step = walk.fork()
+        step.advance(token)
+        more = b"" if step.finished else forced.text(step.grammar, step.position)[0]
+        found.append((walk.grammar.vocabulary.token(token) + more).decode("utf-8", errors="replace"))
+    return [text for text in found if text]

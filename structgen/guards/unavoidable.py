@@ -1,0 +1,196 @@
+"""What a constraint forces although a guard forbids it, found before anything runs.
+
+Two looks. `in_every_text` reads all texts of a grammar from their start, byte by byte, as long as they are few: an
+enum, the alternatives of a pattern, the names in front. `in_schema` looks for what is required anywhere in a JSON
+Schema's normal form: a member's name, or a value of which only some texts are allowed, each of them banned. Neither
+finds all there is to find; what they find is so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structgen.errors import DeadEnd
+from structgen.guards.banned import EVERYTHING, Banned
+from structgen.guards.protocol import Guard, Veto
+from structgen.masks import Grammar
+from structgen.schema.normal import Arrays, Node, Objects, Property, Shape
+
+MOST_TOKENS = 4096
+"""A mask of more tokens ends the search: it is free text."""
+
+MOST_STEPS = 2000
+"""Bytes that are followed before it counts as unknown whether there is a way."""
+
+MOST_PLACES = 500
+"""Places of a schema that are looked at."""
+
+
+class Unavoidable(NamedTuple):
+    """What stands in the way.
+
+    Attributes:
+        pointer: into the schema, of the place that forces it.
+        reason: the guard's.
+        forced: what is forced, for messages.
+    """
+
+    pointer: str
+    reason: str
+    forced: str
+
+
+def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
+    """The first offence that was met, where every text of the grammar has one; None where one has none, or may not.
+
+    Args:
+        grammar: whose texts are read; a text of many possible bytes ends the search.
+        guards: at least one.
+    """
+    search = _Search(grammar, guards)
+    start = tuple(guard.start() for guard in guards)
+    return search.first if search.all_blocked(grammar.start, start) else None
+
+
+class _Search:
+    """Depth first through the texts of a grammar, by tokens of one byte."""
+
+    def __init__(self, grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
+        self._grammar, self._guards, self._steps = grammar, guards, MOST_STEPS
+        self._vocabulary = grammar.vocabulary
+        self.first: Unavoidable | None = None
+
+    def all_blocked(self, start: int, states: tuple[Any, ...]) -> bool:
+        """Does every text have an offence? False where that is not known."""
+        waiting = [(start, states, b"")]
+        while waiting:
+            position, states, text = waiting.pop()
+            self._steps -= 1
+            follows = self._follows(position) if self._steps >= 0 else None
+            if follows is None:
+                return False
+            ends, tokens = follows
+            if ends and not self._notes(text, (guard.finish(s) for guard, s in zip(self._guards, states, strict=True))):
+                return False
+            for token in tokens:
+                byte = self._vocabulary.token(token)
+                fed = [guard.feed(state, byte) for guard, state in zip(self._guards, states, strict=True)]
+                if not self._notes(text + byte, (found for found in fed if isinstance(found, Veto))):
+                    waiting.append((self._grammar.advance(position, token), tuple(fed), text + byte))
+        return self.first is not None
+
+    def _notes(self, text: bytes, found: Iterator[Veto | None]) -> bool:
+        """Is there an offence? The first one is kept."""
+        veto = next((veto for veto in found if veto is not None), None)
+        if veto is not None and self.first is None:
+            self.first = Unavoidable("", veto.reason, text.decode("utf-8", errors="replace"))
+        return veto is not None
+
+    def _follows(self, position: int) -> tuple[bool, list[int]] | None:
+        """May a text end at a position, and which bytes may come, each as a token? None where that is not few."""
+        try:
+            words, ends, late = self._grammar.mask(position)
+        except DeadEnd:
+            return False, []
+        if late is not None or int(np.bitwise_count(words).sum()) > MOST_TOKENS:
+            return None
+        bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+        texts = {token: self._vocabulary.token(token) for token in bits}
+        single = {text: token for token, text in texts.items() if len(text) == 1}
+        if any(text and text[:1] not in single for text in texts.values()):
+            return None
+        return ends, list(single.values())
+
+
+def in_schema(root: Node, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
+    """A required place of a schema of which every value is banned; None where none was found.
+
+    Args:
+        root: the normal form.
+        guards: those that are no search for words or patterns are not asked: they may want more than a value.
+    """
+    for guard in guards:
+        if isinstance(guard, Banned):
+            found = _Places(guard).blocked(root, b"")
+            if found is not None:
+                return found
+    return None
+
+
+class _Places:
+    """The required places of one schema, for one guard."""
+
+    def __init__(self, guard: Banned[Any]) -> None:
+        self._guard, self._left = guard, MOST_PLACES
+        self._open: set[Node] = set()
+
+    def blocked(self, node: Node, before: bytes) -> Unavoidable | None:
+        """Why no value of a node can be said behind a text; None when one may."""
+        self._left -= 1
+        if node.is_any or node in self._open or self._left < 0:
+            return None
+        self._open.add(node)
+        found = [self._shape(node, shape, before) for shape in node.shapes]
+        self._open.discard(node)
+        return found[0] if found and all(found) else None
+
+    def _shape(self, node: Node, shape: Shape, before: bytes) -> Unavoidable | None:
+        if shape.null or shape.true or shape.false or shape.numbers is not None:
+            return None
+        kinds: list[Unavoidable | None] = []
+        if shape.strings is not None:
+            kinds.append(self._literals(node.pointer, shape.strings.literals, before))
+        if shape.arrays is not None:
+            kinds.append(self._items(shape.arrays, before))
+        if shape.objects is not None:
+            kinds.append(self._members(node.pointer, shape.objects, before))
+        return kinds[0] if kinds and all(kinds) else None
+
+    def _literals(self, pointer: str, literals: tuple[str, ...] | None, before: bytes) -> Unavoidable | None:
+        if not literals:
+            return None
+        reasons = [self._offence(before, _quoted(text)) for text in literals]
+        if None in reasons:
+            return None
+        forced = " or ".join(map(repr, literals[:5])) + (" or ..." if len(literals) > 5 else "")
+        return Unavoidable(pointer, str(reasons[0]), forced)
+
+    def _items(self, arrays: Arrays, before: bytes) -> Unavoidable | None:
+        begun = before + b"["
+        for at in range(min(arrays.min_items, len(arrays.prefix) + 1)):
+            node = arrays.prefix[at] if at < len(arrays.prefix) else arrays.rest
+            found = None if node is None else self.blocked(node, begun)
+            if found is not None:
+                return found
+            begun += b"null, "
+        return None
+
+    def _members(self, pointer: str, objects: Objects, before: bytes) -> Unavoidable | None:
+        for member in objects.properties:
+            if member.required and (found := self._member(pointer, member, before + b"{")):
+                return found
+        return None
+
+    def _member(self, pointer: str, member: Property, before: bytes) -> Unavoidable | None:
+        name = _quoted(member.name)
+        reason = self._offence(before, name) if self._guard.scope == EVERYTHING else None
+        if reason is not None:
+            return Unavoidable(pointer, reason, f"the name {member.name!r}")
+        return self.blocked(member.value, before + name + b": ")
+
+    def _offence(self, before: bytes, text: bytes) -> str | None:
+        """Why a text may not stand behind another one, whatever comes then."""
+        state = self._guard.feed(self._guard.start(), before)
+        if isinstance(state, Veto):  # names of members around it: that is told where they stand, or no offence there
+            return None
+        found = self._guard.feed(state, text)
+        return found.reason if isinstance(found, Veto) and found.offset >= len(before) else None
+
+
+def _quoted(text: str) -> bytes:
+    """The one spelling that the masks allow."""
+    return json.dumps(text, ensure_ascii=False).encode()
