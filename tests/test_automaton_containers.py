@@ -142,6 +142,22 @@ def test_all_names_of_a_pattern_may_be_needed(order: str) -> None:
     assert [allowed(matcher.mask(), byte) for byte in b"xy0"] == [True, order == "any", True]
 
 
+def test_an_undeclared_member_ends_no_declared_one() -> None:
+    """In the schema's order it may come once nothing required is left, and what was open before is open after it."""
+    schema = {**OBJECT, "properties": {"a": {}, "b": {}, "c": {}, "d": {}}, "required": ["b"]}
+    grammar, anyhow = (JsonSchema(schema, order=order).compile(byte_vocabulary()) for order in ("schema", "any"))
+    for names, taken in (
+        ("bxc", True), ("bxcyd", True), ("abxyz", True), ("abcdx", True),
+        ("xb", False), ("axb", False), ("bxa", False), ("bdxc", False), ("bxdc", False),
+    ):  # fmt: skip
+        assert _takes(grammar, dict.fromkeys(names, 1)) == taken, names
+        assert _takes(anyhow, dict.fromkeys(names, 1)), names
+    assert bytes(grammar.matcher().forced_tokens()) == b'{"'
+    for text in (b'{"b": 1, "x": 1, "c": 1, "x": 1}', b'{"b": 1, "c": 1, "x": 1, "c": 1}'):
+        assert not plain_verdict(grammar, text)
+        assert not plain_verdict(anyhow, text)
+
+
 def test_an_unsatisfiable_schema_is_told_by_the_innermost_place_that_is_needed() -> None:
     """Down through required members and items, but not round a cycle."""
     never = {**OBJECT, "minProperties": 511, "propertyNames": {"pattern": "^[ab]{1,8}$"}}
