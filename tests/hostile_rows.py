@@ -78,6 +78,10 @@ ROWS: dict[str, Row] = {
         lambda: {"type": "object", "properties": many(10_000, type="integer")},
         (members(*range(0, 10_000, 7), x=None), members(3, x="x", p5=1)), (members(0, 7, p14="x"),),
     ),
+    "10,000 properties beside patterns": Row(
+        lambda: {"type": "object", "properties": many(10_000, type="integer"), "patternProperties": {"^x-": {"type": "string"}, "7$": {"maximum": 9}}, "additionalProperties": False},
+        (members(*range(0, 10_000, 7), **{"x-y": "z"}),), (members(*range(0, 10_000, 7), y="z"), {"p7": 10}, {"x-y": 1}),
+    ),
     "10,000 properties in a union": Row(
         lambda: {"anyOf": [{"type": "object", "properties": many(10_000, type="integer"), "required": [f"p{i}"], "additionalProperties": False} for i in (0, 7)]},
         (members(*range(0, 10_000, 7)),), (members(1, 2),),

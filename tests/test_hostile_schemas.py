@@ -47,6 +47,7 @@ SLOW = frozenset(
         "10,000 properties, all of them",
         "10,000 properties among others",
         "10,000 properties in a union",
+        "10,000 properties beside patterns",
         "an enum of 20,000 numbers",
         "not an enum of 2,000 objects",
         "not an enum of 5,000 objects",

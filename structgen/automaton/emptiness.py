@@ -100,7 +100,7 @@ class Emptiness:
         return [(n, a) for n, a in options if not self(n) and self.members.closes(a, can)]
 
     def open_members(self, progress: Members) -> Flags:
-        """bool[declared members]: those that may come next, of a set whose names no rule speaks of."""
+        """bool[declared members]: those that may come next, of a set without existential rules."""
         members = self._open.get(progress.objects)
         if members is None:
             members = self._open[progress.objects] = OpenMembers(progress.objects, self)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edge, edges_at, int64, states_at
 from structgen.automaton.tables import (
-    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32, Tables,
+    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
 )  # fmt: skip
 from structgen.kernels import kernel
 
@@ -22,8 +22,9 @@ def write_literals(
     """Expand `state` into a trie of `(literal, target)`. No literal may be a prefix of another.
 
     Args:
-        inner: where `other` is given, the state of `other`'s block in which any text goes on.
-        other: a state of the same frame that takes every text that leaves the trie.
+        inner: where `other` is inside a free string, the state of its block in which any text goes on; else 0.
+        other: a state of the same frame that takes every text that leaves the trie. What the literals have in common
+            with it must have been written.
     """
     pairs = sorted(literals)
     blob = b"".join([literal for literal, _ in pairs])
@@ -39,10 +40,14 @@ def write_literals(
     )
 
 
-def after_text(tables: Tables, state: int, text: bytes) -> int:
-    """The state of a free string after `text`, none of which is the quote that closes it."""
+def after_text(automaton: Automaton, state: int, text: bytes) -> int:
+    """The state after `text`, where none of it leaves the frame or counts; 0 when it is not taken. All is written."""
     for byte in text:
-        state = next(target & TARGET for low, high, target in tables.edges_of(state) if low <= byte <= high)
+        automaton.expand(state)
+        edges = automaton.tables.edges_of(state)
+        state = next((target & TARGET for low, high, target in edges if low <= byte <= high and target > 0), 0)
+        if not state:
+            break
     return state
 
 
@@ -86,7 +91,7 @@ def insert_literals(
             n_edges += 1
             a = b
         states[state, KIND] = RANGES
-        if fallback:
+        if fallback and inner:
             states[state, KIND] = RANGES | OVERLAY << 4 | (fallback != inner) << 8
         states[state, COUNT] = n_edges - states[state, START]
         states[state, MISS] = GOTO if fallback else NOTHING

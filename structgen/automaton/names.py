@@ -7,7 +7,7 @@ are known one by one; all others are told apart by one automaton over all sets a
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from structgen.automaton.chardfa import CharDfa, combine, count_members, length, literals, members, tidied
 from structgen.automaton.finite import FEW
@@ -63,6 +63,11 @@ class Joint:
     def finals(self) -> set[int]:
         """All final masks."""
         return {final for final in self._dfa.final if final}
+
+    @cached_property
+    def unlisted(self) -> tuple[int, ...]:
+        """The final masks of names that are not told by themselves."""
+        return tuple(final for final in self.finals if self.name(final) is None)
 
     def resolved(self, marks: int) -> list[int]:
         """What the marks may turn out to be when the doubtful ones are asked."""
@@ -156,8 +161,7 @@ class Outline:
         return list(
             dict.fromkeys(
                 marks
-                for final in automaton.finals
-                if automaton.name(final) is None
+                for final in automaton.unlisted
                 for marks in automaton.resolved(automaton.marks(final))
             )
         )
@@ -179,9 +183,9 @@ class Outline:
     def _others_language(self, living: Collection[int]) -> CharDfa:
         """The undeclared names that may have marks among `living`."""
         automaton = self.joint
-        kept = [
+        kept = (
             final
-            for final in automaton.finals
-            if automaton.name(final) is None and not set(automaton.resolved(automaton.marks(final))).isdisjoint(living)
-        ]
-        return automaton.language(kept)
+            for final in automaton.unlisted
+            if not set(automaton.resolved(automaton.marks(final))).isdisjoint(living)
+        )
+        return automaton.language(frozenset(kept))

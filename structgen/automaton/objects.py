@@ -14,9 +14,13 @@ from structgen.automaton.late import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.members import Inhabited, Members, UnorderedMembers, uncovered_members
 from structgen.automaton.names import Joint, joint
-from structgen.automaton.rosters import MANY_NAMES, NameFrames, quoted
+from structgen.automaton.rosters import NameFrames, Roster, quoted
 from structgen.automaton.tables import CALL, DEAD, EAGER
 from structgen.schema.normal import Node, Strings
+
+
+MOST_SETS = 16
+"""So many sets of names may tell the names apart that a frame of names does not know."""
 
 
 class Next(NamedTuple):
@@ -115,38 +119,65 @@ class ObjectFrames(NameFrames):
 
     def _call_names(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
         """The state that calls a frame for the name, where there are many; 0 where they are few, or none may come."""
-        if _ruled(members):
+        if sum([len(p.objects.properties) for p in members]) <= self.many_names:
+            return 0
+        if _ruled(members) and not self._tells_marks(members):
             return 0
         free = choice.objects.driven([p.lane for p in members if self._takes_any(p)])
-        if sum(len(p.objects.properties) if free else p.open_count for p in members) <= MANY_NAMES:
+        if sum(len(p.objects.properties) if free else p.open_count for p in members) <= self.many_names:
             return 0
         roster, lanes = self.roster(tuple(p.objects for p in members)), choice.objects.lanes
         allowed = np.zeros(len(roster.names), np.bool_)
         for p, ranks in zip(members, roster.ranks, strict=True):
             if lanes[p.lane].drives:
-                taken = np.full(allowed.size, self._takes_any(p) and bool(self._other(p, 0)))
+                taken = np.full(allowed.size, self._takes_any(p) and bool(self._other(p, 0)))  # by other lanes' names
                 taken[ranks] = self.is_empty.open_members(p)
                 allowed |= taken
-        others = self._nexts(members, None)
-        if not allowed.any() and not others:
+        inside, others = self._frames_of_others(choice, members, roster)
+        callee = self.names_frame(roster, allowed, inside=inside, others=others)
+        if not callee:
             return 0
 
-        def resolve(rank: int) -> int:
-            nexts = self._nexts(members, roster.names[rank]) if rank < len(roster.names) else others
-            return self._behind_name(choice, nexts, depth)
+        def resolve(outcome: int) -> int:
+            marks = outcome - len(roster.names)
+            if marks < 0:
+                return self._behind_name(choice, self._nexts(members, roster.names[outcome]), depth)
+            return self._behind_name(choice, self._nexts(members, None, marks), depth, escapes=not inside)
 
-        callee = self.names_frame(roster, allowed, others=self._driven(choice, others))
         return self.tables.call(callee, self.returns(resolve))
 
-    def _nexts(self, members: Iterable[Members], name: str | None) -> Nexts:
-        """What may come next under a name (None: one that no progress tells), where no rule speaks of names."""
+    def _tells_marks(self, members: tuple[Members, ...]) -> bool:
+        """Can a frame of names tell the marks of others by its outcomes?"""
+        first, *more = members
+        sets, few = self.is_empty.members.outline(first.objects).sets, self.is_empty.inhabited(first.objects).few
+        return not more and not first.objects.some and not few and len(sets) <= MOST_SETS
+
+    def _frames_of_others(self, choice: Choice, members: tuple[Members, ...], roster: Roster) -> tuple[int, int]:
+        """`inside` and `others` of a frame of names: their outcome is the size of the roster, and the marks."""
+        if not _ruled(members):
+            driven = self._driven(choice, self._nexts(members, None))
+            return (self.free_name(self.pop(len(roster.names))) if driven else 0), 0
+        p = members[0]
+        if not self._takes_any(p):
+            return 0, 0
+        names = joint(self.is_empty.members.outline(p.objects).sets, tuple(roster.names))
+
+        def tell(marks: int) -> int:
+            return self.pop(len(roster.names) + marks) if self._other(p, marks) else 0
+
+        ends = [(f, self.confirmed(names.predicates, names.marks(f), TextCheck, tell)) for f in names.unlisted]
+        return 0, self.lifted_names(names, tuple((final, state) for final, state in ends if state))
+
+    def _nexts(self, members: Iterable[Members], name: str | None, marks: int = 0) -> Nexts:
+        """What may come next under a name (None: one with these marks that no progress tells), where no rule speaks of
+        the names that one progress tells and another does not."""
         found: list[Next] = []
         for p in members:
             i = None if name is None else self.is_empty.members.outline(p.objects).declared.get(name)
             if i is not None:
                 found += self._own(p, i, self.is_empty.inhabited(p.objects)) if p.is_open(i) else ()
             elif self._takes_any(p):
-                found += self._other(p, 0)
+                found += self._other(p, marks)
         return tuple(found)
 
     def _driven(self, choice: Choice, nexts: Iterable[Next]) -> bool:

@@ -17,7 +17,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class OpenMembers:
-    """The members of one set of objects whose names no rule (`patterns`, `some`) speaks of.
+    """The members of one set of objects without existential rules (`some`).
 
     `of` tells by arrays what `Emptiness.next_members` tells of each member.
     """
@@ -45,8 +45,8 @@ class OpenMembers:
 
     def _that_live(self, wanted: Flags) -> Flags:
         """The members that some value satisfies, as far as it is wanted to know."""
-        new = np.flatnonzero(wanted & ~self._asked)
+        new, outline = np.flatnonzero(wanted & ~self._asked), self._is_empty.members.outline(self._objects)
         for i in new.tolist():
-            self._living[i] = not self._is_empty(self._objects.properties[i].value)
+            self._living[i] = not self._is_empty(outline.member(i))
         self._asked[new] = True
         return self._living

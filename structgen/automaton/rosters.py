@@ -18,19 +18,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structgen.automaton.chars import lift
 from structgen.automaton.containers import Containers
 from structgen.automaton.literals import after_text, write_literals
+from structgen.automaton.names import Joint
 from structgen.automaton.strings import NAME, free_string
 from structgen.automaton.tables import DEAD
 from structgen.schema.normal import Objects
 
 Flags = npt.NDArray[np.bool_]
-
-MANY_NAMES = 128
-"""With more names than these an object calls a frame for them."""
-_AT_ONCE = 32
-"""So many names of a frame are written at once."""
-
 
 @lru_cache(65536)
 def quoted(text: str) -> bytes:
@@ -75,8 +71,8 @@ class Part(NamedTuple):
 
     Attributes:
         allowed: those that may come, as bits from `first` on.
-        inside: the free string that every other name is; 0 when none may come.
-        fallback: the state that `inside` is in behind those bytes.
+        inside: the free string that every other name is, which takes the names of the roster too; else 0.
+        fallback: the state that other names are in behind those bytes; 0 when none of them begins so.
     """
 
     roster: Roster
@@ -89,10 +85,22 @@ class Part(NamedTuple):
 
 
 class NameFrames(Containers):
-    """The frames of names."""
+    """The frames of names.
+
+    Attributes:
+        many_names: with more names than these an object calls a frame for them.
+        at_once: so many names of a frame are written at once.
+    """
+
+    many_names = 128
+    at_once = 32
 
     @cached_property
     def _rosters(self) -> dict[tuple[Objects, ...], Roster]:
+        return {}
+
+    @cached_property
+    def _lifted(self) -> dict[tuple[Joint, tuple[tuple[int, int], ...]], int]:
         return {}
 
     @cached_property
@@ -106,15 +114,25 @@ class NameFrames(Containers):
             roster = self._rosters[parts] = Roster(parts)
         return roster
 
-    def names_frame(self, roster: Roster, allowed: Flags, *, others: bool) -> int:
-        """The callee that reads a name of the roster that is `allowed`, or (`others`) one that is not in it.
+    def names_frame(self, roster: Roster, allowed: Flags, *, inside: int = 0, others: int = 0) -> int:
+        """The callee that reads a name of the roster that is `allowed`, or another one.
 
-        It starts behind the opening quote and ends with the closing one. Its outcome is the name's rank, or the size
-        of the roster.
+        It starts behind the opening quote and ends with the closing one. Its outcome is the name's rank; those of other
+        names are up to `inside`, the free string that takes any, or `others`, a state that takes no name of the roster.
         """
+        if not allowed.any() and not inside:
+            return others
         bits = int.from_bytes(np.packbits(allowed, bitorder="little").tobytes(), "little")
-        inside = self.free_name(self.pop(len(roster.names))) if others else 0
-        return self._part(Part(roster, 0, len(roster.names), 0, bits, inside, inside))
+        return self._part(Part(roster, 0, len(roster.names), 0, bits, inside, inside or others))
+
+    def lifted_names(self, names: Joint, ends: tuple[tuple[int, int], ...]) -> int:
+        """The names that end with one of these final masks, each with the state behind the closing quote; 0: none."""
+        start = self._lifted.get((names, ends))
+        if start is None:
+            language = names.language([final for final, _ in ends])
+            start = 0 if language.empty else lift(self, language, dict(ends).__getitem__, quoted=True)
+            self._lifted[names, ends] = start
+        return start
 
     def free_name(self, close: int) -> int:
         """The free name that is closed into state `close`."""
@@ -127,8 +145,11 @@ class NameFrames(Containers):
         return self.shared(part, partial(self._expand_part, part))
 
     def _expand_part(self, part: Part, state: int) -> None:
-        few = part.end - part.first <= _AT_ONCE
+        few = part.end - part.first <= self.at_once
         literals = self._whole(part) if few else self._branches(part)
+        if part.fallback and not part.inside:
+            for literal, _ in literals:
+                after_text(self, part.fallback, literal)
         write_literals(self, state, literals, inner=part.inside, other=part.fallback)
 
     def _whole(self, part: Part) -> list[tuple[bytes, int]]:
@@ -142,7 +163,7 @@ class NameFrames(Containers):
     def _branches(self, part: Part) -> list[tuple[bytes, int]]:
         """The names up to the byte in which they differ."""
         common, starts = part.roster.groups(part.first, part.end)
-        reached = after_text(self.tables, part.fallback, common[part.depth :]) if part.inside else 0
+        reached = after_text(self, part.fallback, common[part.depth :]) if part.fallback else 0
         depth, literals = len(common) + 1, []
         for first, end in pairwise(starts):
             allowed = part.allowed >> first - part.first & (1 << end - first) - 1
@@ -152,7 +173,7 @@ class NameFrames(Containers):
             if end - first == 1:
                 literals.append((spelling[part.depth :], self._outcome(part, first)))
                 continue
-            fallback = after_text(self.tables, reached, spelling[depth - 1 : depth]) if part.inside else 0
+            fallback = after_text(self, reached, spelling[depth - 1 : depth]) if reached else 0
             below = Part(part.roster, first, end, depth, allowed, part.inside, fallback)
             literals.append((spelling[part.depth : depth], self._part(below)))
         return literals
