@@ -159,7 +159,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         return scores
 
     def _prefixes_of(self, text: bytes) -> Iterable[int]:
-        starts = (text[:n] for n in range(1, len(text) + 1))
+        starts = (text[:n] for n in range(1, min(len(text), self._longest) + 1))
         return (self._by_bytes[start] for start in starts if start in self._by_bytes)
 
     @property
@@ -170,6 +170,11 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             known = {self.vocabulary.token(i): i for i in ids if self.vocabulary.token(i)}
             self.__dict__["_token_of"] = known
         return known
+
+    @property
+    def _longest(self) -> int:
+        """Bytes of the longest token."""
+        return int((self.vocabulary.offsets[1:] - self.vocabulary.offsets[:-1]).max())
 
 
 def _seen(mask: Tensor | None, row: int, slots: int) -> Tensor:
