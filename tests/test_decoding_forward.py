@@ -116,6 +116,22 @@ def test_rows_with_states_take_their_steps_in_one_forward(name):
     assert (logits - expected).abs().max() < 1e-3
 
 
+@torch.inference_mode()
+def test_equal_prompts_of_rows_with_states_are_read_once():
+    module = make("qwen3-next")
+    forward = HybridForward(module)
+    rows = [Row([5, 6, 7] * 4), Row([9, 8]), Row([5, 6, 7] * 4), Row([5, 6, 7] * 4)]
+    for step in range(12):
+        logits = forward.read(rows)
+        assert forward.count == 2 + step
+        expected = torch.stack([at_once(module, row) for row in rows])
+        assert (logits - expected).abs().max() < 1e-3
+        for number, row in enumerate(rows):
+            row.ids.append(20 + number * (step + 1))
+    rows[2].truncate(13)
+    assert (forward.read(rows)[2] - at_once(module, rows[2])).abs().max() < 1e-3
+
+
 @pytest.mark.parametrize("name", ["llama", "mamba", "t5"])
 def test_reading_all_again_is_always_right(name):
     module = make(name)

@@ -23,7 +23,7 @@ from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slot_cache import SlotLayer, SlotModel
-from structgen.decoding.slots import SlotForward
+from structgen.decoding.slots import SlotForward, twins_among
 from structgen.decoding.solo import SNAPSHOT_EVERY, SNAPSHOTS
 from structgen.decoding.transfer import sent
 
@@ -138,7 +138,12 @@ class HybridForward(SlotForward):
                 self._lengths[row], self._snapshots[row] = 0, []
             if self._lengths[row] > row.valid:
                 self._go_back(row)
-            if self._lengths[row] == 0:
+        twins = twins_among(rows)
+        for i, row in enumerate(rows):
+            if i in twins:
+                self._copy(rows[twins[i]], row)
+                logits[row] = logits[rows[twins[i]]]
+            elif self._lengths[row] == 0:
                 logits[row] = self._begin(row)[0]
         while behind := [row for row in rows if self._lengths[row] < len(row.ids) and row.error is None]:
             logits |= zip(behind, self._step(behind), strict=True)
@@ -175,6 +180,16 @@ class HybridForward(SlotForward):
         self._lengths[row] = length
         self._remember([row])
         return logits
+
+    def _copy(self, leader: Row, row: Row) -> None:
+        """A row stands where the leader does, which has just read its prompt."""
+        for layer in self._model.layers:
+            layer.move(self._place[leader], self._place[row])
+        if row in self._loaded:
+            self._put_aside()
+        self._lengths[row], self._snapshots[row] = self._lengths[leader], list(self._snapshots[leader])
+        self._aside[row] = self._aside.get(leader, [])  # none where the model refuses the prompt
+        row.shift, row.error = leader.shift, leader.error
 
     def _step(self, rows: list[Row]) -> Tensor:
         """Reads one token of each row: float[rows, width]."""

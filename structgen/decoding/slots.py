@@ -101,7 +101,7 @@ class SlotForward:
         for row in rows:
             if row not in self._place:
                 self._admit(row)
-        twins = {} if self._model.tells_prompts else _twins(rows)
+        twins = {} if self._model.tells_prompts else twins_among(rows)
         begun = [i for i in range(len(rows)) if i not in twins and _is_begun(rows[i])]
         alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
         groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
@@ -225,7 +225,7 @@ def _is_begun(row: Row) -> bool:
     return row.inputs is None or row.valid > 0
 
 
-def _twins(rows: Sequence[Row]) -> dict[int, int]:
+def twins_among(rows: Sequence[Row]) -> dict[int, int]:
     """Rows that start with what an earlier one starts with: they are read once, and copied."""
     first: dict[tuple[int, ...], int] = {}
     fresh = {i: (id(row.inputs), *row.ids) for i, row in enumerate(rows) if row.valid == 0}
