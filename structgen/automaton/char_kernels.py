@@ -135,14 +135,14 @@ def lift_rows(
             n_edges = write_utf8(base, n_states, first + wide - 1 | inc, int64(limits[wide]), n_edges)
             n_states += 7
         start = n_edges
-        for i in range(spans.shape[0]):
+        for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
             t = nexts[q, spans[i, 2]]
             if t > 0:
                 target = first + t - 1 | inc
                 a, b = spans[i, 0], spans[i, 1]
-                if n_edges > start and edges[n_edges - 1, 1] == target and edges[n_edges - 1, 0] >> 8 == a - 1:
+                if n_edges > start and edges[n_edges - 1, 1] == target and edges[n_edges - 1, 0] & 255 == b + 1:
                     n_edges -= 1
-                    a = edges[n_edges, 0] & 255
+                    b = edges[n_edges, 0] >> 8
                 edges[n_edges, 0], edges[n_edges, 1] = a | b << 8, target
                 n_edges += 1
         if quoted:
