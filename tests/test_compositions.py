@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import structgen as sg
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.errors import LimitExceeded, OptionError, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
+from structgen.languages import Lark
+from structgen.testing import scripted
 from tests.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary
 from tests.walking import random_walk
 
@@ -162,6 +165,35 @@ def _alive(matcher, data):
     except TokenRejected:
         return False
     return bool(data)
+
+
+def test_matchers_in_many_threads_read_their_own_texts():
+    """Checks follow the parts through the same tables as the masks do: one at a time."""
+    constraint = Sequence(Text(until="\n"), Repeat(Union(OPEN, DISTINCT), 1, 3, separator="; "))
+    texts = [f'{"x" * i}\n["a{i}", "b"]; {{"k{i}": {i}, "l": 2}}; ["c", "{i}"]' for i in range(12)]
+    grammar, alone = constraint.compile(rich_vocabulary()), constraint.compile(rich_vocabulary())
+
+    def masks(of, text):
+        matcher, found = of.matcher(), []
+        for byte in text.encode():
+            found.append(matcher.mask().tobytes())
+            matcher.advance(byte)
+        return found, matcher.can_finish
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda text: masks(grammar, text), texts * 3))
+    assert together == [masks(alone, text) for text in texts] * 3
+    assert all(ends for _, ends in together)
+
+
+def test_a_budget_closes_a_composition_in_time():
+    constraint = Sequence("Why: ", Text(until="\n"), POINT, ["!", "."])
+    run = sg.generate(scripted("Why: on and on and on and on"), "?", constraint, limits=sg.Limits(40), details=True)
+    assert run.finish == "closed_by_budget"
+    assert plain_verdict(constraint.compile(byte_vocabulary()), run.text.encode())
+    sums = Lark('start: sum\nsum: "1" | "(" sum "+" sum ")"')
+    run = sg.generate(scripted("((((((((((((1"), "?", sums, limits=sg.Limits(24), details=True)
+    assert (run.finish, run.text.count("(")) == ("closed_by_budget", run.text.count(")"))
 
 
 def test_what_cannot_be_composed_is_refused_by_name():

@@ -57,11 +57,14 @@ class Bytewise:
     """Walks an automaton one byte at a time.
 
     Args:
-        automaton: what is walked; stubs that are met are expanded.
+        automaton: what is walked; stubs that are met are expanded. The caller holds its lock.
+
+    Attributes:
+        lock: of the automaton.
     """
 
     def __init__(self, automaton: Automaton) -> None:
-        self._automaton = automaton
+        self._automaton, self.lock = automaton, automaton.lock
         self._out: Int64 = np.zeros(256, np.int64)
         self._address = int(self._out.ctypes.data)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from threading import Lock
 
 from structgen.automaton.late import Check
 from structgen.automaton.reading import JsonReading
@@ -29,6 +30,7 @@ class Automaton:
         tables: the arrays.
         start: the first state of the text; position `(start, frame 0, counter 0)`.
         checks: of each test state, what it asks.
+        lock: held by whoever walks the tables or has them grow.
     """
 
     def __init__(self, within: Automaton | None = None) -> None:
@@ -37,6 +39,7 @@ class Automaton:
             self._share(within)
             return
         self.tables = Tables()
+        self.lock = Lock()
         self.checks: dict[int, Check] = {}
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._block_starts: list[int] = []
@@ -50,7 +53,8 @@ class Automaton:
 
     def _share(self, other: Automaton) -> None:
         """Live in another automaton's tables: its states may be called from there."""
-        self.tables, self.checks, self._expanders = other.tables, other.checks, other._expanders
+        self.tables, self.lock = other.tables, other.lock
+        self.checks, self._expanders = other.checks, other._expanders
         self._block_starts, self._blocks, self._returns = other._block_starts, other._blocks, other._returns
         self._pops, self._tests = other._pops, other._tests
         self._block_ways, self._shortened, self._ways_out = other._block_ways, other._shortened, other._ways_out

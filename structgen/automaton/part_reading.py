@@ -55,8 +55,9 @@ class PartReading(JsonReading):
 
     def feed(self, more: bytes) -> PartReading:
         before = lanes = self._lanes
-        for i in range(len(more)):
-            before, lanes = lanes, self._after(lanes, more, i)
+        with self._walk.lock:
+            for i in range(len(more)):
+                before, lanes = lanes, self._after(lanes, more, i)
         # A thread that a check has just refused is dead, and still it is the one that is asked about.
         shown = next((lane for lane in [*lanes, *before] if lane.read is not None), None)
         fed = [self._fed(lane, more) for lane in lanes]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from threading import Lock
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Grammar:
         slices = Slices.of(vocabulary)
         self.vocabulary = vocabulary
         self.start = automaton.start
-        self.lock = Lock()
+        self.lock = automaton.lock
         self.automaton, self._slices = automaton, slices
         self._registers = registers = automaton.tables.registers
         self._base = automaton.tables.base
