@@ -113,14 +113,16 @@ def test_a_guard_of_the_whole_text_sees_the_thinking_and_one_of_strings_does_not
 
 
 def test_a_thought_that_fails_fails_its_row_alone():
-    class Nothing(sg.Guard):
+    class Answers(sg.Guard):
+        """Nothing but the answer: no closing tag either."""
+
         def start(self):
-            return 0
+            return b""
 
         def feed(self, state, text):
-            return state if text.startswith(b"{") or state else sg.Veto(0, "anything but JSON")
+            return state + text if ANSWER.encode().startswith(state + text) else sg.Veto(len(state), "no answer")
 
-    both = [[Nothing()], []]
+    both = [[Answers()], []]
     said = [SAID, SAID]
     runs = sg.generate(scripted(said), ["a", "b"], City, thinking=[True, True], guards=both, details=True)
     assert isinstance(runs[0].error, DeadEnd)
