@@ -1,6 +1,6 @@
 """Banned words: what leaks, what is read again, what is forbidden without need and what it costs, beside other ways.
 
-    python benchmarks/guards.py [--data FOLDER] [--words 200] [--tokenizers demo llama3 tekken v1 v3]
+    python benchmarks/guards.py [--data FOLDER] [--words 200] [--tokenizers demo llama3 v1 tekken v3]
 
 A scripted model wants each word and nothing else, in tokens that it chooses anew at each prefix.
 The contestants:
@@ -102,6 +102,8 @@ class Outcome:
 
 def harmless(model: Stubborn, said: Sequence[int], forbidden: Any) -> float:
     """The probability of the tokens that were forbidden although the text with them has no word in it."""
+    if not len(forbidden):
+        return 0.0
     text, chances = model.vocabulary.decode(said), torch.softmax(model._scores(0, said).double(), 0)
     tail = text[-len(model.word) :]
     needless = [i for i in forbidden if (token := model.vocabulary.token(i)) and model.word not in tail + token]
@@ -327,7 +329,7 @@ def main() -> None:
     default = os.environ.get("STRUCTGEN_DATA", HERE.parent.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--words", type=int, default=200)
-    parser.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "tekken", "v1", "v3"])
+    parser.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "v1", "tekken", "v3"])
     options = parser.parse_args()
     sources = tokenizers(options.data)
     results: dict[str, Any] = {"tokenizers": {}, "cost": cost()}

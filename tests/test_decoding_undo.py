@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import jsonschema
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
@@ -127,3 +128,41 @@ def test_unique_items_are_kept_unique_by_whatever_it_takes():
     (session,) = run(model, JsonSchema(schema), vocabulary=byte_vocabulary())
     assert session.error is None
     assert len(set(json.loads(session.text()))) == 6
+
+
+PAIR = {"type": "array", "prefixItems": [{"enum": ["a", "b"]}, {"enum": ["x", "y"]}], "minItems": 2, "items": False}
+STUBBORN = {
+    "free strings": ({"items": {"type": "string"}, "uniqueItems": True}, '["a", "a", "a"]', "uniqueItems"),
+    "few strings": ({"items": {"type": "string", "maxLength": 1, "pattern": "^[abc]$"}, "uniqueItems": True},
+                    '["a", "a", "a"]', "uniqueItems"),
+    "few pairs": ({"items": PAIR, "uniqueItems": True}, '[["a", "x"], ["a", "x"], ["a", "x"]]', "uniqueItems"),
+    "look-around": ({"items": {"type": "string", "pattern": r"^(?!.*(..)\1)[ab]{4}$"}}, '["abab", "abab"]', "pattern"),
+    "counts": ({"items": {"enum": ["p", "q"]}, "contains": {"const": "q"}, "minContains": 2}, '["p", "p", "p"]', ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STUBBORN)
+@pytest.mark.parametrize("way", [Sampling(), Sampling(temperature=1.0, seed=1)], ids=["greedy", "sampled"])
+def test_a_stubborn_model_says_what_is_valid_and_the_trace_says_why_it_went_back(name, way):
+    """Keywords that are told late go through the policy of guards: what was taken back has its rule beside it."""
+    schema, wanted, rule = STUBBORN[name]
+    schema = {"type": "array", "minItems": 3, "maxItems": 3, **schema}
+    model = ScriptedModel(wanted, byte_vocabulary())
+    (session,) = run(model, JsonSchema(schema), vocabulary=byte_vocabulary(), sampling=[way])
+    assert session.error is None
+    jsonschema.validate(json.loads(session.text()), schema)
+    assert all(rule in undone.reason for undone in session.undone)
+
+
+def test_a_dead_end_of_unique_items_is_left_and_named():
+    """Without escapes an item that was said is a dead end before its closing quote: the trace names the rule."""
+    absent = (ord("z"), ord("\\"))
+    tokens = [None if byte in absent else bytes([byte]) for byte in range(256)] + [None]
+    vocabulary = Vocabulary.from_tokens(tokens, end_ids=[256], width=257)
+    schema = {"type": "array", "items": {"type": "string", "pattern": "^[a-i]{2}$"}, "uniqueItems": True}
+    schema |= {"minItems": 3, "maxItems": 3}
+    (session,) = run(ScriptedModel('["ab", "ab", "ab"]', vocabulary), JsonSchema(schema), vocabulary=vocabulary)
+    assert session.error is None
+    jsonschema.validate(json.loads(session.text()), schema)
+    assert session.undone
+    assert all("uniqueItems" in undone.reason for undone in session.undone)

@@ -27,9 +27,13 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import structgen as sg
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.loop import Execution, decode
+from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.schema.validators import validators_of
 from structgen.testing import scripted
+from structgen.vocabulary import Vocabulary
 
 
 def even(n: int) -> int:
@@ -285,6 +289,34 @@ def test_rows_of_a_batch_say_what_they_say_alone():
     assert [run.text for run in together] == [run.text for run in alone]
     assert [run.trace for run in together] == [run.trace for run in alone]
     assert [bool(run.trace) for run in alone] == [True, False, True]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_the_overlapped_loop_goes_back_as_the_plain_one_does(seed):
+    """Validators and banned words, three rows: the same texts and the same traces."""
+    module, tokenizer = load_demo()
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    grammar = sg.JsonSchema(Report).compile(vocabulary)
+    way = sg.Sampling() if seed is None else sg.Sampling(temperature=1.0, seed=seed)
+
+    def said(*, overlap: bool) -> list[Any]:
+        sessions = [
+            Session(
+                tokenizer.encode(prompt),
+                vocabulary,
+                matcher=grammar.matcher(),
+                sampling=way,
+                validators=validators_of(Report),
+                guards=Guarding([sg.BannedWords(["e", "o"], scope="strings")], vocabulary),
+            )
+            for prompt in ("Paris has 2100001 people.", "Rome", "Prague has many.")
+        ]
+        decode(module, vocabulary, sessions, execution=Execution(overlap=overlap))
+        return [(session.text(), session.undone, str(session.error)) for session in sessions]
+
+    plain = said(overlap=False)
+    assert said(overlap=True) == plain
+    assert any(undone for _, undone, _ in plain)
 
 
 def test_a_stream_shows_no_field_before_it_was_judged():

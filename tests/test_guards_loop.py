@@ -14,7 +14,8 @@ from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
-from structgen.testing import byte_vocabulary, scripted, veto_of
+from structgen.testing import ScriptedModel, byte_vocabulary, scripted, veto_of
+from structgen.vocabulary import Vocabulary
 
 
 def test_a_banned_word_is_undone_and_the_model_goes_on_from_its_first_token():
@@ -165,6 +166,25 @@ def test_a_stream_never_shows_what_a_guard_may_take_back(script):
         assert event.start == len(shown)
         shown += event.text
     assert event.result.text == shown
+
+
+@pytest.mark.parametrize("rollbacks", [0, 3, 8, 20])
+def test_a_model_that_tries_every_tokenisation_ends_without_the_word(rollbacks):
+    """Back and forth between tokenisations, until the budget is spent and masks stand before every choice."""
+    word = b"talk"
+    pieces = sorted({word[a:b] for a in range(4) for b in range(a + 2, 5)})
+    tokens = [bytes([byte]) for byte in range(256)]
+    vocabulary = Vocabulary.from_tokens([*tokens, None, *pieces], end_ids=[256], width=257 + len(pieces))
+    guard = BannedWords(["talk"])
+    for seed in range(12):
+        session = Session(
+            [1], vocabulary, matcher=None, sampling=sg.Sampling(temperature=3.0, seed=seed),
+            limits=sg.Limits(40, rollbacks=rollbacks), guards=Guarding([guard], vocabulary),
+        )  # fmt: skip
+        decode(ScriptedModel("talk" * 9, vocabulary), vocabulary, [session])
+        assert session.error is None
+        assert word not in session.said
+        assert session.rollbacks <= rollbacks
 
 
 class ShortLines(Guard[tuple[int, int]]):

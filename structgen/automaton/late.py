@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from structgen.automaton.reading import JsonReading, Open, number_value, spelled, unescaped, whole_number
 from structgen.schema.checks import canonical
@@ -39,7 +39,10 @@ class Check(Protocol):
 
     Attributes:
         escapes: may what is asked about be spelled with escapes where `suspects` has none?
+        rule: what is asked for, for messages and traces.
     """
+
+    rule: ClassVar[str]
 
     @property
     def escapes(self) -> bool: ...
@@ -70,6 +73,7 @@ class FreshName:
             spelling, that of `json.dumps(name, ensure_ascii=False)`.
     """
 
+    rule: ClassVar[str] = "a name comes once in its object"
     escapes: bool = False
 
     def holds(self, reading: Reading) -> bool:
@@ -99,6 +103,7 @@ class FreshName:
 class FreshItem:
     """The item that ends here equals no earlier one of its array."""
 
+    rule: ClassVar[str] = "uniqueItems: an item comes once in its array"
     escapes: bool = True
 
     def holds(self, reading: Reading) -> bool:
@@ -127,6 +132,7 @@ class FreshItem:
 class TextCheck:
     """The string or name that has just ended is as the predicate asks."""
 
+    rule: ClassVar[str] = "a pattern or format is told at the end of its string"
     predicate: Callable[[str], bool]
     escapes: bool = True
 
@@ -144,6 +150,7 @@ class TextCheck:
 class NumberCheck:
     """The number that ends here is as the predicate asks, which gets its text."""
 
+    rule: ClassVar[str] = "multipleOf or another rule is told at the end of its number"
     predicate: Callable[[str], bool]
     escapes: bool = False
 

@@ -460,6 +460,8 @@ class Session:
         for token, entry in list(zip(tokens, place.entries, strict=True))[kept:]:
             self._take(token, entry)
             self.forced += entry is None
+        if self._guards is not None:
+            self._guards.read(self.tokens, self._said)  # none of them has anything against what was said before
 
     def _take(self, token: int, entry: Entry | None) -> None:
         if self._matcher is not None:

@@ -167,7 +167,8 @@ class Late:
         if snapshot.mask is None:
             mask = self._correct(row, snapshot.reading)
             if (mask is not row or self._hopeless) and not mask.any():
-                raise DeadEnd("no token of the vocabulary spells what must come next")
+                rules = "; ".join(sorted({check.rule for check in self._checks}))
+                raise DeadEnd(f"no token is left that may come next ({rules})")
             snapshot.mask = mask
         return snapshot.mask
 
