@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from pydantic import BaseModel, Field, field_validator
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
@@ -132,6 +133,53 @@ def test_streams_tell_the_same_in_both_orders(fast_forward):
         )
     by_row = [[[e for e in run if e[0] == row] for row in (0, 1)] for run in told]
     assert by_row[0] == by_row[1]
+
+
+class Person(BaseModel):
+    name: str = Field(max_length=6)
+    age: int = Field(ge=0, le=99)
+    tags: list[str] = Field(max_length=3)
+
+    @field_validator("age")
+    @classmethod
+    def seven(cls, age: int) -> int:
+        if age % 7:
+            raise ValueError("no seven in it")
+        return age
+
+
+@pytest.mark.parametrize("fast_forward", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_a_request_asks_for_it_gets_in_both_orders(seed, fast_forward):
+    """Validators, budgets that close values, thinking, banned words, samples, stop strings; also by static steps."""
+    model = sg.Model(llama(), ByteTokenizer(), byte_vocabulary())
+    schemas = [
+        Person,
+        {"type": "array", "items": {"enum": ["a", "bc", "bd"]}, "minItems": 2},
+        None,
+        sg.Regex("[a-d]{2,9}x"),
+    ]
+    ways = [sg.Sampling(temperature=1.2, seed=seed), sg.Sampling(), sg.Sampling(temperature=0.9, top_p=0.8, seed=seed)]
+    rows = range(9)
+    options = {
+        "schema": [schemas[row % 4] for row in rows],
+        "sampling": [ways[row % 3] for row in rows],
+        "limits": [
+            sg.Limits(max_new_tokens=[70, 45][row % 2], stop=("e",) if schemas[row % 4] is None else ()) for row in rows
+        ],
+        "thinking": [sg.Thinking(max_tokens=12) if row % 3 == 1 else False for row in rows],
+        "banned": ["ab"],
+        "fast_forward": fast_forward,
+        "batch_size": 4,
+    }
+    found = []
+    for execution in (Execution(overlap=False), Execution(overlap=True), Execution(overlap=True, graphs=True)):
+        request = replace(prepare(model, [f"prompt {row}" for row in rows], **options), execution=execution)
+        batch = decode(model.module, model.vocabulary, request.sessions, rows=4, record=True, execution=execution)
+        told = [request.result(row, batch) for row in rows]
+        found.append([(r.text, r.finish, str(r.error), r.thinking, r.caps, r.stats.rollbacks) for r in told])
+    assert found[0] == found[1] == found[2]
+    assert sum(row[5] for row in found[0]) > 0
 
 
 def test_models_that_cannot_read_ahead_run_in_the_plain_order():

@@ -170,6 +170,7 @@ class Batch:
         following = session.following()
         if following is not None:
             self._active[self._active.index(session)] = following
+            following.row.reread()  # what was read ahead was asked of the session before
             session.leave()
             return
         self._active[self._active.index(session)] = self._active[-1]
