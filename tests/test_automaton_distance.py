@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -150,3 +151,15 @@ def test_random_schemas_have_an_end_from_everywhere() -> None:
                 break
             matcher.advance(draw.choice(choices))
     assert found > 300
+
+
+@pytest.mark.parametrize("begun", [b'"', b'"\\', b'"\\u', b'"\\u0', b'"\\ud8', b'"\\ud83d', b'"\\ud83d\\ude'])
+def test_escapes_that_were_begun_are_ended_without_trying_all(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are a million pairs of surrogates, and 60 more characters to come behind each."""
+    monkeypatch.setattr("structgen.automaton.distance.MOST_NODES", 2_000)
+    grammar = JsonSchema({"type": "string", "pattern": "^[^/]{60}x$"}).compile(byte_vocabulary())
+    at = grammar.start
+    for byte in begun:
+        at = grammar.advance(at, byte)
+    text = distance(grammar, at)
+    assert len(json.loads(begun + text)) == 61

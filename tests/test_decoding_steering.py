@@ -257,6 +257,8 @@ def check_maskbench(data_folder: Path, stride: int, vocabulary: Vocabulary) -> i
     with lzma.open(data_folder / "maskbench-dev.jsonl.xz", "rt") as lines:
         for number, line in enumerate(islice(lines, 5, None, stride)):
             row = json.loads(line)
+            if '"format"' in line and '"oneOf"' in line:
+                continue  # jsonschema knows few formats, and of two that it does not know both hold
             try:
                 grammar = sg.JsonSchema(row["schema"]).compile(vocabulary)
             except sg.RequestError:

@@ -83,8 +83,9 @@ def test_a_vocabulary_that_cannot_spell_the_end_says_so() -> None:
 
 
 def test_without_a_token_for_each_byte_the_cost_is_in_tokens() -> None:
-    vocabulary = Vocabulary.from_tokens([b'{"', b'a"', b": ", b"0", b"}", None], end_ids=[5])
-    grammar = JsonSchema({"type": "object", "required": ["a"]}).compile(vocabulary)
+    vocabulary = Vocabulary.from_tokens([b'{"', b'a"', b": ", b"7", b"}", None], end_ids=[5])
+    schema = {"type": "object", "required": ["a"], "properties": {"a": {"const": 7}}}
+    grammar = JsonSchema(schema).compile(vocabulary)
     assert grammar.closing.cost(grammar.start) == 5
     assert grammar.matcher().closing_tokens() == [0, 1, 2, 3, 4]
 

@@ -276,11 +276,27 @@ class Lifted:
         expand = partial(self._expand_digits, q, low, left, high_surrogate)
         high = low + 16**left - 1
         if high_surrogate or len(targets) > 1 or (low <= 0xDFFF and high >= 0xD800) or 0 in self._targets(q, low, high):
-            return self._inner(expand, targets)
+            edge = self._inner(expand, targets)
+            self._automaton.shorten(edge & TARGET, partial(self._few_digits, q, low, left, high_surrogate))
+            return edge
         key = (min(targets), left)
         if key not in self._hex:
             self._hex[key] = self._inner(expand, targets)
         return self._hex[key]
+
+    def _few_digits(self, q: int, low: int, left: int, high_surrogate: int) -> int:
+        """The state before `left` digits with as few next ones as lead to all targets; pairs only where nothing else
+        does."""
+        step, edges = 16 ** (left - 1), list[Edge]()
+        missing = self._spelled(q, low, low + 16**left - 1, high_surrogate)
+        for value in sorted(range(16), key=lambda value: left == 4 and value == 0xD):
+            first = low + value * step
+            found = self._spelled(q, first, first + step - 1, high_surrogate)
+            if not missing.isdisjoint(found):
+                missing = missing - found
+                digit = ord(f"{value:x}")
+                edges.append((digit, digit, self._digits(q, first, left - 1, high_surrogate)))
+        return self._automaton.tables.ranges(self._automaton.tables.stub(), edges)
 
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
         """Where the characters lead that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""

@@ -325,6 +325,7 @@ class _Search:
         _, counter, taken = node
         edges = self._tables.edges_of(state)
         filled = counter < low and self._fill(frame, node, key, state, low - counter, edges)
+        found: list[tuple[int, Node]] = []
         for first, last, edge in edges:
             both = span(first, last)
             free = both & ~taken
@@ -338,7 +339,9 @@ class _Search:
                     continue
                 if edge & INC:
                     after = min(counter + 1, least) if most == UNBOUNDED else counter + 1
-            self._push(key + 1, frame, (target, after, 0), node, _BYTES[_one_of(free)])
+            found.append((_one_of(free), (target, after, 0)))
+        for byte, following in sorted(found):  # of ways that cost the same the first byte decides, not how edges lie
+            self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken
 
     def _fill(self, frame: _Frame, node: Node, key: int, state: int, missing: int, edges: Sequence[Edge]) -> bool:

@@ -205,6 +205,7 @@ class Speller:
         self._bytes = frozenset(self._single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
         self._starting: dict[bytes, Uint32] = {}
+        self._last: tuple[bytes, list[int], list[int]] = (b"", [0], [0])
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
@@ -241,21 +242,36 @@ class Speller:
         return self._single.get(byte, -1)
 
     def spelled(self, text: bytes) -> list[int] | None:
-        """The fewest tokens that spell a text, found from its end; None where none do."""
-        last = len(text)
-        fewest = [UNKNOWN] * last + [0]
-        taken = [0] * last
-        for start in range(last - 1, -1, -1):
-            for end in range(start + 1, min(start + LONGEST, last) + 1):
-                if fewest[end] + 1 < fewest[start] and text[start:end] in self._ids:
-                    fewest[start], taken[start] = fewest[end] + 1, end
-        if last and fewest[0] >= UNKNOWN:
+        """The fewest tokens that spell a text; None where none do."""
+        fewest, lengths = self._counted(text)
+        left = len(text)
+        if fewest[left] >= UNKNOWN:
             return None
-        tokens, at = [], 0
-        while at < last:
-            tokens.append(self._ids[text[at : taken[at]]])
-            at = taken[at]
+        tokens = []
+        while left:
+            start = len(text) - left
+            tokens.append(self._ids[text[start : start + lengths[left]]])
+            left -= lengths[left]
         return tokens
+
+    def _counted(self, text: bytes) -> tuple[list[int], list[int]]:
+        """By the bytes that are left of a text: the fewest tokens that spell them, and the length of the first.
+
+        Found from the end. The text that was asked for last mostly ends alike: so far it is known.
+        """
+        last, fewest, lengths = self._last
+        behind = zip(reversed(last), reversed(text), strict=False)
+        same = next((i for i, (a, b) in enumerate(behind) if a != b), min(len(last), len(text)))
+        fewest, lengths = fewest[: same + 1], lengths[: same + 1]
+        for left in range(same + 1, len(text) + 1):
+            start, best, taken = len(text) - left, UNKNOWN, 0
+            for length in range(1, min(LONGEST, left) + 1):
+                if fewest[left - length] + 1 < best and text[start : start + length] in self._ids:
+                    best, taken = fewest[left - length] + 1, length
+            fewest.append(best)
+            lengths.append(taken)
+        self._last = text, fewest, lengths
+        return fewest, lengths
 
 
 _spellers: WeakKeyDictionary[Vocabulary, Speller] = WeakKeyDictionary()
