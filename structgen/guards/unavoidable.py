@@ -68,9 +68,11 @@ class _Search:
         """Does every text have an offence? False where that is not known."""
         waiting = [(start, states, b"")]
         while waiting:
+            if len(waiting) > self._steps:  # all of them would have to be followed
+                return False
             position, states, text = waiting.pop()
             self._steps -= 1
-            follows = self._follows(position) if self._steps >= 0 else None
+            follows = self._follows(position)
             if follows is None:
                 return False
             ends, tokens = follows
