@@ -56,7 +56,7 @@ class Tally:
 
 @pytest.mark.slow
 def test_spans_are_the_tokens_of_the_document(data_folder, llama3):
-    """Valid documents of every ninth schema of MaskBench: at most one span of a thousand is none of the document's."""
+    """Valid documents of every ninth schema of MaskBench: at most one span of 5,000 is none of the document's."""
     vocabulary, tally = sg.Vocabulary.from_tokenizer(llama3), Tally()
     lines = lzma.decompress((data_folder / "maskbench-dev.jsonl.xz").read_bytes()).splitlines()
     for row in map(json.loads, lines[::9]):
@@ -71,9 +71,38 @@ def test_spans_are_the_tokens_of_the_document(data_folder, llama3):
     share = f"{tally.fed} of {tally.tokens} tokens fed in {tally.spans} spans, {len(tally.wrong)} wrong"
     print(f"{tally.documents} documents: {share}")
     assert tally.spans > 1000
-    assert tally.fed > 0.15 * tally.tokens, share
-    assert len(tally.wrong) <= tally.spans / 1000, (share, tally.wrong[:9])
+    assert tally.fed > 0.2 * tally.tokens, share
+    assert len(tally.wrong) <= tally.spans / 5000, (share, tally.wrong[:9])
 
 
 def encoded(tokenizer: Any, document: Any) -> list[int]:
     return list(tokenizer.encode(json.dumps(document, ensure_ascii=False), add_special_tokens=False))
+
+
+def spans_of(tokenizer, schema, value):
+    """What is fed at each token of a value's own tokens, and those tokens from there on."""
+    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+    grammar = sg.JsonSchema(schema).compile(vocabulary)
+    spans, matcher = Spans(vocabulary, tokenizer), grammar.matcher()
+    tokens = encoded(tokenizer, value)
+    for at, token in enumerate(tokens):
+        yield spans.after(matcher, tokens[:at]), tokens[at:]
+        matcher.advance(token)
+
+
+def test_the_last_token_is_fed_where_nothing_that_may_follow_belongs_to_it(llama3):
+    """`": ` before a number: no token of Llama 3 has white space and digits."""
+    schema = {"properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    found = [(span, real) for span, real in spans_of(llama3, schema | {"type": "object"}, {"a": 36}) if span]
+    assert found
+    assert all(span == real[: len(span)] for span, real in found)
+    fed = llama3.decode(found[0][0])
+    assert fed == '{"a":', "the blank stays the model's: a minus sign may follow, and ` -` is a token"
+
+
+def test_tokens_are_held_back_as_far_as_what_follows_may_change_them(llama3):
+    """`"publi` is forced, but neither of its tokens is one of `"public` or `"publish`."""
+    both = {"enum": ["public", "publish"]}
+    for value in both["enum"]:
+        for span, real in spans_of(llama3, both, value):
+            assert span == real[: len(span)]

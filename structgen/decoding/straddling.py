@@ -1,0 +1,91 @@
+"""Whether what follows a forced text can belong to the tokens that the text ends with.
+
+A token *straddles* the end of the text when it starts inside the text and goes on beyond it. Where the grammar allows
+none that the tokenizer would choose, whatever may follow starts a token of its own, and the last tokens are as sure as
+the others. The tokenizer itself is asked: about each straddling token, and about one character of each kind that may
+follow, since some tokenizers look ahead before they split.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structgen.decoding.masking import Words, count, ids_of
+from structgen.errors import DeadEnd
+from structgen.masks import Grammar
+from structgen.vocabulary import Vocabulary
+
+MOST_TOKENS = 64
+"""Where a mask allows more tokens, too many may straddle."""
+
+MOST_PROBES = 24
+"""The tokenizer is asked about no more straddling tokens."""
+
+KINDS = '07aZ"\\ \n.,:-_/{}[]('
+"""Characters that tokenizers treat differently."""
+
+
+class Straddling:
+    """What may follow the forced texts of one grammar.
+
+    Args:
+        vocabulary: that the grammar was compiled for.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        single = np.flatnonzero(np.diff(vocabulary.offsets) == 1)
+        self._spells = {vocabulary.token(int(i))[0]: int(i) for i in single}
+        self._known: dict[tuple[int, bytes, int], list[bytes] | None] = {}
+
+    def probes(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
+        """What the tokenizer must be asked about: the text, each time with something else behind it.
+
+        Args:
+            grammar, position: where the text must come.
+            text: that must come.
+            ends: so many bytes at its end may belong to straddling tokens.
+
+        Returns:
+            None where that is too much to ask, or cannot be known.
+        """
+        key = position, text, ends
+        if key not in self._known:
+            self._known[key] = self._find(grammar, position, text, ends)
+        return self._known[key]
+
+    def _find(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
+        found: list[bytes] = []
+        for at, byte in enumerate(text):
+            if at >= len(text) - ends:
+                words = self._words(grammar, position)
+                if words is None or count(words) > MOST_TOKENS:
+                    return None
+                tokens = (self._vocabulary.token(i) for i in ids_of(words).tolist())
+                found += [text[:at] + token for token in tokens if _goes_on(token, text[at:])]
+                if len(found) > MOST_PROBES:
+                    return None
+            position = grammar.advance(position, self._spells[byte]) if byte in self._spells else -1
+            if position < 0:
+                return None
+        words = self._words(grammar, position)
+        return None if words is None else found + [text + kind for kind in self._kinds(words)]
+
+    def _words(self, grammar: Grammar, position: int) -> Words | None:
+        """The mask at a position; None where it depends on what was said."""
+        try:
+            words, _, late = grammar.mask(position)
+        except DeadEnd:
+            return None
+        return None if late is not None else words
+
+    def _kinds(self, words: Words) -> list[bytes]:
+        spelled = ((kind, self._spells.get(ord(kind))) for kind in KINDS)
+        allowed = [kind.encode() for kind, i in spelled if i is not None and words[i >> 5] >> (i & 31) & 1]
+        lead = self._spells.get("é".encode()[0])
+        return [*allowed, "é".encode()] if lead is not None and words[lead >> 5] >> (lead & 31) & 1 else allowed
+
+
+def _goes_on(token: bytes, rest: bytes) -> bool:
+    """Does a token go on beyond the rest of the text?"""
+    return len(token) > len(rest) and token.startswith(rest)
