@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from structgen.constraints import JsonSchema, Regex
+from structgen.masks import Matcher
 from structgen.masks.closing import UNKNOWN, Speller
+from structgen.masks.ending import Effort
 from structgen.vocabulary import Vocabulary
 from tests.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import assert_valid, random_schema, tokens_of
@@ -112,6 +114,75 @@ def test_a_listener_that_refuses_the_shortest_end_gets_another() -> None:
     assert tokens is not None
     assert grammar.vocabulary.decode(tokens) == b"[1, 1]"
     assert grammar.closing.tokens(matcher, No(b"[")) is None
+
+
+def shortest_end(matcher: Matcher, listener: No, most: int) -> int | None:
+    """The slow twin: every text of at most so many bytes is tried, the short ones first."""
+    texts = [(matcher.position, b"")]
+    for length in range(most + 1):
+        if any(matcher.grammar.may_end(position) and listener.may_end(text) for position, text in texts):
+            return length
+        longer = [(position, text, byte) for position, text in texts for byte in b'ab0[], "']
+        led = [(matcher.grammar.advance(position, byte), text + bytes([byte])) for position, text, byte in longer]
+        texts = [(position, text) for position, text in led if position >= 0 and listener.after(b"", text) is not None]
+    return None
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Regex("a+b?a|b{2,4}"),
+        Regex("(ab|ba|bb)*[ab]{3}"),
+        JsonSchema({"enum": ["ab", "ba", [0], [0, 0], "abab"]}),
+        JsonSchema({"type": "array", "items": {"enum": [0, []]}, "minItems": 1, "maxItems": 2}),
+    ],
+    ids=["pattern", "loop", "enum", "array"],
+)
+def test_the_end_that_is_searched_for_is_the_shortest(constraint: Any) -> None:
+    """Against every text of up to seven bytes, behind random beginnings, with random words refused."""
+    matcher = constraint.compile(byte_vocabulary()).matcher()
+    ended = 0
+    for seed in range(40):
+        draw = random.Random(seed)
+        walk = matcher.fork()
+        for _ in range(draw.randrange(3)):
+            choices = [token for token in tokens_of(walk.mask()) if token in b'ab0[], "']
+            if choices:
+                walk.advance(draw.choice(choices))
+        listener = No(bytes(draw.choices(b'ab0[],"', k=draw.randint(1, 2))))
+        tokens, shortest = matcher.grammar.closing.tokens(walk, listener), shortest_end(walk, listener, 7)
+        if tokens is None or len(tokens) <= 7:
+            assert shortest == (None if tokens is None else len(tokens)), (seed, walk.text, listener.word, tokens)
+        else:
+            assert shortest is None, (seed, walk.text, listener.word, tokens)
+        ended += shortest is not None
+    assert ended > 10
+
+
+class Slow(No):
+    """Refuses every end, and counts how often it is asked."""
+
+    asked = 0
+
+    def after(self, state: bytes, text: bytes) -> bytes | None:
+        self.asked += 1
+        return super().after(state, text)
+
+    def may_end(self, state: bytes) -> bool:
+        return False
+
+
+def test_a_search_ends_when_its_effort_is_spent() -> None:
+    grammar = JsonSchema({"type": "string"}).compile(byte_vocabulary())
+    effort, listener = Effort(steps=5), Slow(b"no")
+    assert grammar.closing.tokens(grammar.matcher(), listener, effort) is None
+    assert effort.steps <= 0
+    asked = listener.asked
+    assert grammar.closing.tokens(grammar.matcher(), listener, effort) is None
+    assert listener.asked - asked <= 10
+    effort = Effort(seconds=0)
+    assert grammar.closing.tokens(grammar.matcher(), listener, effort) is None
+    assert effort.steps > 4_000
 
 
 @pytest.mark.parametrize("vocabulary", [byte_vocabulary(), rich_vocabulary()], ids=["bytes", "rich"])

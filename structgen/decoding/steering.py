@@ -23,6 +23,7 @@ from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_e
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks import Grammar, Matcher
 from structgen.masks.closing import UNKNOWN
+from structgen.masks.ending import Effort
 
 TRIES = 4
 """So often another token is drawn before the close is all that is left."""
@@ -88,6 +89,7 @@ class Steering:
         self._name, self._budget, self._closes_in_time = name, budget, closes
         self._guards, self._runaway = guards, runaway
         self._spare = 0 if guards is None else ROOM_FOR_GUARDS
+        self._effort = Effort()
         self._closes: dict[int, list[int]] = {}
         self._refused: dict[int, _Refusals] = {}
         self._cause = self._name  # of the last refusal
@@ -129,7 +131,8 @@ class Steering:
         return True
 
     def _close(self, matcher: Matcher, said: bytes | bytearray) -> list[int] | None:
-        return self._closing.tokens(matcher, None if self._guards is None else self._guards.listener(said))
+        listener = None if self._guards is None else self._guards.listener(said)
+        return self._closing.tokens(matcher, listener, self._effort)
 
     def _runs_away(self, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray) -> bool:
         """Does the last token take a value beyond a cap where it could have been closed?"""

@@ -5,55 +5,32 @@ enough: far from the budget's edge that one comparison is all. Near it the closi
 tokens.
 
 The distance knows no text: where tests stand on its way (unique items, look-around) or guards listen, the end is
-searched for by the A* algorithm (Hart, Nilsson and Raphael 1968), the distance being the estimate, with every test
-answered for the text at hand. The estimate is admissible: no test makes a way shorter.
+searched for (see `ending`) with every test answered for the text at hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property, partial
-from heapq import heappop, heappush
-from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from structgen.automaton.distance import Distances, Exit, NoWayOut
 from structgen.errors import TokenRejected
-from structgen.masks.advance import ASKS, REJECTED
-from structgen.masks.late import Asked
+from structgen.masks.ending import Effort, EndSearch, Listener, agrees
 from structgen.masks.slices import Uint32
 from structgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from structgen.automaton.reading import JsonReading
     from structgen.masks.grammar import Grammar, Matcher
 
 UNKNOWN = 1 << 40
 """The cost where no way to an end is known."""
-SEARCHES = (1, 100), (4, 1_000)
-"""How an end is searched for: the weight of the estimate, and how many texts may be gone on with. With a weight above
-1 the longest text goes on first, and the end that is found may not be the shortest (Pohl 1970)."""
+SEARCHES = (1, 200), (4, 600)
+"""How an end is searched for: the weight of the estimate, and how many texts may be gone on with."""
 LONGEST = 64
 """Bytes of the longest tokens that spell a closing text."""
-TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
-"""The bytes that a search for an end tries beside the one on the shortest way."""
-
-
-class Listener(Protocol):
-    """What else has a say in how a text may end: guards. States are values."""
-
-    @property
-    def state(self) -> Any:
-        """Behind the text as it stands."""
-
-    def after(self, state: Any, text: bytes) -> Any | None:
-        """The state behind more bytes; None where they are refused."""
-
-    def may_end(self, state: Any) -> bool:
-        """May the text end in this state?"""
 
 
 class Closing:
@@ -111,20 +88,26 @@ class Closing:
                 return None
         return None if way.doubted else way.text
 
-    def tokens(self, matcher: Matcher, listener: Listener | None = None) -> list[int] | None:
+    def tokens(
+        self, matcher: Matcher, listener: Listener | None = None, effort: Effort | None = None
+    ) -> list[int] | None:
         """The tokens of the shortest end of a text, which is a legal one; None where none is found.
 
         Args:
             matcher: where the text stands.
             listener: must agree to it.
+            effort: is spent where the end is searched for; without it what one text may take.
         """
         way = self._end(matcher.position)
         if way is None:
             return None
-        if (listener is None or _agrees(listener, way.text)) and (not way.doubted or self._takes(matcher, way.text)):
+        state = None if listener is None else listener.state
+        if agrees(listener, state, way.text) and (not way.doubted or self._takes(matcher, way.text)):
             return self.speller.spelled(way.text)
+        search = EndSearch(matcher, self._end, self.speller.single, listener)
+        effort = effort or Effort()
         for weight, steps in SEARCHES:
-            for text in self._searched(matcher, listener, weight, steps):
+            for text in search.ends(weight, steps, effort):
                 if (tokens := self.speller.spelled(text)) is not None:
                     return tokens
         return None
@@ -139,70 +122,18 @@ class Closing:
                 return False
         return walk.can_finish
 
-    def _searched(self, matcher: Matcher, listener: Listener | None, weight: int, steps: int) -> Iterator[bytes]:
-        """Ends of a text that all tests and the listener agree to, the shortest first."""
-        order = count()
-        start = _Step(matcher.position, b"", None if listener is None else listener.state)
-        queue = [(0, 0, 0, start)]
-
-        def reading(step: _Step) -> JsonReading:
-            return matcher.reading().feed(step.text)
-
-        while queue and steps:
-            estimate, _, _, step = heappop(queue)
-            way = self._end(step.position)
-            if way is None:
-                continue
-            total = len(step.text) + weight * len(way.text)
-            if total > estimate:  # its estimate was that of the text before it
-                heappush(queue, (total, -len(step.text), next(order), step))
-                continue
-            steps -= 1
-            ends = self._grammar.may_end(step.position, partial(reading, step))
-            if ends and (listener is None or listener.may_end(step.state)):
-                yield step.text
-            for following in self._following(step, way.text, partial(reading, step), listener):
-                heappush(queue, (total, -len(following.text), next(order), following))
-
-    def _following(
-        self, step: _Step, likely: bytes, reading: Callable[[], JsonReading], listener: Listener | None
-    ) -> Iterator[_Step]:
-        """The text with one more byte, for each that is tried and may come; first the one on the shortest way."""
-        asked: Asked | None = None
-        for byte in dict.fromkeys(likely[:1] + TRIED):
-            token = self.speller.byte(byte)
-            position = REJECTED if token < 0 else self._grammar.advance(step.position, token)
-            if position == ASKS:
-                asked = asked or Asked(reading())
-                position = self._grammar.follow(step.position, token, asked)
-            if position < 0:
-                continue
-            state = None if listener is None else listener.after(step.state, bytes([byte]))
-            if listener is None or state is not None:
-                yield _Step(position, step.text + bytes([byte]), state)
-
-
-class _Step:
-    """A text on the way to an end: its position, what was added, the listener's state."""
-
-    __slots__ = ("position", "state", "text")
-
-    def __init__(self, position: int, text: bytes, state: Any) -> None:
-        self.position, self.text, self.state = position, text, state
-
-
-def _agrees(listener: Listener, text: bytes) -> bool:
-    state = listener.after(listener.state, text)
-    return state is not None and listener.may_end(state)
-
 
 class Speller:
-    """Spells texts in the fewest tokens of a vocabulary."""
+    """Spells texts in the fewest tokens of a vocabulary.
+
+    Attributes:
+        single: of each byte its token, if there is one.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         single = np.flatnonzero(np.diff(vocabulary.offsets) == 1).tolist()
-        self._single: dict[int, int] = {vocabulary.token(i)[0]: i for i in reversed(single)}
-        self._bytes = frozenset(self._single)
+        self.single: dict[int, int] = {vocabulary.token(i)[0]: i for i in reversed(single)}
+        self._bytes = frozenset(self.single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
         self._starting: dict[bytes, Uint32] = {}
         self._last: tuple[bytes, list[int], list[int]] = (b"", [0], [0])
@@ -239,7 +170,7 @@ class Speller:
 
     def byte(self, byte: int) -> int:
         """The token of one byte; negative where there is none."""
-        return self._single.get(byte, -1)
+        return self.single.get(byte, -1)
 
     def spelled(self, text: bytes) -> list[int] | None:
         """The fewest tokens that spell a text; None where none do."""

@@ -1,0 +1,191 @@
+"""An end of a text that tests and listeners agree to, found by the A* algorithm (Hart, Nilsson and Raphael 1968).
+
+The estimate is the distance to an end, which is admissible: no test and no listener makes a way shorter. A text whose
+shortest end is agreed to is not gone on with byte by byte: that end is the answer. Texts of equal futures, at one
+position and in one state of the listener, count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from structgen.automaton.distance import Exit
+from structgen.masks.advance import ASKS, REJECTED
+from structgen.masks.late import Asked
+
+if TYPE_CHECKING:
+    from structgen.automaton.reading import JsonReading
+    from structgen.masks.grammar import Matcher
+
+TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
+"""The bytes that a search for an end tries beside the one on the shortest way."""
+ALIKE = 3
+"""Bytes that lead to the same position are tried until so many in a row have made no difference to the listener."""
+
+MOST_STEPS, MOST_SECONDS = 5_000, 2.0
+"""What the searches of one row may take."""
+
+
+class Listener(Protocol):
+    """What else has a say in how a text may end: guards. States are values."""
+
+    @property
+    def state(self) -> Any:
+        """Behind the text as it stands."""
+
+    def after(self, state: Any, text: bytes) -> Any | None:
+        """The state behind more bytes; None where they are refused."""
+
+    def may_end(self, state: Any) -> bool:
+        """May the text end in this state?"""
+
+
+def agrees(listener: Listener | None, state: Any, text: bytes) -> bool:
+    """May a text go on from a state like this, and end there?"""
+    if listener is None:
+        return True
+    after = listener.after(state, text)
+    return after is not None and listener.may_end(after)
+
+
+class Effort:
+    """What may still be spent on searches.
+
+    Attributes:
+        steps: texts that may be gone on with.
+        seconds: for a slow listener, with which each step is dear.
+    """
+
+    __slots__ = ("seconds", "steps")
+
+    def __init__(self, steps: int = MOST_STEPS, seconds: float = MOST_SECONDS) -> None:
+        self.steps, self.seconds = steps, seconds
+
+
+class _Step:
+    """A text on the way to an end: its position, what was added, the listener's state."""
+
+    __slots__ = ("position", "state", "text")
+
+    def __init__(self, position: int, text: bytes, state: Any) -> None:
+        self.position, self.text, self.state = position, text, state
+
+    def came_before(self, seen: set[Any]) -> bool:
+        """Was one with the same future seen? It is seen now. Of states that have no hash nobody knows."""
+        before = len(seen)
+        try:
+            seen.add((self.position, self.state))
+        except TypeError:
+            return False
+        return len(seen) == before
+
+
+class EndSearch:
+    """Searches the ends of one text.
+
+    Args:
+        matcher: where the text stands.
+        end: the shortest way from a position to an end; None where none is known.
+        tokens: of each byte; those that are no token are missing.
+        listener: must agree to the end.
+    """
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        end: Callable[[int], Exit | None],
+        tokens: dict[int, int],
+        listener: Listener | None,
+    ) -> None:
+        self._matcher, self._grammar = matcher, matcher.grammar
+        self._end, self._tokens, self._listener = end, tokens, listener
+        self._known: dict[tuple[int, bytes], list[tuple[bytes, int, int]]] = {}
+
+    def ends(self, weight: int, most: int, effort: Effort) -> Iterator[bytes]:
+        """Ends that all tests and the listener agree to, the shortest first.
+
+        Args:
+            weight: of the estimate. Above 1 the longest text goes on first, and the end that is found may not be the
+                shortest (Pohl 1970).
+            most: texts that are gone on with.
+            effort: is spent.
+        """
+        until = perf_counter() + effort.seconds
+        try:
+            for found in self._agreed(weight, most):
+                effort.steps -= 1
+                if found is not None:
+                    yield found
+                if effort.steps <= 0 or perf_counter() > until:
+                    return
+        finally:
+            effort.seconds = until - perf_counter()
+
+    def _agreed(self, weight: int, most: int) -> Iterator[bytes | None]:
+        """The texts that are gone on with, in order: what is agreed to of each, or None."""
+        order, seen = count(), set[Any]()
+        start = _Step(self._matcher.position, b"", None if self._listener is None else self._listener.state)
+        queue = [(0, 0, 0, start)]
+        while queue and most:
+            estimate, _, _, step = heappop(queue)
+            way = self._end(step.position)
+            if way is None:
+                continue
+            total = len(step.text) + weight * len(way.text)
+            if total > estimate:  # its estimate was that of the text before it
+                heappush(queue, (total, -len(step.text), next(order), step))
+                continue
+            if not way.doubted and step.came_before(seen):
+                continue
+            most -= 1
+            yield self._found(step, way)
+            for following in self._following(step, way):
+                heappush(queue, (total, -len(following.text), next(order), following))
+
+    def _found(self, step: _Step, way: Exit) -> bytes | None:
+        """The text with its shortest end, where that is agreed to; where a test stands in its way, the text alone."""
+        if not way.doubted:
+            return step.text + way.text if agrees(self._listener, step.state, way.text) else None
+        ends = self._grammar.may_end(step.position, partial(self._reading, step))
+        return step.text if ends and agrees(self._listener, step.state, b"") else None
+
+    def _reading(self, step: _Step) -> JsonReading:
+        return self._matcher.reading().feed(step.text)
+
+    def _following(self, step: _Step, way: Exit) -> Iterator[_Step]:
+        """The text with one more byte, for each that is tried and may come; first the one on the shortest way."""
+        asked: Asked | None = None
+        alike: dict[int, int] = {}
+        states = set[Any]()
+        for byte, token, position in self._edges(step.position, way.text[:1]):
+            if position == ASKS:
+                asked = asked or Asked(self._reading(step))
+                position = self._grammar.follow(step.position, token, asked)
+            if position < 0 or alike.get(position, 0) >= ALIKE:
+                continue
+            following = self._heard(step, position, byte)
+            if following is not None:
+                if not way.doubted:
+                    alike[position] = alike.get(position, 0) + 1 if following.came_before(states) else 0
+                yield following
+
+    def _edges(self, position: int, likely: bytes) -> list[tuple[bytes, int, int]]:
+        """The bytes that are tried at a position, each with its token and where it leads, if it may come."""
+        found = self._known.get((position, likely))
+        if found is None:
+            tokens = [(bytes([byte]), self._tokens.get(byte)) for byte in dict.fromkeys(likely + TRIED)]
+            led = [(byte, i, self._grammar.advance(position, i)) for byte, i in tokens if i is not None]
+            found = self._known[position, likely] = [edge for edge in led if edge[2] != REJECTED]
+        return found
+
+    def _heard(self, step: _Step, position: int, text: bytes) -> _Step | None:
+        """The text behind more bytes; None where the listener refuses them."""
+        if self._listener is None:
+            return _Step(position, step.text + text, None)
+        state = self._listener.after(step.state, text)
+        return None if state is None else _Step(position, step.text + text, state)
