@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.measure import Choice, Entry, Ledger, measured
+from structgen.decoding.room import Room
 from structgen.decoding.rows import Row
 from structgen.decoding.steering import Cap, Steering
 from structgen.decoding.tries import Place, Refusal, Tries
@@ -62,6 +64,20 @@ class Known(NamedTuple):
     def scores(self) -> Tensor:
         """float[width]."""
         return self.logits[self.row]
+
+
+class _WayBack(NamedTuple):
+    """Where a row has gone on from.
+
+    Attributes:
+        refusal: why it went back.
+        place: where it went.
+        places: where else it may go.
+    """
+
+    refusal: Refusal
+    place: Place
+    places: Iterator[Place]
 
 
 class Session:
@@ -144,6 +160,8 @@ class Session:
         self.ledger: Ledger | None = None
         self.before: Session | None = None
         self._steering = steering
+        self._room = None if steering is None else Room(steering)
+        self._way_back: _WayBack | None = None
         self.undone: list[Undone] = []
         self._guard(self._settle)
         self.sent_back = False  # nothing has been read yet
@@ -198,6 +216,9 @@ class Session:
         self._asked = words
         uniform = 0.0 if self._random is None else self._random.random()
         said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
+        place = None if self._way_back is None else self._way_back.place
+        if place is not None and place.uniform is not None and len(place.path) == length:
+            return Ask(words, replace(self.sampling, temperature=1.0), place.uniform, *said)
         return Ask(words, self.sampling, uniform, *said)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
@@ -240,7 +261,7 @@ class Session:
     def leave(self) -> None:
         """The row is done: what only a next token would need is let go."""
         self._recent.clear()
-        self.recalled = self._asked = None
+        self.recalled = self._asked = self._way_back = None
 
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
@@ -289,9 +310,27 @@ class Session:
         left = self._unrefused(words)
         if left is not None and not left.any() and self._steering is not None:
             left = self._unrefused(self._constrained()) if self._steering.waive(len(self.tokens)) else left
-        if self._guards is not None and left is not None and not left.any():
-            raise DeadEnd(self._nothing_but_offences(words))
-        return left
+        if left is None or left.any():
+            return left
+        if self._way_back is not None and self._tries.tried(self.tokens):
+            self._way_back.place.close()
+            self._go_elsewhere(self._way_back.refusal, self._way_back.places)
+            return self._allowed()
+        raise DeadEnd(self._nothing_allowed(words))
+
+    def _nothing_allowed(self, words: Words | None) -> str:
+        """Why no token is left of those that the constraint and the budget allow."""
+        if self._guards is not None:
+            told = self._nothing_but_offences(words)
+        else:
+            told = f"after {_shortened(self.text())} everything that the constraint allows was refused before"
+        cut = self._cut_by()
+        return f"{told}, and {cut} leaves no room for anything else" if cut else told
+
+    def _cut_by(self) -> str:
+        """The budget, where it has changed what was said."""
+        cut = self._steering is not None and self._steering.closed_by_budget
+        return f"{self._bound}={self.budget}" if cut else ""
 
     def _constrained(self) -> Words | None:
         """The constraint's mask, as far as the limits allow."""
@@ -349,7 +388,13 @@ class Session:
         """May the row go on from here, as far as its limits tell?"""
         if self._steering is None or self._matcher is None:
             return True
-        return self._steering.fits(self._matcher, self.tokens, self._said, forced=forced)
+        return self._steering.fits(self._matcher, self.tokens, self._said, forced=forced, reserve=self._kept())
+
+    def _kept(self) -> int:
+        """The tokens that are kept for a value to come."""
+        if self._room is None or self._validating is None:
+            return 0
+        return self._room.kept(self._validating.complete)
 
     def _settle(self) -> None:
         """What follows from the tokens so far without asking the model: more tokens, the end, or the way back."""
@@ -361,7 +406,7 @@ class Session:
         if veto is not None:
             self._heed(veto)
         elif self._validating is not None:
-            refusal = self._validating.read(self.tokens, self.said, over=self.done)
+            refusal = self._validating.read(self.tokens, self.said, over=self.done, cut=self._cut_by())
             if refusal is not None:
                 self._try_again(refusal)
 
@@ -429,10 +474,24 @@ class Session:
         chances = [None if entry is None else UNKNOWN for entry in self.entries[:count]]
         chances[depth:] = [self._chance(at) for at in range(depth, count)]
         self._tries.refuse(refusal.tokens, self.entries[:count], chances)
+        if refusal.pointer is not None and self._room is not None and self._matcher is not None:
+            roomier = self._room.made_for(refusal, self._matcher, self.entries)
+            if roomier is not refusal:
+                self._tries.prune(refusal.tokens[: roomier.depths[0] + 1])  # nothing behind it has the room
+            refusal = roomier
+        self._go_elsewhere(refusal, self._tries.ways(refusal))
+
+    def _go_elsewhere(self, refusal: Refusal, places: Iterator[Place]) -> None:
+        """To the next place where something is allowed that was not refused.
+
+        Raises:
+            StructgenError: there is none; it is the refusal's.
+        """
         self.finish, self.sent_back = None, True
-        for place in self._tries.ways(refusal):
+        for place in places:
+            self._way_back = _WayBack(refusal, place, places)
             self._go_to(place, refusal)
-            if self._allowed().any():
+            if (not self._kept() or self._fits(forced=True)) and self._allowed().any():
                 return
             place.close()
         raise refusal.error()
@@ -462,6 +521,8 @@ class Session:
             self.forced += entry is None
         if self._guards is not None:
             self._guards.read(self.tokens, self._said)  # none of them has anything against what was said before
+        if self._validating is not None:
+            self._validating.go_back(self.said)
 
     def _take(self, token: int, entry: Entry | None) -> None:
         if self._matcher is not None:

@@ -93,29 +93,41 @@ class Steering:
         self._closes: dict[int, list[int]] = {}
         self._refused: dict[int, _Refusals] = {}
         self._cause = self._name  # of the last refusal
+        self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
 
     @property
     def closed_by_budget(self) -> bool:
         """Has the budget changed what was said?"""
         return any(self._name in refused.names for refused in self._refused.values())
 
-    def fits(self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, *, forced: bool = False) -> bool:
+    def fits(
+        self,
+        matcher: Matcher,
+        tokens: Sequence[int],
+        said: bytes | bytearray,
+        *,
+        forced: bool = False,
+        reserve: int = 0,
+    ) -> bool:
         """May the row go on from here? It has taken `tokens`, which spell `said`; the last may be refused.
 
         Args:
             forced: nothing else was allowed: no value runs away by that.
+            reserve: tokens that are kept for what comes later.
         """
         if self._closes_in_time:
-            left = self._budget - len(tokens)
+            left = self._budget - len(tokens) - reserve
             cost = self._costs.get(matcher.position)
             if cost is None:
                 cost = self._closing.cost(matcher.position)
-            if cost + self._spare > left and not self._fits_closely(matcher, tokens, said, cost):
+            if cost + self._spare > left and not self._fits_closely(matcher, tokens, said, cost, left):
                 return False
         name = None if self._runaway is None else self._runaway.read(said)
         return name is None or forced or not self._runs_away(name, matcher, tokens, said)
 
-    def _fits_closely(self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, cost: int) -> bool:
+    def _fits_closely(
+        self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, cost: int, left: int
+    ) -> bool:
         count = len(tokens)
         known = self._closes.get(count - 1)
         if known and known[0] == tokens[-1]:
@@ -124,11 +136,19 @@ class Steering:
             close = self._close(matcher, said)
         if close is None:
             return cost == UNKNOWN and 2 * count < self._budget
-        if len(close) > self._budget - count:
+        if len(close) > left:
             self._cause = self._name
             return False
         self._closes[count] = close
         return True
+
+    def spare(self, position: int, count: int) -> int:
+        """The tokens that the cheapest close from a position, behind `count` tokens, leaves of the budget at least."""
+        return self._budget - count - self._closing.cost(position)
+
+    def cuts_behind(self, count: int) -> bool:
+        """Has the budget forbidden what was chosen behind the first `count` tokens?"""
+        return any(at >= count and self._name in refused.names for at, refused in self._refused.items())
 
     def _close(self, matcher: Matcher, said: bytes | bytearray) -> list[int] | None:
         listener = None if self._guards is None else self._guards.listener(said)
@@ -188,7 +208,8 @@ class Steering:
                 return left
             refused.tries = TRIES
         if self._name in refused.names:
-            return self._only(self._known_close(matcher, count, said))
+            close = self._known_close(matcher, count, said)
+            return self._only(close) if close else words & self._ends
         left = words & self._closing_words(matcher, refused.names[-1])
         return left if left.any() else self._waived(refused, words)
 
@@ -213,7 +234,7 @@ class Steering:
         close = self._closes.get(count)
         if close is None:
             close = self._close(matcher, said)
-            if not close or len(close) > self._budget - count:
+            if close is None or len(close) > self._budget - count:
                 raise DeadEnd(f"no way is known to close the value in {self._budget - count} tokens")
             self._closes[count] = close
         return close

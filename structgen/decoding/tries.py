@@ -10,7 +10,10 @@ lost, and of finitely many texts the last one is found.
 
 Where to go on is drawn by what is left, which gives each text its probability given that it is none of the refused
 ones (Shi, Bieber and Sutton, *Incremental Sampling Without Replacement for Sequence Models*, 2020), as far as the
-model's probabilities are those that it is sampled by. A greedy row goes where most is left.
+model's probabilities are those that it is sampled by. A greedy row goes where most is left. That alone would try the
+same places with tokens of one kind again and again where a model is sure of a value and sees no other: so when
+`STUBBORN` values were refused, it goes elsewhere every second time, to the first place of the value or another in turn,
+and draws the token there, both by the numbers of Halton (1960), which are spread as evenly as can be.
 
 The policy is a generator, `Tries.ways`: it gives places, nearest first, and whoever runs the row goes there. Where
 nothing is allowed there after all it closes the place and takes the next. It knows nothing of forwards, caches or
@@ -30,6 +33,9 @@ from structgen.errors import StructgenError
 
 PATIENCE = 16
 """Places where nothing was left before the steps back grow."""
+
+STUBBORN = 4
+"""Values that validators refuse before a greedy row goes elsewhere every second time."""
 
 LEAST = 1e-9
 """What is left where the model sees hardly anything else: others may still be allowed."""
@@ -59,10 +65,12 @@ class Place:
     Attributes:
         path: the nodes before it, each with the token that leads there; the first tokens of the text come first.
         node: in the tree.
+        uniform: draws the next token of a greedy row; None takes the likeliest.
     """
 
     path: tuple[tuple[int, Node], ...]
     node: Node
+    uniform: float | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -89,6 +97,7 @@ class Refusal:
         reason: for the trace.
         error: makes what is raised where no other text is left.
         pointer: of the JSON value that its type's validators refuse; None for any other reason.
+    values: of a validator's refusal, the scalar values that are complete before the one that is changed first.
     """
 
     tokens: tuple[int, ...]
@@ -96,6 +105,7 @@ class Refusal:
     reason: str
     error: Callable[[], StructgenError]
     pointer: str | None = None
+    values: int = 0
 
 
 class Tries:
@@ -108,6 +118,7 @@ class Tries:
     def __init__(self, draw: Callable[[], float] | None = None) -> None:
         self._root = Node()
         self._exhausted = 0
+        self._values = 0
         self._draw = draw
 
     def refuse(
@@ -132,6 +143,15 @@ class Tries:
             node = child
         node.left = 0.0
 
+    def prune(self, tokens: Sequence[int]) -> None:
+        """Nothing behind a text that was tried is gone on from any more."""
+        path = self._path(tokens)
+        if path is not None:
+            node = path[-1][1]
+            node.left = 0.0
+            node.children.clear()
+            node.chances.clear()
+
     def tried(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that were tried behind a text."""
         path = self._path(tokens) if self._root.children else None
@@ -142,9 +162,11 @@ class Tries:
 
         Whoever finds that nothing is allowed at a place closes it before the next one is asked for.
         """
+        self._values += refusal.pointer is not None
+        spread = refusal.pointer is not None and self._draw is None and self._values > STUBBORN and self._values % 2
         for at, depth in enumerate(refusal.depths):
             self._exhausted += at == 1
-            while (place := self._next(refusal.tokens[:depth])) is not None:
+            while (place := self._next(refusal.tokens[:depth], turn=self._values // 2 if spread else None)) is not None:
                 yield place
 
     def depths(self, nearest: int) -> list[int]:
@@ -155,12 +177,14 @@ class Tries:
         step = 1 << min(self._exhausted // PATIENCE, 16)
         return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
-    def _next(self, begun: Sequence[int]) -> Place | None:
-        """Behind these tokens, from the text that was said last or an earlier one."""
+    def _next(self, begun: Sequence[int], turn: int | None) -> Place | None:
+        """Behind these tokens, from the text that was said last or an earlier one; with a turn, anywhere."""
         path = self._path(begun)
         places = [] if path is None else list(self._open(path))
         if not places:
             return None
+        if turn is not None:
+            return _spread([place for _, place in places], turn)
         if self._draw is None:
             return max(places, key=lambda each: each[0])[1]
         logs = np.array([log for log, _ in places])
@@ -187,3 +211,21 @@ class Tries:
                 return None
             path.append((token, node))
         return tuple(path)
+
+
+def _spread(places: Sequence[Place], turn: int) -> Place:
+    """Every second turn the first of the places, else one of them in turn; the token there is drawn."""
+    pair, other = divmod(turn, 2)
+    at = int(_halton(pair, 3) * len(places)) if other else 0
+    place = sorted(places, key=lambda each: len(each.path))[at]
+    return Place(place.path, place.node, _halton(pair, 2))
+
+
+def _halton(number: int, base: int) -> float:
+    """The digits of a number behind the point, in reverse: in [0, 1)."""
+    found, unit = 0.0, 1.0
+    while number:
+        number, digit = divmod(number, base)
+        unit /= base
+        found += digit * unit
+    return found

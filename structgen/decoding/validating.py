@@ -50,13 +50,24 @@ class Validating:
         self._verdicts: dict[bytes, str | None] = {}
         self._failures: Counter[str] = Counter()
 
-    def read(self, tokens: Sequence[int], said: bytes, *, over: bool) -> Refusal | None:
+    @property
+    def complete(self) -> int:
+        """How many scalar values were complete in what was read last."""
+        return len(self._scalars)
+
+    def go_back(self, said: bytes) -> None:
+        """The text ends earlier now; what is complete in it was accepted before."""
+        self._reader = PointerReader()
+        self._scalars = [span.start for span in self._reader.feed(said) if said[span.start] not in CONTAINERS]
+
+    def read(self, tokens: Sequence[int], said: bytes, *, over: bool, cut: str = "") -> Refusal | None:
         """Judges the values that are complete with these tokens.
 
         Args:
             tokens: of the text.
             said: the text.
             over: it has ended.
+            cut: the budget that cut it short, for messages; "" where none did.
 
         Raises:
             ValidatorError: a validator raised what is no validation error.
@@ -70,8 +81,7 @@ class Validating:
                 self._scalars.append(span.start)
             reason = self._judge(span, said)
             if reason is not None:
-                self._reader = PointerReader()  # what came behind was not judged
-                return self._refusal(span, reason, tokens, said)
+                return self._refusal(span, reason, tokens, said, cut)
         return None
 
     def at_risk(self, said: bytes | bytearray) -> int:
@@ -93,7 +103,7 @@ class Validating:
             self._verdicts[begun] = self._validators.refusal(span.path, text, around, span.pointer)
         return self._verdicts[begun]
 
-    def _refusal(self, span: Span, reason: str, tokens: Sequence[int], said: bytes) -> Refusal:
+    def _refusal(self, span: Span, reason: str, tokens: Sequence[int], said: bytes, cut: str) -> Refusal:
         """Where the tokens stand that a value was completed with, and those that it may be changed from."""
         ends = list(accumulate(len(self._vocabulary.token(token)) for token in tokens))
         closing = span.end if said[span.start] in NUMBERS else span.end - 1  # a number ends where another byte comes
@@ -104,10 +114,10 @@ class Validating:
         self._failures[span.pointer] += 1
         widths = self._widths(self._failures[span.pointer], len(starts))
         depths = [bisect_right(ends, starts[-width]) for width in widths] + [0]
-        error = self._error(span, reason, said)
-        return Refusal(tuple(tokens[:count]), tuple(depths), reason, lambda: error, span.pointer)
+        error = self._error(span, reason, said, cut)
+        return Refusal(tuple(tokens[:count]), tuple(depths), reason, lambda: error, span.pointer, len(starts) - 1)
 
-    def _error(self, span: Span, reason: str, said: bytes) -> ValidationFailed:
+    def _error(self, span: Span, reason: str, said: bytes, cut: str) -> ValidationFailed:
         """What is raised where no other text is left; counts one try.
 
         Raises:
@@ -116,12 +126,13 @@ class Validating:
         text = said[: span.end].decode("utf-8", errors="replace")
         place = span.pointer or "the whole value"
         why = f"{place} is refused by its validators ({reason}), at the end of {text[-80:]!r}"
+        more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""
         if self.used >= self._budget:
             spent = f"{self.used} other values were refused before" if self.used else "it is tried once only"
             advice = f"Limits(validations=...) allows more tries than {self._budget}"
-            raise ValidationFailed(f"{why}; {spent}: {advice}", span.pointer, text)
+            raise ValidationFailed(f"{why}; {spent}: {advice}{more}", span.pointer, text)
         self.used += 1
-        return ValidationFailed(f"{why}; every other value was refused, too", span.pointer, text)
+        return ValidationFailed(f"{why}; every other value was refused, too{more}", span.pointer, text)
 
     def _widths(self, failures: int, most: int) -> Iterator[int]:
         """How many of the last scalar values may be changed: more and more of them."""

@@ -1,0 +1,174 @@
+"""Validators and guards beside the budget and the caps: what is refused is said anew within what is left, or told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+
+import structgen as sg
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.loop import Execution, decode
+from structgen.decoding.runaway import Runaway
+from structgen.decoding.session import Session
+from structgen.decoding.steering import Steering
+from structgen.demo import load_demo
+from structgen.schema.validators import validators_of
+from structgen.testing import scripted
+from structgen.vocabulary import Vocabulary
+
+ENDLESS = '{"name": "' + "la" * 400
+
+
+class City(BaseModel):
+    name: str
+    n: int
+
+    @model_validator(mode="after")
+    def is_large(self) -> City:
+        if self.n < 10:
+            raise ValueError("n is too small")
+        return self
+
+
+class Letter(BaseModel):
+    text: str
+    sender: str
+    place: str
+
+    @field_validator("place")
+    @classmethod
+    def is_long(cls, place: str) -> str:
+        assert len(place) >= 20, "too short"
+        return place
+
+
+def test_an_earlier_value_is_shortened_for_one_that_needs_room():
+    """The budget closes with "n": 0: the name ends a little sooner, and stays as it was before that."""
+    run = sg.generate(scripted(ENDLESS), "x", City, limits=sg.Limits(max_new_tokens=300), details=True)
+    assert run.finish == "closed_by_budget"
+    assert run.value.n >= 10
+    assert len(run.token_ids) <= 300
+    assert ENDLESS.startswith(run.text[:280])
+    assert run.stats.rollbacks <= 5
+    assert run.caps[0] == sg.Cap("max_new_tokens", "/name", 300)
+
+
+def test_room_is_kept_for_the_value_that_needs_it_whatever_comes_before_it():
+    """The second of two endless strings does not take what the third needs."""
+    script = '{"text": "ab", "sender": "' + "no" * 300
+    run = sg.generate(scripted(script), "x", Letter, limits=sg.Limits(max_new_tokens=200), details=True)
+    assert len(run.value.place) >= 20
+    assert len(run.token_ids) <= 200
+    assert run.value.sender.startswith("no" * 40)
+    assert run.stats.rollbacks <= 8
+
+
+def test_the_error_names_the_reason_and_the_budget():
+    for limits in (sg.Limits(max_new_tokens=20), sg.Limits(max_new_tokens=300, validations=1)):
+        told = rf"n is too small.*max_new_tokens={limits.max_new_tokens} cut the text short"
+        with pytest.raises(sg.ValidationFailed, match=told):
+            sg.generate(scripted(ENDLESS), "x", City, limits=limits)
+
+
+def test_a_text_that_may_end_ends_where_nothing_else_fits():
+    limits = sg.Limits(max_new_tokens=7)
+    run = sg.generate(scripted("a" * 50), "x", sg.Regex("([a-z]{5})*"), limits=limits, details=True)
+    assert (run.text, run.finish) == ("aaaaa", "closed_by_budget")
+
+
+def test_validators_beside_caps():
+    limits = sg.Limits(max_new_tokens=300, max_characters=50, max_digits=6)
+    run = sg.generate(scripted(ENDLESS), "x", City, limits=limits, details=True)
+    assert run.value.n >= 10
+    assert len(run.value.name) <= 50
+
+
+def large(n: int) -> int:
+    if n < 10:
+        raise ValueError("n is too small")
+    return n
+
+
+class Parts(BaseModel):
+    names: list[Annotated[str, Field(max_length=9)]]
+    n: Annotated[int, AfterValidator(large)]
+
+
+@given(
+    script=st.text("al1,\"[]{}: ", max_size=30),
+    banned=st.lists(st.sampled_from(["a", "la", "l1", "al", "1", "0", "]"]), max_size=2, unique=True),
+    budget=st.integers(22, 60),
+    seed=st.none() | st.integers(0, 3),
+    rollbacks=st.sampled_from([0, 2, 256]),
+    characters=st.sampled_from([None, 3]),
+)
+@settings(deadline=None, max_examples=60)
+def test_whatever_stands_in_the_way_the_value_is_right_or_the_error_says_it(
+    script, banned, budget, seed, rollbacks, characters
+):
+    """No mask without a token is ever chosen from: the sampler never has to say that nothing is left."""
+    limits = sg.Limits(budget, rollbacks=rollbacks, validations=12, max_characters=characters, max_digits=5)
+    sampling = sg.Sampling() if seed is None else sg.Sampling(temperature=1.0, seed=seed)
+    model = scripted(['{"names": ["' + script] * 2)
+    given = {"banned": banned, "limits": limits, "sampling": sampling, "details": True}
+    for run in sg.generate(model, ["x", "y"], Parts, **given):
+        assert len(run.token_ids) <= budget
+        if run.error is None:
+            assert run.value.n >= 10
+            assert not any(word in name for word in banned for name in run.value.names)
+        else:
+            assert isinstance(run.error, sg.RunError)
+            assert "logits" not in str(run.error)
+            assert "everything that the constraint allows was refused" not in str(run.error)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_both_loops_make_the_same_room(seed):
+    """A trained model under a tight budget, with guards: the overlapped loop says what the plain one does."""
+    module, tokenizer = load_demo()
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    grammar = sg.JsonSchema(City).compile(vocabulary)
+    way = sg.Sampling() if seed is None else sg.Sampling(temperature=1.0, seed=seed)
+
+    def said(*, overlap: bool) -> list[Any]:
+        sessions = []
+        for prompt, budget in (("Paris has 2100001 people.", 12), ("Rome", 13), ("Prague has many.", 16)):
+            limits = sg.Limits(max_new_tokens=budget)
+            guards = Guarding([sg.BannedWords(["e"], scope="strings")], vocabulary)
+            steering = Steering(grammar, "max_new_tokens", budget, guards=guards, runaway=Runaway(limits))
+            given = {"validators": validators_of(City), "guards": guards, "steering": steering, "limits": limits}
+            ids = tokenizer.encode(prompt)
+            sessions.append(Session(ids, vocabulary, matcher=grammar.matcher(), sampling=way, **given))
+        decode(module, vocabulary, sessions, execution=Execution(overlap=overlap))
+        return [(session.text(), session.undone, str(session.error)) for session in sessions]
+
+    plain = said(overlap=False)
+    assert said(overlap=True) == plain
+    assert any(undone for _, undone, _ in plain)
+    for text, _, error in plain:
+        assert "logits" not in error
+        assert error != "None" or City.model_validate_json(text).n >= 10
+
+
+class Named(BaseModel):
+    name: str
+    n: int
+
+    @field_validator("name")
+    @classmethod
+    def has_a_capital(cls, name: str) -> str:
+        assert name[:1].isupper(), "no upper-case first letter"
+        return name
+
+
+def test_a_model_that_is_sure_of_a_value_is_met_in_a_few_tries():
+    """All else being equally unlikely, the tries reach the first character and letters far from each other."""
+    run = sg.generate(scripted('{"name": "paris", "n": 30}'), "x", Named, details=True)
+    assert run.value.name[0].isupper()
+    assert run.value.name[1:] == "paris"
+    assert run.stats.rollbacks <= 12
+    assert len({undone.text for undone in run.trace}) == len(run.trace)
