@@ -238,3 +238,24 @@ def test_one_row_that_is_far_ahead_does_not_make_the_others_read_padding():
     assert sum(read) == 21
     expected = torch.stack([at_once(module, row) for row in rows])
     assert (logits - expected).abs().max() < 1e-4
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", SLOTTED)
+def test_what_prompts_begin_with_in_common_is_read_once(name):
+    """Two groups, a prompt that is the beginning of others, one that is like none: the logits of fresh forwards."""
+    module = make(name)
+    forward = SlotForward(module)
+    one, other = [7, 8, 9] * 10, [11, 5] * 20
+    rows = [Row(ids) for ids in ([*one, 20, 21], one, [4, 5], [*other, 3], one + [22] * 9, other + [6] * 4)]
+    logits = forward.read(rows)
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()
+    assert forward.count == 4, "each beginning, what has one token more, and the rest"
+    for row in rows:
+        row.ids += [9, 30 + len(row.ids)]
+    rows[1].truncate(5)
+    rows[1].ids.append(44)
+    logits = forward.read(rows)
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()

@@ -183,8 +183,7 @@ class HybridForward(SlotForward):
 
     def _copy(self, leader: Row, row: Row) -> None:
         """A row stands where the leader does, which has just read its prompt."""
-        for layer in self._model.layers:
-            layer.move(self._place[leader], self._place[row])
+        super()._copy(leader, row)
         if row in self._loaded:
             self._put_aside()
         self._lengths[row], self._snapshots[row] = self._lengths[leader], list(self._snapshots[leader])

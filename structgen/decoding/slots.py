@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -58,7 +59,7 @@ def takes_slots(module: PreTrainedModel) -> bool:
 class SlotForward:
     """Runs a causal model over rows that each stand where they stand.
 
-    Equal prompts that come together, as for several samples, are read once.
+    Equal prompts that come together, as for several samples, are read once; so is what different ones begin with.
 
     Args:
         module: a model that `takes_slots`.
@@ -102,6 +103,8 @@ class SlotForward:
             if row not in self._place:
                 self._admit(row)
         twins = {} if self._model.tells_prompts else twins_among(rows)
+        if not self._model.tells_prompts:
+            self._read_beginnings([row for i, row in enumerate(rows) if i not in twins])
         begun = [i for i in range(len(rows)) if i not in twins and _is_begun(rows[i])]
         alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
         groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
@@ -110,13 +113,28 @@ class SlotForward:
         if len(parts) == 1 and not twins:
             return parts[0]
         for i, leader in twins.items():
-            for layer in self._model.layers:
-                layer.move(self._place[rows[leader]], self._place[rows[i]])
+            self._copy(rows[leader], rows[i])
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
         read = [i for group in groups for i in group] + alone
         order = [read.index(twins.get(i, i)) for i in range(len(rows))]
         return torch.cat(parts).index_select(0, sent(order, self._device))
+
+    def _read_beginnings(self, rows: Sequence[Row]) -> None:
+        """Reads once what prompts that are new begin with in common, where that saves more than a forward pass."""
+        for shared in beginnings(rows, self._spare):
+            leader, whole = shared.rows[0], shared.rows[0].ids
+            leader.ids = whole[: shared.length]
+            self._run([leader], None)
+            leader.ids = whole
+            for row in shared.rows[1:]:
+                self._copy(leader, row)
+                row.valid = shared.length
+
+    def _copy(self, leader: Row, row: Row) -> None:
+        """A row stands where the leader does."""
+        for layer in self._model.layers:
+            layer.move(self._place[leader], self._place[row])
 
     def _admit(self, row: Row) -> None:
         for layer in self._model.layers:
@@ -230,6 +248,28 @@ def twins_among(rows: Sequence[Row]) -> dict[int, int]:
     first: dict[tuple[int, ...], int] = {}
     fresh = {i: (id(row.inputs), *row.ids) for i, row in enumerate(rows) if row.valid == 0}
     return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
+
+
+class Shared(NamedTuple):
+    """Rows that begin with the same ids, so many of them; each has more."""
+
+    rows: list[Row]
+    length: int
+
+
+def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
+    """What rows of which nothing was read begin with in common: reading it once saves more than `spare` tokens."""
+    alike: dict[tuple[int, ...], list[Row]] = {}
+    for row in rows:
+        if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
+            alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
+    found = []
+    for group in alike.values():
+        columns = zip(*(row.ids[:-1] for row in group), strict=False)  # the last id of each is read by itself
+        length = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
+        if (len(group) - 1) * length > spare:
+            found.append(Shared(group, length))
+    return found
 
 
 def _groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
