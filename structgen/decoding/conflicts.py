@@ -62,3 +62,8 @@ def _alternatives(walk: Matcher) -> list[str]:
         more = b"" if step.finished else forced.text(step.grammar, step.position)[0]
         found.append((walk.grammar.vocabulary.token(token) + more).decode("utf-8", errors="replace"))
     return [text for text in found if text]
+
+
+def shortened(text: str, limit: int = 200) -> str:
+    """The text's repr, its beginning left out where it is long."""
+    return repr(text) if len(text) <= limit else "..." + repr(text[-limit:])

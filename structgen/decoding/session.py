@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, ParamSpec, TypeVar
@@ -11,13 +10,15 @@ from typing import Literal, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from torch import Tensor
 
+from structgen.decoding.allowed import Allowed
 from structgen.decoding.choice import Ask
 from structgen.decoding.confidence import Confidence
-from structgen.decoding.conflicts import conflict
+from structgen.decoding.conflicts import conflict, shortened
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
-from structgen.decoding.measure import Choice, Entry, Ledger, measured
+from structgen.decoding.measure import Choice, Entry, Ledger
+from structgen.decoding.recent import RECENT, Known, Recent
 from structgen.decoding.room import Room
 from structgen.decoding.rows import Row
 from structgen.decoding.steering import Cap, Steering
@@ -39,31 +40,8 @@ Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error
 """Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
 `max_new_tokens` or the model's context came near; a stop string came; text came to that budget; or `error` says."""
 
-RECENT = 4
-"""So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""
-
 UNKNOWN = 0.5
 """What a choice that nobody measured is taken to have had of the probability."""
-
-
-class Known(NamedTuple):
-    """The logits of a choice.
-
-    Attributes:
-        length: tokens before it.
-        logits: float[rows, width].
-        row: of them.
-        words: the tokens that were allowed; None for every one.
-    """
-
-    length: int
-    logits: Tensor
-    row: int
-    words: Words | None
-
-    def scores(self) -> Tensor:
-        """float[width]."""
-        return self.logits[self.row]
 
 
 class _WayBack(NamedTuple):
@@ -148,7 +126,7 @@ class Session:
         self._said = bytearray()
         self._stop = [text.encode() for text in limits.stop]
         self._undo = Undo(limits.rollbacks)
-        self._recent: deque[Known] = deque(maxlen=RECENT if guards or validators else 1)
+        self._recent = Recent(RECENT if guards or validators else 1)
         self._asked: Words | None = None
         self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
         self._random = None if sampling.greedy else np.random.default_rng(self.seed)
@@ -160,6 +138,7 @@ class Session:
         self.ledger: Ledger | None = None
         self.before: Session | None = None
         self._steering = steering
+        self._allowed = Allowed(vocabulary, self.budget, matcher, steering, guards, self._tries)
         self._room = None if steering is None else Room(steering)
         self._way_back: _WayBack | None = None
         self.undone: list[Undone] = []
@@ -207,12 +186,11 @@ class Session:
         if self.done:
             return None
         if self.sent_back:
-            known = self._recent[-1] if self._recent else None
-            if known is None or known.length != length:
+            self.recalled = self._recent.scores(length)
+            if self.recalled is None:
                 self.row.reread()
                 self.sent_back = False
                 return None
-            self.recalled = known.scores()
         self._asked = words
         uniform = 0.0 if self._random is None else self._random.random()
         said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
@@ -230,9 +208,7 @@ class Session:
             row: the session's row of them.
             entry: where the choice is measured.
         """
-        if self._recent and self._recent[-1].length == len(self.tokens):
-            self._recent.pop()
-        self._recent.append(Known(len(self.tokens), logits, row, self._asked))
+        self._recent.add(Known(len(self.tokens), logits, row, self._asked))
         self.sent_back = False
         self._guard(self._advance, token, entry)
 
@@ -303,73 +279,23 @@ class Session:
     def _mask(self) -> Words | None:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""
         try:
-            words = self._constrained()
+            words = self._allowed.constrained(self.tokens, self._said)
         except DeadEnd as why:
             self._leave_dead_end(why)
-            return self._allowed()
-        left = self._unrefused(words)
-        if left is not None and not left.any() and self._steering is not None:
-            left = self._unrefused(self._constrained()) if self._steering.waive(len(self.tokens)) else left
+            return self._allowed.elsewhere(self.tokens, self._said)
+        left = self._allowed.left(words, self.tokens, self._said)
         if left is None or left.any():
             return left
         if self._way_back is not None and self._tries.tried(self.tokens):
             self._way_back.place.close()
             self._go_elsewhere(self._way_back.refusal, self._way_back.places)
-            return self._allowed()
-        raise DeadEnd(self._nothing_allowed(words))
-
-    def _nothing_allowed(self, words: Words | None) -> str:
-        """Why no token is left of those that the constraint and the budget allow."""
-        if self._guards is not None:
-            told = self._nothing_but_offences(words)
-        else:
-            told = f"after {_shortened(self.text())} everything that the constraint allows was refused before"
-        cut = self._cut_by()
-        return f"{told}, and {cut} leaves no room for anything else" if cut else told
+            return self._allowed.elsewhere(self.tokens, self._said)
+        raise DeadEnd(self._allowed.why_nothing(words, self.tokens, self.text(), self._cut_by()))
 
     def _cut_by(self) -> str:
         """The budget, where it has changed what was said."""
         cut = self._steering is not None and self._steering.closed_by_budget
         return f"{self._bound}={self.budget}" if cut else ""
-
-    def _constrained(self) -> Words | None:
-        """The constraint's mask, as far as the limits allow."""
-        if self._matcher is None or self._steering is None:
-            return None if self._matcher is None else self._matcher.mask()
-        return self._steering.mask(self._matcher, len(self.tokens), self._said)
-
-    def _nothing_but_offences(self, words: Words | None) -> str:
-        """Why the guards' masks and the constraint's leave nothing together."""
-        assert self._guards is not None
-        vetoes = self._guards.vetoes(words)
-        said = _shortened(self.text())
-        if not vetoes:
-            return f"after {said} the guards refuse every token that the constraint allows"
-        reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
-        told = conflict(vetoes[0], said, self._matcher, self.tokens, reasons)
-        return f"{told}; the guards refuse every token that the constraint allows there"
-
-    def _unrefused(self, words: Words | None) -> Words | None:
-        """The mask without bans, and without what guards refuse that look ahead."""
-        if self._guards is not None:
-            words = self._guards.allowed(words, last=len(self.tokens) + 1 >= self.budget)
-        tried = self._tries.tried(self.tokens)
-        if not tried:
-            return words
-        if words is None and self._guards is not None:
-            words = self._guards.plain  # no ban makes a token of an id that is none
-        banned = pack(np.array(tried), self._vocabulary.width)
-        return ~banned if words is None else words & ~banned
-
-    def _allowed(self) -> Words:
-        """The mask without bans; empty where nothing is left."""
-        everything = np.full(self._vocabulary.words, 0xFFFFFFFF, np.uint32)
-        try:
-            words = self._constrained()
-        except DeadEnd:
-            return np.zeros_like(everything)
-        left = self._unrefused(everything if words is None else words)
-        return everything if left is None else left
 
     def _advance(self, token: int, entry: Entry) -> None:
         if token == NOTHING:
@@ -436,7 +362,7 @@ class Session:
         """Goes back from what a guard refuses, and has the guards look ahead where that has been too often."""
         guards = self._guards
         assert guards is not None
-        tokens, said = tuple(self.tokens), _shortened(self.text())
+        tokens, said = tuple(self.tokens), shortened(self.text())
         first = guards.first(veto, tokens)
         if guards.looks_ahead or not tokens:
             raise DeadEnd(f"{conflict(veto, said, self._matcher, tokens[:first])}; nothing else is allowed there")
@@ -491,10 +417,15 @@ class Session:
         for place in places:
             self._way_back = _WayBack(refusal, place, places)
             self._go_to(place, refusal)
-            if (not self._kept() or self._fits(forced=True)) and self._allowed().any():
+            if self._is_open():
                 return
             place.close()
         raise refusal.error()
+
+    def _is_open(self) -> bool:
+        """May anything be said here that was not refused, with room for what comes later?"""
+        roomy = not self._kept() or self._fits(forced=True)
+        return roomy and bool(self._allowed.elsewhere(self.tokens, self._said).any())
 
     def _chance(self, at: int) -> float | None:
         """Of a token among those that were allowed; None where the model was not asked."""
@@ -502,9 +433,8 @@ class Session:
         if entry is None:
             return None
         choice = None if self.ledger is None else self.ledger.choice(*entry)
-        known = next((known for known in self._recent if known.length == at), None)
-        if choice is None and known is not None:
-            choice = measured(known.scores().float().cpu().numpy(), known.words, self.tokens[at])
+        if choice is None:
+            choice = self._recent.measured(at, self.tokens[at])
         return UNKNOWN if choice is None else choice.chance
 
     def _go_to(self, place: Place, refusal: Refusal) -> None:
@@ -514,8 +444,7 @@ class Session:
         kept = next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(tokens), len(self.tokens)))
         if kept < len(self.tokens):
             self._truncate(kept, refusal.reason, refusal.pointer)
-        while self._recent and self._recent[-1].length > kept:
-            self._recent.pop()
+        self._recent.truncate(kept)
         for token, entry in list(zip(tokens, place.entries, strict=True))[kept:]:
             self._take(token, entry)
             self.forced += entry is None
@@ -570,13 +499,13 @@ class Session:
     def _stop_at_budget(self) -> None:
         if self._matcher is not None and not self._matcher.can_finish:
             message = f"{self._bound}={self.budget} reached before the value was complete"
-            raise BudgetExhausted(f"{message}; text so far: {_shortened(self.text())}", self.text())
+            raise BudgetExhausted(f"{message}; text so far: {shortened(self.text())}", self.text())
         if self._steering is not None:
             self._steering.end(len(self.tokens))
         self.finish = "length"
 
     def _nothing_left(self) -> str:
-        said = _shortened(self.text())
+        said = shortened(self.text())
         changed = ", after its processors," if self.sampling.processors else ""
         return f"after {said} the model's logits are{changed} -inf or not numbers for every token that is allowed"
 
@@ -584,8 +513,3 @@ class Session:
 def _fresh_seed() -> int:
     """A seed that nothing decides."""
     return secrets.randbits(64)
-
-
-def _shortened(text: str, limit: int = 200) -> str:
-    """The text's repr, its beginning left out where it is long."""
-    return repr(text) if len(text) <= limit else "..." + repr(text[-limit:])

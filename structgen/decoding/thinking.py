@@ -20,7 +20,7 @@ from structgen.compositions import Text
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.guarding import Guarding
-from structgen.decoding.masking import Words, pack
+from structgen.decoding.masking import pack
 from structgen.decoding.measure import Entry
 from structgen.decoding.model import Model
 from structgen.decoding.processed import Prompt
@@ -68,6 +68,8 @@ class Thought(Session):
     ) -> None:
         self._answer, self._tags = answer, tags
         super().__init__(prompt, vocabulary, **options)
+        if tags.close is not None:
+            self._allowed.beside = pack(np.array([tags.close]), vocabulary.width)
 
     def following(self) -> Session | None:
         """The answer; None, and the answer has failed, where thinking has."""
@@ -77,12 +79,6 @@ class Thought(Session):
         self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
         self._answer.go_on_in(self.row)
         return self._answer
-
-    def _constrained(self) -> Words | None:
-        words = super()._constrained()
-        if words is None or self._tags.close is None:
-            return words
-        return words | pack(np.array([self._tags.close]), self._vocabulary.width)
 
     def _take(self, token: int, entry: Entry | None) -> None:
         if token != self._tags.close:

@@ -1,0 +1,112 @@
+"""What one row may say next: the constraint's mask within the limits, without what guards and earlier tries forbid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from structgen.decoding.conflicts import conflict, shortened
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.masking import Words, pack
+from structgen.decoding.steering import Steering
+from structgen.decoding.tries import Tries
+from structgen.errors import DeadEnd
+from structgen.masks import Matcher
+from structgen.vocabulary import Vocabulary
+
+
+class Allowed:
+    """The masks of one row.
+
+    Args:
+        vocabulary: of the model.
+        budget: tokens in all.
+        matcher: where the row stands in its constraint; None for plain text.
+        steering: keeps it within its limits.
+        guards: of the row.
+        tries: what was refused of it.
+
+    Attributes:
+        beside: tokens that may come beside those of the constraint.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        budget: int,
+        matcher: Matcher | None,
+        steering: Steering | None,
+        guards: Guarding | None,
+        tries: Tries,
+    ) -> None:
+        self._vocabulary, self._budget, self._matcher = vocabulary, budget, matcher
+        self._steering, self._guards, self._tries = steering, guards, tries
+        self.beside: Words | None = None
+
+    def constrained(self, tokens: Sequence[int], said: bytearray) -> Words | None:
+        """The constraint's mask, as far as the limits allow; None where every token may come.
+
+        Raises:
+            DeadEnd: nothing is allowed.
+        """
+        if self._matcher is None:
+            return None
+        if self._steering is None:
+            words: Words = self._matcher.mask()
+        else:
+            words = self._steering.mask(self._matcher, len(tokens), said)
+        return words if self.beside is None else words | self.beside
+
+    def left(self, words: Words | None, tokens: Sequence[int], said: bytearray) -> Words | None:
+        """What is left of the constraint's mask; caps are let go where that is nothing. May be empty all the same."""
+        left = self._unrefused(words, tokens)
+        if left is not None and not left.any() and self._steering is not None and self._steering.waive(len(tokens)):
+            return self._unrefused(self.constrained(tokens, said), tokens)
+        return left
+
+    def elsewhere(self, tokens: Sequence[int], said: bytearray) -> Words:
+        """The mask where a row has gone back to; empty where nothing is left. Caps hold."""
+        everything = np.full(self._vocabulary.words, 0xFFFFFFFF, np.uint32)
+        try:
+            words = self.constrained(tokens, said)
+        except DeadEnd:
+            return np.zeros_like(everything)
+        left = self._unrefused(everything if words is None else words, tokens)
+        return everything if left is None else left
+
+    def _unrefused(self, words: Words | None, tokens: Sequence[int]) -> Words | None:
+        """The mask without bans, and without what guards refuse that look ahead."""
+        if self._guards is not None:
+            words = self._guards.allowed(words, last=len(tokens) + 1 >= self._budget)
+        tried = self._tries.tried(tokens)
+        if not tried:
+            return words
+        if words is None and self._guards is not None:
+            words = self._guards.plain  # no ban makes a token of an id that is none
+        banned = pack(np.array(tried), self._vocabulary.width)
+        return ~banned if words is None else words & ~banned
+
+    def why_nothing(self, words: Words | None, tokens: Sequence[int], text: str, cut: str) -> str:
+        """Why no token is left of those that the constraint and the budget allow.
+
+        Args:
+            words: the constraint's mask.
+            tokens: of the text.
+            text: that was said.
+            cut: the budget that has changed it; "" where none did.
+        """
+        if self._guards is not None:
+            told = self._nothing_but_offences(self._guards, words, tokens, shortened(text))
+        else:
+            told = f"after {shortened(text)} everything that the constraint allows was refused before"
+        return f"{told}, and {cut} leaves no room for anything else" if cut else told
+
+    def _nothing_but_offences(self, guards: Guarding, words: Words | None, tokens: Sequence[int], said: str) -> str:
+        """Why the guards' masks and the constraint's leave nothing together."""
+        vetoes = guards.vetoes(words)
+        if not vetoes:
+            return f"after {said} the guards refuse every token that the constraint allows"
+        reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
+        told = conflict(vetoes[0], said, self._matcher, tokens, reasons)
+        return f"{told}; the guards refuse every token that the constraint allows there"

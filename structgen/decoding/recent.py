@@ -1,0 +1,70 @@
+"""The logits of a row's last choices, for when one of them is made again."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from torch import Tensor
+
+from structgen.decoding.masking import Words
+from structgen.decoding.measure import Choice, measured
+
+RECENT = 4
+"""So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""
+
+
+class Known(NamedTuple):
+    """The logits of a choice.
+
+    Attributes:
+        length: tokens before it.
+        logits: float[rows, width].
+        row: of them.
+        words: the tokens that were allowed; None for every one.
+    """
+
+    length: int
+    logits: Tensor
+    row: int
+    words: Words | None
+
+    def scores(self) -> Tensor:
+        """float[width]."""
+        return self.logits[self.row]
+
+
+class Recent:
+    """The last choices of one row, each behind more tokens than the one before it.
+
+    Args:
+        count: how many are kept.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._known: deque[Known] = deque(maxlen=count)
+
+    def add(self, known: Known) -> None:
+        """A choice, in place of what was chosen there before."""
+        if self._known and self._known[-1].length == known.length:
+            self._known.pop()
+        self._known.append(known)
+
+    def scores(self, length: int) -> Tensor | None:
+        """The logits behind so many tokens: float[width]; None where the last choice was another one."""
+        last = self._known[-1] if self._known else None
+        return None if last is None or last.length != length else last.scores()
+
+    def measured(self, at: int, token: int) -> Choice | None:
+        """What a token had behind `at` others; None where that is not known any more."""
+        known = next((known for known in self._known if known.length == at), None)
+        return None if known is None else measured(known.scores().float().cpu().numpy(), known.words, token)
+
+    def truncate(self, length: int) -> None:
+        """The row goes back to its first tokens."""
+        while self._known and self._known[-1].length > length:
+            self._known.pop()
+
+    def clear(self) -> None:
+        """None will be made again."""
+        self._known.clear()
