@@ -23,7 +23,7 @@ from structgen.decoding.steering import Steering, require_room
 from structgen.masks import Grammar
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
-from tests.matching import byte_vocabulary, rich_vocabulary
+from tests.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import random_schema, tokens_of
 
 PERSON = {
@@ -121,6 +121,21 @@ def test_a_budget_too_small_for_any_text_is_refused_before_the_first_forward() -
         sg.generate(model, "x", schema=PERSON, limits=sg.Limits(19))
     with pytest.raises(sg.OptionError, match="shortest text needs 20"):
         sg.generate(model, ["x", "y"], schema=PERSON, limits=[sg.Limits(20), sg.Limits(19, strict=True)])
+
+
+def test_a_budget_for_which_only_a_long_token_is_short_enough_is_no_error() -> None:
+    """The text of the fewest bytes is not the one of the fewest tokens."""
+    schema = {"enum": ["zebra", "once upon a time", "once upon a day"]}
+    grammar = sg.JsonSchema(schema).compile(vocabulary_of([b'"once ', b'upon a time"']))
+    for budget in range(2, 12):
+        assert require_room(grammar, budget, "max_new_tokens")
+        for seed in range(5):
+            session = drive(grammar, budget, random.Random(seed))
+            assert session.error is None
+            assert len(session.tokens) <= budget
+            assert json.loads(session.text()) in schema["enum"]
+    with pytest.raises(sg.OptionError, match="shortest text needs 2 tokens: '\"once upon a time"):
+        require_room(grammar, 1, "max_new_tokens")
 
 
 def test_strict_raises_as_it_did() -> None:

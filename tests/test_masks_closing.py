@@ -12,6 +12,7 @@ from structgen.constraints import JsonSchema, Regex
 from structgen.masks import Matcher
 from structgen.masks.closing import UNKNOWN, Speller
 from structgen.masks.ending import Effort
+from structgen.masks.fewest import TokenSearch
 from structgen.vocabulary import Vocabulary
 from tests.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import assert_valid, random_schema, tokens_of
@@ -90,6 +91,49 @@ def test_without_a_token_for_each_byte_the_cost_is_in_tokens() -> None:
     grammar = JsonSchema(schema).compile(vocabulary)
     assert grammar.closing.cost(grammar.start) == 5
     assert grammar.matcher().closing_tokens() == [0, 1, 2, 3, 4]
+
+
+def test_a_long_text_may_be_fewer_tokens_than_a_short_one() -> None:
+    vocabulary = vocabulary_of([b'"once upon a time"'])
+    closing = JsonSchema({"enum": ["zebra", "once upon a time"]}).compile(vocabulary).closing
+    assert closing.within(7) == list(b'"zebra"')
+    assert closing.fewest.least == 1
+    for budget in range(1, 7):
+        close = closing.within(budget)
+        assert close is not None
+        assert vocabulary.decode(close) == b'"once upon a time"'
+    assert closing.within(0) is None
+
+
+@pytest.mark.parametrize("pattern", ["a+b?a|b{2,4}", "(ab|ba|bb)*[ab]{3}", "c(a|bc)*c|abcabcabc", "[abc]{4,6}"])
+def test_fewest_tokens_are_as_few_as_any_text_has(pattern: str) -> None:
+    """Against every text of up to nine bytes, spelled; the vocabularies are random."""
+    for seed in range(10):
+        draw = random.Random(seed)
+        pieces = {bytes(draw.choices(b"abc", k=draw.randint(2, 5))) for _ in range(8)}
+        grammar = Regex(pattern).compile(vocabulary_of(sorted(pieces)))
+        texts, counts = [(grammar.start, b"")], list[int]()
+        while texts:
+            position, text = texts.pop()
+            if grammar.may_end(position):
+                counts.append(len(grammar.closing.speller.spelled(text) or []))
+            led = [(grammar.advance(position, byte), text + bytes([byte])) for byte in b"abc" if len(text) < 9]
+            texts += [(after, longer) for after, longer in led if after >= 0]
+        tokens, least = grammar.closing.fewest
+        assert tokens is not None
+        assert len(tokens) == least == min(counts), (seed, pieces, tokens)
+
+
+def test_a_search_for_the_fewest_tokens_that_is_given_up_knows_a_lower_bound() -> None:
+    grammar = JsonSchema({"enum": ["zebra", "zoo animal"]}).compile(vocabulary_of([b"zebra", b" animal"]))
+    known = [TokenSearch(grammar, lambda _: None, most).run() for most in range(0, 40_000, 1_000)]
+    assert known[-1].least == 3
+    assert known[-1].tokens is not None
+    assert known[0].tokens is None
+    assert all(found.least <= 3 for found in known)
+    late = JsonSchema({**UNIQUE, "minItems": 2}).compile(vocabulary_of([b"[0, 1]"]))
+    assert late.closing.fewest.tokens is None
+    assert late.closing.fewest.least <= 1
 
 
 class No:

@@ -23,7 +23,7 @@ from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_e
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks import Grammar, Matcher
 from structgen.masks.closing import UNKNOWN
-from structgen.masks.ending import Effort
+from structgen.masks.ending import Effort, agrees
 
 TRIES = 4
 """So often another token is drawn before the close is all that is left."""
@@ -94,6 +94,21 @@ class Steering:
         self._refused: dict[int, _Refusals] = {}
         self._cause = self._name  # of the last refusal
         self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
+        if closes:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Where there is room for few texts only, one that fits is the close that is known from the start."""
+        if self._closing.cost(self._grammar.start) <= self._budget:
+            return
+        close = self._closing.within(self._budget)
+        if close and self._agreed(self._grammar.vocabulary.decode(close)):
+            self._closes[0] = close
+
+    def _agreed(self, text: bytes) -> bool:
+        """Do the guards agree to a whole text?"""
+        listener = None if self._guards is None else self._guards.listener(b"")
+        return listener is None or agrees(listener, listener.state, text)
 
     @property
     def closed_by_budget(self) -> bool:
@@ -277,11 +292,16 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
         OptionError: the shortest text needs more.
     """
     closing = grammar.closing
-    cost = closing.cost(grammar.start)
-    if cost <= budget:
+    if closing.cost(grammar.start) <= budget or closing.within(budget) is not None:
         return True
+    tokens, least = closing.fewest
+    if least <= budget:
+        return False
     close = closing.tokens(grammar.matcher())
-    if close is not None and len(close) > budget:
-        shortest = grammar.vocabulary.decode(close).decode("utf-8", errors="replace")
-        raise OptionError(f"{bound}={budget}: the shortest text needs {len(close)} tokens: {shortest!r:.200}")
-    return close is not None
+    if close is not None and len(close) == least:
+        tokens = close
+    needed = f"at least {least} tokens"
+    if tokens is not None:
+        shortest = grammar.vocabulary.decode(tokens).decode("utf-8", errors="replace")
+        needed = f"{least} tokens: {shortest!r:.200}"
+    raise OptionError(f"{bound}={budget}: the shortest text needs {needed}")

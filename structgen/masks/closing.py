@@ -2,7 +2,7 @@
 
 `automaton.distance` gives the fewest bytes. Where the vocabulary has a token for each of them, so many tokens are
 enough: far from the budget's edge that one comparison is all. Near it the closing text itself is spelled in the fewest
-tokens.
+tokens. Before a budget is refused, another text that needs fewer is looked for (see `fewest`).
 
 The distance knows no text: where tests stand on its way (unique items, look-around) or guards listen, the end is
 searched for (see `ending`) with every test answered for the text at hand.
@@ -19,6 +19,7 @@ import numpy as np
 from structgen.automaton.distance import Distances, Exit, NoWayOut
 from structgen.errors import TokenRejected
 from structgen.masks.ending import Effort, EndSearch, Listener, agrees
+from structgen.masks.fewest import Fewest, TokenSearch
 from structgen.masks.slices import Uint32
 from structgen.vocabulary import Vocabulary
 
@@ -72,6 +73,18 @@ class Closing:
                 return self._distances.end(position)
             except NoWayOut:
                 return None
+
+    @cached_property
+    def fewest(self) -> Fewest:
+        """Of a whole text, with the fewest tokens rather than bytes."""
+        return TokenSearch(self._grammar, self._end).run()
+
+    def within(self, budget: int) -> list[int] | None:
+        """The tokens of a short text of the grammar, where one of so many at most is known."""
+        close = self.tokens(self._grammar.matcher())
+        if close is None or len(close) > budget:
+            close = self.fewest.tokens
+        return None if close is None or len(close) > budget else close
 
     def ending(self, position: int) -> bytes | None:
         """The fewest bytes to an end of the text if no test stands in their way; None where that is not known."""
