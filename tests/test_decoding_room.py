@@ -172,3 +172,37 @@ def test_a_model_that_is_sure_of_a_value_is_met_in_a_few_tries():
     assert run.value.name[1:] == "paris"
     assert run.stats.rollbacks <= 12
     assert len({undone.text for undone in run.trace}) == len(run.trace)
+
+
+class Pair(BaseModel):
+    n: int
+    s: str
+
+
+def test_a_banned_word_near_the_budget_behind_a_capped_number():
+    """The cap is not blamed for what the guards refuse, which would forbid nothing and choose the same for ever."""
+    limits = sg.Limits(60, max_digits=4)
+    run = sg.generate(scripted('{"n": 12345lalala"}'), "x", Pair, banned=["la"], limits=limits, details=True)
+    assert run.value.n == 1234
+    assert "la" not in run.value.s
+
+
+class Listed(BaseModel):
+    a: str
+    b: list[str]
+    n: int
+
+    @model_validator(mode="after")
+    def is_right(self) -> Listed:
+        assert self.n >= 100, "n is too small"
+        assert len(self.a) % 2 == 0, "an odd length"
+        return self
+
+
+def test_a_row_that_goes_back_to_its_beginning_with_room_kept():
+    """Nothing is said there, and the text's last byte is asked of nobody."""
+    script = '{"a": "b", "b": ["l"1aa"l""],,l,  "l"l' + "la" * 100
+    limits = sg.Limits(74, max_characters=5, max_equal_items=None)
+    given = {"banned": ["la", "l"], "limits": limits, "details": True, "fast_forward": False}
+    for run in sg.generate(scripted([script] * 2), ["x", "y"], Listed, **given):
+        assert isinstance(run.error, sg.ValidationFailed) or run.value.n >= 100

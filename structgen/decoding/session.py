@@ -424,7 +424,7 @@ class Session:
 
     def _is_open(self) -> bool:
         """May anything be said here that was not refused, with room for what comes later?"""
-        roomy = not self._kept() or self._fits(forced=True)
+        roomy = not self.tokens or not self._kept() or self._fits(forced=True)
         return roomy and bool(self._allowed.elsewhere(self.tokens, self._said).any())
 
     def _chance(self, at: int) -> float | None:

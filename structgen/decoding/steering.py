@@ -128,9 +128,12 @@ class Steering:
 
         Args:
             forced: nothing else was allowed: no value runs away by that.
-            reserve: tokens that are kept for what comes later.
+            reserve: tokens that are kept for what comes later, as long as there is a choice.
         """
         if self._closes_in_time:
+            before = self._refused.get(len(tokens) - 1)
+            if before is not None and before.tries >= TRIES:
+                reserve = 0  # only the close is left, and is always taken
             left = self._budget - len(tokens) - reserve
             cost = self._costs.get(matcher.position)
             if cost is None:
@@ -149,9 +152,9 @@ class Steering:
             close: list[int] | None = known[1:]
         else:
             close = self._close(matcher, said)
-        if close is None:
-            return cost == UNKNOWN and 2 * count < self._budget
-        if len(close) > left:
+        if close is None and cost == UNKNOWN and 2 * count < self._budget:
+            return True
+        if close is None or len(close) > left:
             self._cause = self._name
             return False
         self._closes[count] = close
