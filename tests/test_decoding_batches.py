@@ -102,7 +102,7 @@ def schema_of(n: int) -> object:
 
 @pytest.mark.slow
 def test_thousands_of_sessions_with_schemas_of_their_own_leave_no_memory_behind():
-    """What is remembered of schemas is bounded: from 1,000 sessions to 3,000 the process grows by less than 32 MB."""
+    """What is remembered of schemas is bounded: from 1,000 sessions to 3,000 the process grows by less than 96 MB."""
     psutil = pytest.importorskip("psutil")
     model, limits, sizes = scripted('{"name": "Ada", "x": 12}'), sg.Limits(max_new_tokens=200), []
     for n in range(3_000):
@@ -111,4 +111,4 @@ def test_thousands_of_sessions_with_schemas_of_their_own_leave_no_memory_behind(
         if n % 1000 == 999:
             gc.collect()
             sizes.append(psutil.Process().memory_info().rss)
-    assert sizes[-1] - sizes[0] < 32 << 20, [size >> 20 for size in sizes]
+    assert sizes[-1] - sizes[0] < 96 << 20, [size >> 20 for size in sizes]
