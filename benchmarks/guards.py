@@ -40,10 +40,12 @@ import numpy as np
 import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
+from structgen.decoding.checks import Checks
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
 from structgen.decoding.masking import bits_of
+from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedWords, Veto
@@ -274,7 +276,9 @@ def free(vocabulary: Vocabulary, guard: BannedWords | None) -> Session:
     """A row of 128 tokens, whatever they are."""
     guards = None if guard is None else Guarding([guard], vocabulary)
     endless = Sampling(temperature=1.0, seed=3)
-    return Session(PROMPT, vocabulary, matcher=None, sampling=endless, limits=Limits(128), guards=guards)
+    return Session(
+        Prompt(PROMPT), vocabulary, matcher=None, sampling=endless, limits=Limits(128), checks=Checks(guards)
+    )
 
 
 def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:

@@ -18,9 +18,10 @@ from transformers import (
 
 from structgen.constraints import Regex
 from structgen.decoding.loop import decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import OptionError
-from structgen.options import Sampling
+from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel, byte_vocabulary
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -53,7 +54,7 @@ def run(module, prompts, patterns, budget=60, sampling=GREEDY):
     vocabulary = byte_vocabulary(width=WIDTH)
     matchers = [None if p is None else Regex(p).compile(vocabulary).matcher() for p in patterns]
     sessions = [
-        Session(prompt, vocabulary, matcher=matcher, sampling=sampling, budget=budget)
+        Session(Prompt(prompt), vocabulary, matcher=matcher, sampling=sampling, limits=Limits(budget))
         for prompt, matcher in zip(prompts, matchers, strict=True)
     ]
     decode(module, vocabulary, sessions)
@@ -132,9 +133,8 @@ def test_no_forward_is_spent_when_the_end_is_the_only_way():
     model = ScriptedModel("anything", vocabulary)
     forwards = {}
     for text in ("", "ab", "abcd"):
-        session = Session(
-            [1], vocabulary, matcher=Regex(text).compile(vocabulary).matcher(), sampling=Sampling(), budget=9
-        )
+        matcher = Regex(text).compile(vocabulary).matcher()
+        session = Session(Prompt([1]), vocabulary, matcher=matcher, sampling=Sampling(), limits=Limits(9))
         forwards[text] = decode(model, vocabulary, [session]).stats(session).forwards
         assert session.text() == text
         assert session.finish == "complete"
@@ -157,7 +157,7 @@ def test_padding_rows_of_the_logits_are_never_chosen():
 def test_logits_narrower_than_the_vocabulary_are_refused_before_output():
     module = Auto.from_config(LlamaConfig(vocab_size=200, **GROUPED))
     vocabulary = byte_vocabulary()
-    session = Session([1], vocabulary, matcher=None, sampling=Sampling(), budget=3)
+    session = Session(Prompt([1]), vocabulary, matcher=None, sampling=Sampling(), limits=Limits(3))
     with pytest.raises(OptionError, match=r"200 columns.*257"):
         decode(module, vocabulary, [session])
     assert session.tokens == []
@@ -182,7 +182,10 @@ def test_ten_thousand_short_sessions_leave_no_memory_behind():
     sizes = []
     for call in range(10):
         prompts = [list(f"{call} {n}".encode()) for n in range(1000)]
-        sessions = [Session(p, vocabulary, matcher=grammar.matcher(), sampling=GREEDY, budget=8) for p in prompts]
+        sessions = [
+            Session(Prompt(ids), vocabulary, matcher=grammar.matcher(), sampling=GREEDY, limits=Limits(8))
+            for ids in prompts
+        ]
         decode(module, vocabulary, sessions)
         assert all(session.finish == "complete" for session in sessions)
         sizes.append(psutil.Process().memory_info().rss)

@@ -14,10 +14,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCau
 import structgen as sg
 from structgen.constraints import Regex
 from structgen.decoding import loop
+from structgen.decoding.checks import Checks
 from structgen.decoding.choice import DeviceChooser
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import Batch, Execution, decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.request import prepare
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
@@ -67,8 +69,9 @@ def sessions(seed: int, count: int = 12) -> list[Session]:
         guards = Guarding([BannedPattern("[aeiou][^aeiou]")], vocabulary) if rng.random() < 0.3 else None
         made.append(
             Session(
-                [rng.randrange(256) for _ in range(rng.choice([1, 4, 20]))], vocabulary, matcher=matcher,
-                sampling=rng.choice(WAYS), limits=sg.Limits(budget, rollbacks=rng.choice([2, 50])), guards=guards,
+                Prompt([rng.randrange(256) for _ in range(rng.choice([1, 4, 20]))]), vocabulary, matcher=matcher,
+                sampling=rng.choice(WAYS), limits=sg.Limits(budget, rollbacks=rng.choice([2, 50])),
+                checks=Checks(guards),
                 spans=Spans(vocabulary, ByteTokenizer()) if rng.random() < 0.5 else None,
             )
         )  # fmt: skip
@@ -106,7 +109,8 @@ def test_sixty_four_rows_say_the_same_in_both_orders_and_alone():
         made = []
         for row in range(64):
             matcher = Regex("([a-x]z|yb){2}" if row % 2 else PATTERNS[0]).compile(WITHOUT_Z).matcher()
-            made.append(Session([row, 7, 3 * row % 256], WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), budget=40))
+            prompt = Prompt([row, 7, 3 * row % 256])
+            made.append(Session(prompt, WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), limits=sg.Limits(40)))
         return made
 
     together, plain, alone = rows(), rows(), rows()
@@ -187,7 +191,7 @@ def test_models_that_cannot_read_ahead_run_in_the_plain_order():
     module = MambaForCausalLM(MambaConfig(vocab_size=257, state_size=8, **SIZES)).eval()
     said = []
     for overlap in (False, True):
-        session = Session([1, 2], byte_vocabulary(), matcher=None, sampling=sg.Sampling(), budget=5)
+        session = Session(Prompt([1, 2]), byte_vocabulary(), matcher=None, sampling=sg.Sampling(), limits=sg.Limits(5))
         decode(module, byte_vocabulary(), [session], execution=Execution(overlap=overlap))
         said.append(session.tokens)
     assert said[0] == said[1]
@@ -218,7 +222,7 @@ class Recorded:
 def test_the_next_forward_is_launched_before_the_host_accepts_and_masks(overlap, order, monkeypatch):
     """Plain: read, then all that the host does. Overlapped: the next read is launched before the host accepts."""
     recorded = Recorded(monkeypatch)
-    session = Session([1], byte_vocabulary(), matcher=None, sampling=sg.Sampling(), budget=9)
+    session = Session(Prompt([1]), byte_vocabulary(), matcher=None, sampling=sg.Sampling(), limits=sg.Limits(9))
     batch = Batch(
         ScriptedModel("abcdefgh", byte_vocabulary()), byte_vocabulary(), [session], execution=Execution(overlap=overlap)
     )
@@ -262,7 +266,7 @@ def test_a_step_has_no_operation_that_waits_for_the_device(overlap, monkeypatch)
     module, vocabulary = llama(), byte_vocabulary()
     matcher = Regex("([a-m]{2} ){40}").compile(vocabulary).matcher
     rows = [
-        Session([3, 4, 5 + n], vocabulary, matcher=matcher(), sampling=way, budget=121 if n else 6)
+        Session(Prompt([3, 4, 5 + n]), vocabulary, matcher=matcher(), sampling=way, limits=sg.Limits(121 if n else 6))
         for n, way in enumerate(ways)
     ]
     batch = Batch(module, vocabulary, rows, record=True, execution=Execution(overlap=overlap))

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
 
 import structgen as sg
+from structgen.decoding.checks import Checks
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import Execution, decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering
+from structgen.decoding.validating import Validating
 from structgen.demo import load_demo
 from structgen.schema.validators import validators_of
 from structgen.testing import scripted
@@ -140,9 +143,10 @@ def test_both_loops_make_the_same_room(seed):
             limits = sg.Limits(max_new_tokens=budget)
             guards = Guarding([sg.BannedWords(["e"], scope="strings")], vocabulary)
             steering = Steering(grammar, "max_new_tokens", budget, guards=guards, runaway=Runaway(limits))
-            given = {"validators": validators_of(City), "guards": guards, "steering": steering, "limits": limits}
-            ids = tokenizer.encode(prompt)
-            sessions.append(Session(ids, vocabulary, matcher=grammar.matcher(), sampling=way, **given))
+            checks = Checks(guards, Validating(validators_of(City), vocabulary, limits.validations), steering)
+            ids = Prompt(tokenizer.encode(prompt))
+            matcher = grammar.matcher()
+            sessions.append(Session(ids, vocabulary, matcher=matcher, sampling=way, limits=limits, checks=checks))
         decode(module, vocabulary, sessions, execution=Execution(overlap=overlap))
         return [(session.text(), session.undone, str(session.error)) for session in sessions]
 

@@ -13,6 +13,7 @@ from structgen.constraints import Regex
 from structgen.decoding import static
 from structgen.decoding.forward import forward_for
 from structgen.decoding.loop import Execution, decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
@@ -121,7 +122,7 @@ def test_a_cache_that_is_too_large_goes_when_its_run_is_over(monkeypatch):
     module, vocabulary = llama(), WITHOUT_Z
 
     def steps_after_a_run() -> StaticSteps:
-        session = Session([1, 2, 3], vocabulary, matcher=None, sampling=sg.Sampling(), budget=20)
+        session = Session(Prompt([1, 2, 3]), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(20))
         decode(module, vocabulary, [session], execution=Execution(graphs=True))
         gc.collect()
         return forward_for(module, graphs=True)._steps
@@ -136,13 +137,13 @@ def test_what_is_left_in_a_lent_cache_is_never_seen():
     module, vocabulary = llama(), WITHOUT_Z
 
     def run(prompt: list[int]) -> list[int]:
-        session = Session(prompt, vocabulary, matcher=None, sampling=sg.Sampling(), budget=20)
+        session = Session(Prompt(prompt), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(20))
         decode(module, vocabulary, [session], execution=Execution(graphs=True))
         return session.tokens
 
     alone = []
     for prompt in ([1, 2, 3], [9]):
-        session = Session(prompt, vocabulary, matcher=None, sampling=sg.Sampling(), budget=20)
+        session = Session(Prompt(prompt), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(20))
         decode(module, vocabulary, [session])
         alone.append(session.tokens)
     assert [run([1, 2, 3]), run([9])] == alone
@@ -168,7 +169,7 @@ def test_a_shape_that_comes_often_is_captured_and_forgotten_when_the_cache_grows
     module, said, stats = llama(), [], None
     for graphs in (False, True):
         matcher = Regex("([a-m]{2} ){30}").compile(WITHOUT_Z).matcher()
-        session = Session([5, 6], WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), budget=95)
+        session = Session(Prompt([5, 6]), WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), limits=sg.Limits(95))
         stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=graphs)).stats(session)
         said.append(session.tokens)
     assert said[0] == said[1]
@@ -178,7 +179,7 @@ def test_a_shape_that_comes_often_is_captured_and_forgotten_when_the_cache_grows
 
 def test_where_nothing_can_be_captured_the_stats_say_why(monkeypatch):
     module = llama()
-    session = Session([5, 6], WITHOUT_Z, matcher=None, sampling=sg.Sampling(), budget=9)
+    session = Session(Prompt([5, 6]), WITHOUT_Z, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(9))
     stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=True)).stats(session)
     assert (stats.replayed, stats.why_eager) == (0, "the model is not on a CUDA device")
 

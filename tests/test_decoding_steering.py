@@ -16,7 +16,9 @@ import torch
 from pydantic import BaseModel, model_validator
 
 import structgen as sg
+from structgen.decoding.checks import Checks
 from structgen.decoding.pointers import pointer_at
+from structgen.decoding.processed import Prompt
 from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
@@ -221,7 +223,8 @@ def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway |
     limits, sampling = sg.Limits(budget), sg.Sampling(temperature=1.0)
     matcher = grammar.matcher()
     session = Session(
-        [0], grammar.vocabulary, matcher=matcher, sampling=sampling, limits=limits, steering=steering
+        Prompt([0]), grammar.vocabulary, matcher=matcher, sampling=sampling, limits=limits,
+        checks=Checks(steering=steering),
     )
     logits = torch.zeros(1, grammar.vocabulary.width)
     while not session.done:

@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCau
 from structgen.constraints import JsonSchema, Regex
 from structgen.decoding.forced import Spans
 from structgen.decoding.loop import decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import DeadEnd
 from structgen.options import Limits, Sampling
@@ -28,7 +29,7 @@ def run(module, pattern, prompts=(b"x",), *, forward=True, limits=Limits(200), v
     spans = Spans(vocabulary, ByteTokenizer()) if forward else None
     ways = options.get("sampling", [Sampling()] * len(prompts))
     sessions = [
-        Session(list(prompt), vocabulary, matcher=grammar.matcher(), sampling=way, limits=limits, spans=spans)
+        Session(Prompt(list(prompt)), vocabulary, matcher=grammar.matcher(), sampling=way, limits=limits, spans=spans)
         for prompt, way in zip(prompts, ways, strict=True)
     ]
     decode(module, vocabulary, sessions, rows=options.get("rows", 64))
@@ -60,7 +61,7 @@ def test_going_back_one_token_costs_no_forward_of_its_own():
 
 def run_counting(pattern: str, wanted: str) -> int:
     grammar = Regex(pattern).compile(WITHOUT_Z)
-    session = Session([1], WITHOUT_Z, matcher=grammar.matcher(), sampling=Sampling(), limits=Limits())
+    session = Session(Prompt([1]), WITHOUT_Z, matcher=grammar.matcher(), sampling=Sampling(), limits=Limits())
     return decode(ScriptedModel(wanted, WITHOUT_Z), WITHOUT_Z, [session]).stats(session).forwards
 
 

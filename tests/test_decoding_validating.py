@@ -27,9 +27,12 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import structgen as sg
+from structgen.decoding.checks import Checks
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import Execution, decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
+from structgen.decoding.validating import Validating
 from structgen.demo import load_demo
 from structgen.schema.validators import validators_of
 from structgen.testing import scripted
@@ -302,12 +305,14 @@ def test_the_overlapped_loop_goes_back_as_the_plain_one_does(seed):
     def said(*, overlap: bool) -> list[Any]:
         sessions = [
             Session(
-                tokenizer.encode(prompt),
+                Prompt(tokenizer.encode(prompt)),
                 vocabulary,
                 matcher=grammar.matcher(),
                 sampling=way,
-                validators=validators_of(Report),
-                guards=Guarding([sg.BannedWords(["e", "o"], scope="strings")], vocabulary),
+                checks=Checks(
+                    Guarding([sg.BannedWords(["e", "o"], scope="strings")], vocabulary),
+                    Validating(validators_of(Report), vocabulary, sg.Limits().validations),
+                ),
             )
             for prompt in ("Paris has 2100001 people.", "Rome", "Prague has many.")
         ]

@@ -10,8 +10,10 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 
 import structgen as sg
+from structgen.decoding.checks import Checks
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted, veto_of
@@ -178,8 +180,8 @@ def test_a_model_that_tries_every_tokenisation_ends_without_the_word(rollbacks):
     guard = BannedWords(["talk"])
     for seed in range(12):
         session = Session(
-            [1], vocabulary, matcher=None, sampling=sg.Sampling(temperature=3.0, seed=seed),
-            limits=sg.Limits(40, rollbacks=rollbacks), guards=Guarding([guard], vocabulary),
+            Prompt([1]), vocabulary, matcher=None, sampling=sg.Sampling(temperature=3.0, seed=seed),
+            limits=sg.Limits(40, rollbacks=rollbacks), checks=Checks(Guarding([guard], vocabulary)),
         )  # fmt: skip
         decode(ScriptedModel("talk" * 9, vocabulary), vocabulary, [session])
         assert session.error is None
@@ -291,8 +293,8 @@ def test_real_architectures_say_what_the_policy_says_without_a_cache(name):
     vocabulary = byte_vocabulary()
     sessions = [
         Session(
-            list(prompt), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(24),
-            guards=Guarding([guard], vocabulary),
+            Prompt(list(prompt)), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(24),
+            checks=Checks(Guarding([guard], vocabulary)),
         )
         for prompt in prompts
     ]  # fmt: skip

@@ -15,8 +15,10 @@ import pytest
 import torch
 
 from structgen.constraints import JsonSchema
+from structgen.decoding.checks import Checks
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
+from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
@@ -138,12 +140,12 @@ def test_a_model_that_tries_every_tokenisation_never_gets_a_word_out(vocabulary,
     model = Stubborn(words, vocabulary)
     sessions = [
         Session(
-            PROMPT,
+            Prompt(PROMPT),
             vocabulary,
             matcher=None,
             sampling=Sampling(),
             limits=Limits(14, rollbacks=rollbacks),
-            guards=Guarding([BannedWords([word])], vocabulary),
+            checks=Checks(Guarding([BannedWords([word])], vocabulary)),
         )
         for word in words
     ]

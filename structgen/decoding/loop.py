@@ -104,7 +104,7 @@ class Batch:
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
         for session in (*sessions, *self._waiting):
-            session.ledger = self.ledger
+            session.measured_in(self.ledger)
         if self._waiting:
             self._forward = forward_for(module, graphs=execution.graphs)
             wanted = module.device.type != "cpu" if execution.overlap is None else execution.overlap

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from structgen.decoding.model import Model
 from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.prompts import checked, encode
+from structgen.decoding.rows import Row
 from structgen.errors import OptionError
 
 IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
@@ -42,6 +43,20 @@ class Prompt:
     ids: list[int]
     inputs: Mapping[str, Tensor] | None = None
     start: list[int] | None = None
+
+    @property
+    def read(self) -> list[int]:
+        """What comes before the first token of the answer, where that comes."""
+        return self.ids if self.start is None else self.start
+
+    def followed_by(self, ids: Sequence[int]) -> Prompt:
+        """With more of it right before the answer."""
+        more = [*self.read, *ids]
+        return replace(self, ids=more) if self.start is None else replace(self, start=more)
+
+    def row(self) -> Row:
+        """What the model has to read of it."""
+        return Row(self.read, source=None if self.start is None else self.ids, inputs=self.inputs)
 
 
 def read_prompts(model: Model, prompts: Sequence[Any], *, many: bool) -> list[Prompt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,17 +13,19 @@ from pydantic import ValidationError
 
 from structgen.automaton.values import JsonAutomaton
 from structgen.constraints import Constraint, JsonSchema
+from structgen.decoding.checks import Checks
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.model import Model, as_model
-from structgen.decoding.processed import read_prompts
+from structgen.decoding.processed import Prompt, read_prompts
 from structgen.decoding.prompts import is_batch
 from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
-from structgen.decoding.steering import Steering, require_room
+from structgen.decoding.steering import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
 from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
+from structgen.decoding.validating import Validating
 from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema, ValidatorError
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
@@ -35,8 +37,6 @@ from structgen.schema.validators import validators_of
 
 GREEDY = Sampling()
 LIMITS = Limits()
-CONTEXT = "the model's context, tokens left"
-"""What bounds a row where its limits allow more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,23 +150,23 @@ def prepare(
         grammar = grammars[id(targets[row])]
         if bounds[row].stop and grammar is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+        limits, bound = _within_context(owner, read, bounds[row])
+        judges = None if targets[row].type is Any else validators_of(targets[row].type)
         guarding = Guarding(watching[row], owner.vocabulary) if watching[row] else None
-        budget, bound = _budget(owner, read.ids if read.start is None else read.start, bounds[row])
+        checks = Checks(
+            guards=guarding,
+            validating=Validating(judges, owner.vocabulary, limits.validations) if judges else None,
+            steering=_steering(grammar, targets[row], limits, bound, guarding),
+        )
         sessions.append(
             Session(
-                read.ids,
+                read,
                 owner.vocabulary,
                 matcher=None if grammar is None else grammar.matcher(),
                 sampling=ways[row],
-                limits=bounds[row],
+                limits=limits,
                 spans=spans_for(grammar, owner.tokenizer) if fast_forward and grammar is not None else None,
-                start=read.start,
-                inputs=read.inputs,
-                validators=None if targets[row].type is Any else validators_of(targets[row].type),
-                guards=guarding,
-                budget=budget,
-                bound=bound,
-                steering=_steering(grammar, targets[row], bounds[row], budget, bound, guarding),
+                checks=checks,
             )
         )
     for row, chosen in enumerate(ways_to_think(thinking, count)):
@@ -269,16 +269,17 @@ def _per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
     return given
 
 
-def _budget(model: Model, ids: Sequence[int], limits: Limits) -> tuple[int, str]:
-    """A session's budget and what sets it; the last token is never read: it needs no place in the context."""
-    room = limits.max_new_tokens if model.context is None else model.context - len(ids) + 1
-    if room < limits.max_new_tokens:
-        return room, CONTEXT
-    return limits.max_new_tokens, "max_new_tokens"
+def _within_context(model: Model, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
+    """A row's limits within the model's context, and what sets its budget.
+
+    The last token is never read: it needs no place.
+    """
+    room = limits.max_new_tokens if model.context is None else model.context - len(prompt.read) + 1
+    return (replace(limits, max_new_tokens=room), CONTEXT) if room < limits.max_new_tokens else (limits, MAX_NEW_TOKENS)
 
 
 def _steering(
-    grammar: Grammar | None, target: Target, limits: Limits, budget: int, bound: str, guards: Guarding | None
+    grammar: Grammar | None, target: Target, limits: Limits, bound: str, guards: Guarding | None
 ) -> Steering | None:
     """What keeps a constrained row within its limits.
 
@@ -287,10 +288,9 @@ def _steering(
     """
     if grammar is None:
         return None
-    closes = require_room(grammar, budget, bound) and not limits.strict
+    closes = require_room(grammar, limits.max_new_tokens, bound) and not limits.strict
     runaway = Runaway(limits) if target.is_json else None
-    name = "context" if bound == CONTEXT else bound
-    return Steering(grammar, name, budget, guards=guards, closes=closes, runaway=runaway)
+    return Steering(grammar, bound, limits.max_new_tokens, guards=guards, closes=closes, runaway=runaway)
 
 
 def _require_type(name: str, value: object, kind: type) -> None:

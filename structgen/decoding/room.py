@@ -7,46 +7,51 @@ had, twice as much each time, and that room is kept until the part begins. What 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from structgen.decoding.measure import Entry
-from structgen.decoding.steering import Steering
+from structgen.decoding.checks import Checks
+from structgen.decoding.transcript import Transcript
 from structgen.decoding.tries import Refusal
-from structgen.masks import Matcher
 
 FIRST = 4
 """Tokens that are kept at first."""
 
 
 class Room:
-    """What one row keeps of its budget for a value to come.
+    """What one row has left of its limits, and what it keeps of them for a value to come.
 
     Args:
-        steering: of the row.
+        transcript: of the row.
+        checks: of the row.
     """
 
-    def __init__(self, steering: Steering) -> None:
-        self._steering = steering
+    def __init__(self, transcript: Transcript, checks: Checks) -> None:
+        self._transcript, self._steering, self._validating = transcript, checks.steering, checks.validating
         self._tokens = self._values = 0
 
-    def kept(self, complete: int) -> int:
-        """The tokens that are kept while so many scalar values are complete."""
-        return self._tokens if complete < self._values else 0
+    @property
+    def kept(self) -> int:
+        """The tokens that are kept for a value to come."""
+        return 0 if self._validating is None or self._validating.complete >= self._values else self._tokens
 
-    def made_for(self, refusal: Refusal, matcher: Matcher, entries: Sequence[Entry | None]) -> Refusal:
-        """The refusal, going back further where the budget is to blame and more room can be had.
+    def fits(self, *, forced: bool = False) -> bool:
+        """May the row go on from here, as far as its limits tell?
 
         Args:
-            refusal: a validator's.
-            matcher: behind the refused text.
-            entries: of its tokens; None where the model was not asked.
+            forced: nothing but the last token was allowed.
         """
-        start = refusal.depths[0]
-        if not self._steering.cuts_behind(start):
+        said = self._transcript
+        if self._steering is None or said.matcher is None:
+            return True
+        return self._steering.fits(said.matcher, said.tokens, said.said, forced=forced, reserve=self.kept)
+
+    def made_for(self, refusal: Refusal) -> Refusal:
+        """A validator's refusal, going back further where the budget is to blame and more room can be had."""
+        start, steering, matcher = refusal.depths[0], self._steering, self._transcript.matcher
+        if steering is None or matcher is None or not steering.cuts_behind(start):
             return refusal
-        count = len(matcher.token_ids)
-        spare = [self._steering.spare(matcher.earlier(count - at), at) for at in range(start + 1)]
+        count, entries = len(matcher.token_ids), self._transcript.entries
+        spare = [steering.spare(matcher.earlier(count - at), at) for at in range(start + 1)]
         for wanted in (max(FIRST, 2 * spare[start]), spare[start] + 1):
             at = next((at for at in range(start - 1, -1, -1) if entries[at] and spare[at] >= wanted), None)
             if at is not None:

@@ -29,6 +29,9 @@ TRIES = 4
 """So often another token is drawn before the close is all that is left."""
 ROOM_FOR_GUARDS = 64
 """Tokens to spare with which nobody asks whether guards agree to the close."""
+MAX_NEW_TOKENS = "max_new_tokens"
+CONTEXT = "the model's context, tokens left"
+"""What sets a budget, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +71,20 @@ class Steering:
 
     Args:
         grammar: of the row's constraint.
-        name: of what sets the budget, for `Cap`.
+        bound: what sets the budget, `MAX_NEW_TOKENS` or `CONTEXT`.
         budget: tokens in all.
         closes: the value is closed in time; else the budget is left to others.
         runaway: watches the text; None where it is no JSON.
         guards: of the row, which have a say in how the text ends.
+
+    Attributes:
+        bound: see above.
     """
 
     def __init__(
         self,
         grammar: Grammar,
-        name: str,
+        bound: str,
         budget: int,
         *,
         guards: Guarding | None = None,
@@ -86,7 +92,8 @@ class Steering:
         runaway: Runaway | None = None,
     ) -> None:
         self._grammar, self._closing, self._costs = grammar, grammar.closing, grammar.closing.costs
-        self._name, self._budget, self._closes_in_time = name, budget, closes
+        self.bound, self._budget, self._closes_in_time = bound, budget, closes
+        self._name = "context" if bound == CONTEXT else bound  # as `Cap` calls it
         self._guards, self._runaway = guards, runaway
         self._spare = 0 if guards is None else ROOM_FOR_GUARDS
         self._effort = Effort()

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from structgen.compositions import Text
+from structgen.decoding.checks import Checks
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import pack
-from structgen.decoding.measure import Entry
 from structgen.decoding.model import Model
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
@@ -58,18 +58,18 @@ class Thought(Session):
     Args:
         answer: goes on in the same row.
         tags: around the thinking.
-        prompt: token ids, the opening tag included.
+        prompt: the opening tag included.
         vocabulary: of the model.
         options: as for `Session`.
     """
 
-    def __init__(
-        self, answer: Session, tags: Tags, prompt: Sequence[int], vocabulary: Vocabulary, **options: Any
-    ) -> None:
+    def __init__(self, answer: Session, tags: Tags, prompt: Prompt, vocabulary: Vocabulary, **options: Any) -> None:
         self._answer, self._tags = answer, tags
         super().__init__(prompt, vocabulary, **options)
         if tags.close is not None:
             self._allowed.beside = pack(np.array([tags.close]), vocabulary.width)
+            self._transcript.closing = tags.close
+            self._finish_by[tags.close] = "stop"
 
     def following(self) -> Session | None:
         """The answer; None, and the answer has failed, where thinking has."""
@@ -79,22 +79,6 @@ class Thought(Session):
         self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
         self._answer.go_on_in(self.row)
         return self._answer
-
-    def _take(self, token: int, entry: Entry | None) -> None:
-        if token != self._tags.close:
-            super()._take(token, entry)
-            return
-        self.tokens.append(token)
-        self.row.ids.append(token)
-        self.entries.append(entry)
-        self.finish = "stop"
-
-    def _cut(self, length: int) -> None:
-        if length < len(self.tokens) and self.tokens[-1] == self._tags.close:  # which the matcher has not seen
-            self.tokens.pop()
-            self.entries.pop()
-            self.row.truncate(len(self.row.ids) - 1)
-        super()._cut(length)
 
     def _stop_at_budget(self) -> None:
         self.finish = "length"
@@ -124,7 +108,7 @@ def thought(
         OptionError: the tokenizer cannot spell the tags, or the model's context has no room to think.
     """
     tags = _tags(model, thinking)
-    read = prompt.ids if prompt.start is None else prompt.start
+    read = prompt.read
     if _ends_with(model, read, tags.closing, thinking.closing):
         return None
     opening = [] if _ends_with(model, read, tags.opening, thinking.opening) else tags.opening
@@ -135,14 +119,12 @@ def thought(
     return Thought(
         answer,
         tags,
-        prompt.ids if prompt.start is not None else [*read, *opening],
+        prompt.followed_by(opening),
         model.vocabulary,
         matcher=grammar_for(Text(until=tag), model.vocabulary).matcher(),
         sampling=sampling if sampling.seed is None else replace(sampling, seed=sampling.seed ^ 1),
         limits=Limits(max_new_tokens=budget, stop=(tag,)),
-        start=None if prompt.start is None else [*read, *opening],
-        inputs=prompt.inputs,
-        guards=Guarding(seen, model.vocabulary) if seen else None,
+        checks=Checks(guards=Guarding(seen, model.vocabulary) if seen else None),
     )
 
 

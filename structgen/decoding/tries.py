@@ -97,7 +97,7 @@ class Refusal:
         reason: for the trace.
         error: makes what is raised where no other text is left.
         pointer: of the JSON value that its type's validators refuse; None for any other reason.
-    values: of a validator's refusal, the scalar values that are complete before the one that is changed first.
+        values: of a validator's refusal, the scalar values that are complete before the one that is changed first.
     """
 
     tokens: tuple[int, ...]

@@ -1,0 +1,25 @@
+"""What holds one row to more than its constraint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from structgen.decoding.guarding import Guarding
+from structgen.decoding.steering import Steering
+from structgen.decoding.validating import Validating
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What may refuse what one row says, and send it back. Each is the row's own, for each keeps what it has read.
+
+    Attributes:
+        guards: read every token; None where the row has none.
+        validating: judges the values; the batch must measure the row's choices then.
+        steering: keeps a constrained row within its limits; None raises `BudgetExhausted` where the budget comes too
+            early.
+    """
+
+    guards: Guarding | None = None
+    validating: Validating | None = None
+    steering: Steering | None = None

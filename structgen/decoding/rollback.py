@@ -1,0 +1,203 @@
+"""Going back in one row: from a dead end, a guard's veto or a validator's refusal to where something else may be said.
+
+Where that is, `tries` says. Here the row goes there: what is not before the place is taken back, what is before it is
+said again, and a place where nothing is allowed after all is left for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from structgen.decoding.allowed import Allowed
+from structgen.decoding.checks import Checks
+from structgen.decoding.conflicts import conflict, shortened
+from structgen.decoding.measure import Ledger
+from structgen.decoding.recent import Recent
+from structgen.decoding.room import Room
+from structgen.decoding.transcript import Transcript
+from structgen.decoding.tries import Place, Refusal, Tries
+from structgen.decoding.undo import Undo, Undone
+from structgen.errors import DeadEnd
+from structgen.guards import Veto
+
+UNKNOWN = 0.5
+"""What a choice that nobody measured is taken to have had of the probability."""
+
+
+class _Way(NamedTuple):
+    """Where a row has gone on from.
+
+    Attributes:
+        refusal: why it went back.
+        place: where it went.
+        places: where else it may go.
+    """
+
+    refusal: Refusal
+    place: Place
+    places: Iterator[Place]
+
+
+class Rollback:
+    """The ways back of one row. Each goes there, or raises why there is none.
+
+    Args:
+        transcript: of the row.
+        checks: of the row.
+        room: of the row.
+        allowed: its masks.
+        tries: what was refused of it.
+        recent: its last choices.
+        budget: times that guards and dead ends may send it back.
+
+    Attributes:
+        undone: what was said and taken back.
+        ledger: where the batch measures its choices, if it does.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        checks: Checks,
+        room: Room,
+        *,
+        allowed: Allowed,
+        tries: Tries,
+        recent: Recent,
+        budget: int,
+    ) -> None:
+        self.undone: list[Undone] = []
+        self.ledger: Ledger | None = None
+        self._transcript, self._checks, self._room = transcript, checks, room
+        self._allowed, self._tries, self._recent = allowed, tries, recent
+        self._undo = Undo(budget)
+        self._way: _Way | None = None
+
+    @property
+    def count(self) -> int:
+        """How often the row was sent back."""
+        return self._undo.used + (0 if self._checks.validating is None else self._checks.validating.used)
+
+    @property
+    def uniform(self) -> float | None:
+        """Draws the next token where the row has just gone back to; None where it is chosen as always."""
+        if self._way is None or len(self._way.place.path) != len(self._transcript.tokens):
+            return None
+        return self._way.place.uniform
+
+    def leave(self) -> None:
+        """The row is done: none will be needed."""
+        self._way = None
+
+    def heed(self, veto: Veto) -> None:
+        """Goes back from what a guard refuses, and has the guards look ahead where that has been too often.
+
+        Raises:
+            DeadEnd: nothing else can be said.
+        """
+        guards, said = self._checks.guards, self._transcript
+        assert guards is not None
+        tokens, text = tuple(said.tokens), shortened(said.text())
+        first = guards.first(veto, tokens)
+        if guards.looks_ahead or not tokens:
+            raise DeadEnd(f"{conflict(veto, text, said.matcher, tokens[:first])}; nothing else is allowed there")
+        guards.looks_ahead = self._undo.spent
+        if not guards.looks_ahead:  # guards can do without: they look ahead from then on
+            self._undo.spend(DeadEnd(veto.reason))
+
+        def error() -> DeadEnd:
+            return _exhausted(conflict(veto, text, said.matcher, tokens[:first]))
+
+        refused = tokens[: guards.refused(tokens)]
+        self.try_again(Refusal(refused, self._tries.depths(first), veto.reason, error))
+
+    def leave_dead_end(self, why: DeadEnd) -> None:
+        """Nothing fits behind the text: another one is said.
+
+        Raises:
+            DeadEnd: there is none.
+        """
+        self._undo.spend(why)
+        tokens = tuple(self._transcript.tokens)
+
+        def error() -> DeadEnd:
+            found = _exhausted(str(why))
+            found.__cause__ = why
+            return found
+
+        self.try_again(Refusal(tokens, self._tries.depths(len(tokens) - 1), str(why), error))
+
+    def try_again(self, refusal: Refusal) -> None:
+        """Goes on from where another text may be said instead of the one that was refused.
+
+        Raises:
+            StructgenError: there is none; it is the refusal's.
+        """
+        count, entries = len(refusal.tokens), self._transcript.entries
+        depth = min(refusal.depths, default=0) if self.ledger else next(iter(refusal.depths), 0)
+        chances = [None if entry is None else UNKNOWN for entry in entries[:count]]
+        chances[depth:] = [self._chance(at) for at in range(depth, count)]
+        self._tries.refuse(refusal.tokens, entries[:count], chances)
+        if refusal.pointer is not None:
+            roomier = self._room.made_for(refusal)
+            if roomier is not refusal:
+                self._tries.prune(refusal.tokens[: roomier.depths[0] + 1])  # nothing behind it has the room
+            refusal = roomier
+        self._go_to_first(refusal, self._tries.ways(refusal))
+
+    def move_on(self) -> bool:
+        """Leaves a place where everything was tried for the next one; False where the row has gone on from it.
+
+        Raises:
+            StructgenError: there is none; it is the refusal's.
+        """
+        if self._way is None or not self._tries.tried(self._transcript.tokens):
+            return False
+        self._way.place.close()
+        self._go_to_first(self._way.refusal, self._way.places)
+        return True
+
+    def _go_to_first(self, refusal: Refusal, places: Iterator[Place]) -> None:
+        """To the first place where something is allowed that was not refused."""
+        for place in places:
+            self._way = _Way(refusal, place, places)
+            self._go_to(place, refusal)
+            if self._is_open():
+                return
+            place.close()
+        raise refusal.error()
+
+    def _is_open(self) -> bool:
+        """May anything be said here that was not refused, with room for what comes later?"""
+        said = self._transcript
+        roomy = not said.tokens or not self._room.kept or self._room.fits(forced=True)
+        return roomy and bool(self._allowed.elsewhere(said.tokens, said.said).any())
+
+    def _go_to(self, place: Place, refusal: Refusal) -> None:
+        """Takes back what is not before a place, and says again what is."""
+        said, checks = self._transcript, self._checks
+        kept = said.kept(place.tokens)
+        if kept < len(said.tokens):
+            self.undone.append(Undone(kept, said.cut(kept), refusal.reason, refusal.pointer))
+        self._recent.truncate(kept)
+        for token, entry in list(zip(place.tokens, place.entries, strict=True))[kept:]:
+            said.take(token, entry)
+        if checks.guards is not None:
+            checks.guards.read(said.tokens, said.said)  # none of them has anything against what was said before
+        if checks.validating is not None:
+            checks.validating.go_back(bytes(said.said))
+
+    def _chance(self, at: int) -> float | None:
+        """Of a token among those that were allowed; None where the model was not asked."""
+        entry = self._transcript.entries[at]
+        if entry is None:
+            return None
+        choice = None if self.ledger is None else self.ledger.choice(*entry)
+        if choice is None:
+            choice = self._recent.measured(at, self._transcript.tokens[at])
+        return UNKNOWN if choice is None else choice.chance
+
+
+def _exhausted(why: str) -> DeadEnd:
+    return DeadEnd(f"{why}; every other way ends like this, too")

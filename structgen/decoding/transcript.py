@@ -1,0 +1,96 @@
+"""What one row has said: its tokens, their text, the model's row and the constraint's walk, all at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structgen.decoding.checks import Checks
+from structgen.decoding.measure import Entry
+from structgen.decoding.rows import Row
+from structgen.masks import Matcher
+from structgen.vocabulary import Vocabulary
+
+
+class Transcript:
+    """The text of one row. Only `take` and `cut` change it, for all that follows it at once.
+
+    Args:
+        vocabulary: of the model.
+        matcher: walks the row's constraint; None for plain text.
+        row: what the model has to read.
+        stop: strings that end the text.
+        checks: of the row; some of them have read it, and go back with it.
+
+    Attributes:
+        matcher, row: see above.
+        tokens: the generated ids.
+        entries: of each token, where it is measured; None where the model was not asked.
+        forced: tokens that were added without asking the model.
+        said: their text, without a stop string.
+        closing: a token that ends the text and is none; the constraint does not know it.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        matcher: Matcher | None,
+        row: Row,
+        stop: Sequence[str] = (),
+        checks: Checks = Checks(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.matcher, self.row = matcher, row
+        self.tokens: list[int] = []
+        self.entries: list[Entry | None] = []
+        self.forced = 0
+        self.said = bytearray()
+        self.closing: int | None = None
+        self._vocabulary, self._checks = vocabulary, checks
+        self._stop = [text.encode() for text in stop]
+
+    def text(self) -> str:
+        """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
+        return self.said.decode("utf-8", errors="replace")
+
+    def take(self, token: int, entry: Entry | None) -> None:
+        """Adds a token."""
+        if self.matcher is not None and token != self.closing:
+            self.matcher.advance(token)
+        self.tokens.append(token)
+        self.row.ids.append(token)
+        self.entries.append(entry)
+        self.forced += entry is None
+        self.said += self._vocabulary.token(token)
+
+    def cut(self, length: int) -> str:
+        """Goes back to the first `length` tokens; the text of the others."""
+        gone, checks = self.tokens[length:], self._checks
+        if self.matcher is not None:
+            self.matcher.rollback(sum(token != self.closing for token in gone))
+        self.forced -= self.entries[length:].count(None)
+        del self.tokens[length:], self.entries[length:]
+        self.said[:] = self._vocabulary.decode(self.tokens)  # a stop string may have been cut off
+        if checks.steering is not None:
+            checks.steering.truncate(length, self.said)
+        if checks.guards is not None:
+            checks.guards.truncate(length)
+        self.row.truncate(len(self.row.ids) - len(gone))
+        return self._vocabulary.decode(gone).decode("utf-8", errors="replace")
+
+    def kept(self, tokens: Sequence[int]) -> int:
+        """How many of its first tokens are the first of these as well."""
+        pairs = zip(tokens, self.tokens, strict=False)
+        return next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(tokens), len(self.tokens)))
+
+    def stopped(self) -> bool:
+        """Does a stop string stand in the last token or end in it? What is from there on is cut off what was said."""
+        last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens and self._stop else 0
+        found = [self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)) for stop in self._stop]
+        cuts = [at for at in found if at >= 0]
+        if cuts:
+            del self.said[min(cuts) :]
+        return bool(cuts)
+
+    def begun_stop(self) -> int:
+        """How many bytes at the end may be the beginning of a stop string."""
+        ends = (n for stop in self._stop for n in range(1, len(stop)) if self.said.endswith(stop[:n]))
+        return max(ends, default=0)
