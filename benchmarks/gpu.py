@@ -31,7 +31,7 @@ from gpu_checks import checks
 from gpu_model import SCHEMA, SIZES, build, prompts
 from gpu_peers import PEERS
 from structgen.decoding.loop import AUTOMATIC, Execution, decode
-from structgen.decoding.request import Request, prepare
+from structgen.decoding.request import CallOptions, Request, prepare
 
 RESULTS = Path(__file__).resolve().parent / "results"
 WARM_UPS = 3
@@ -75,7 +75,7 @@ def constrained(
 
     def run() -> tuple[int, int]:
         limits = sg.Limits(max_new_tokens=LONGEST)
-        request = prepare(model, prompts(model, rows), SCHEMA, limits=limits, fast_forward=fast_forward)
+        request = prepare(model, prompts(model, rows), SCHEMA, CallOptions(limits=limits, fast_forward=fast_forward))
         return decoded(model, request, execution)
 
     return run
@@ -84,7 +84,8 @@ def constrained(
 def free(model: sg.Model, lengths: list[int]) -> Callable[[], tuple[int, int]]:
     """Our loop without a constraint, each row for so many tokens."""
     limits = [sg.Limits(max_new_tokens=length) for length in lengths]
-    return lambda: decoded(model, prepare(model, prompts(model, len(lengths)), limits=limits), AUTOMATIC)
+    options = CallOptions(limits=limits)
+    return lambda: decoded(model, prepare(model, prompts(model, len(lengths)), options=options), AUTOMATIC)
 
 
 def decoded(model: sg.Model, request: Request, execution: Execution) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from structgen.decoding.device_masks import apply_masks, apply_masks_plainly
 from structgen.decoding.forward import forward_for, is_exact
 from structgen.decoding.loop import Batch, Execution, decode, evaluating
 from structgen.decoding.masking import pack
-from structgen.decoding.request import prepare
+from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.static import StaticSteps
 
@@ -95,7 +95,7 @@ def same_choice(model: sg.Model, device: torch.device) -> str | None:
 def texts(model: sg.Model, execution: Execution, rows: int = 8) -> list[str]:
     """What a batch says: of every other row with samples of its own, and a banned word."""
     ways = [sg.Sampling(temperature=0.9, seed=row) if row % 2 else sg.Sampling() for row in range(rows)]
-    request = prepare(model, prompts(model, rows), SCHEMA, sampling=ways, banned=["ee"], batch_size=5)
+    request = prepare(model, prompts(model, rows), SCHEMA, CallOptions(sampling=ways, banned=["ee"], batch_size=5))
     decode(model.module, model.vocabulary, request.sessions, rows=5, execution=execution)
     return [session.text() for session in request.sessions]
 

@@ -9,7 +9,7 @@ from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS, decode
 from structgen.decoding.model import Model, load
-from structgen.decoding.request import GREEDY, LIMITS, prepare, raise_first_error
+from structgen.decoding.request import GREEDY, LIMITS, CallOptions, Request, prepare, raise_first_error
 from structgen.decoding.steering import Cap
 from structgen.decoding.stream import Event, events, in_thread
 from structgen.options import Limits, Sampling, Thinking, Whitespace
@@ -163,27 +163,13 @@ def generate(
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     request = prepare(
-        model,
-        prompt,
-        schema,
-        tokenizer=tokenizer,
-        sampling=sampling,
-        limits=limits,
-        whitespace=whitespace,
-        order=order,
-        fast_forward=fast_forward,
-        batch_size=batch_size,
-        guards=guards,
-        banned=banned,
-        thinking=thinking,
-    )
-    owner = request.model
-    batch = decode(owner.module, owner.vocabulary, request.sessions, rows=request.batch_size, record=details)
-    results = [request.result(row, batch) for row in range(len(request.sessions))]
-    if not (details and request.many):
-        raise_first_error(results)
-    values = results if details else [result.value for result in results]
-    return values if request.many else values[0]
+        model, prompt, schema,
+        CallOptions(
+            tokenizer=tokenizer, sampling=sampling, limits=limits, whitespace=whitespace, order=order,
+            fast_forward=fast_forward, batch_size=batch_size, guards=guards, banned=banned, thinking=thinking,
+        ),
+    )  # fmt: skip
+    return _values(request, details=details)
 
 
 @overload
@@ -218,7 +204,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    return events(prepare(model, prompt, schema, **options))
+    return events(prepare(model, prompt, schema, CallOptions(**options)))
 
 
 @overload
@@ -236,3 +222,14 @@ def astream(
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
     return in_thread(stream(model, prompt, schema, **options))
+
+
+def _values(request: Request, *, details: bool) -> Any:
+    """Runs a request: the value of each row, or all that is known of it; a list of them for a list of prompts."""
+    owner = request.model
+    batch = decode(owner.module, owner.vocabulary, request.sessions, rows=request.batch_size, record=details)
+    results = [request.result(row, batch) for row in range(len(request.sessions))]
+    if not (details and request.many):
+        raise_first_error(results)
+    values = results if details else [result.value for result in results]
+    return values if request.many else values[0]

@@ -20,7 +20,7 @@ from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.processed import Prompt
-from structgen.decoding.request import prepare
+from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.stream import events
@@ -128,7 +128,7 @@ def test_streams_tell_the_same_in_both_orders(fast_forward):
     told = []
     for overlap in (False, True):
         model = scripted(['{"a": "some words", "b": 12}', '{"a": "other words that are longer"}'])
-        request = prepare(model, ["x", "y"], schema, banned=["words th"], fast_forward=fast_forward)
+        request = prepare(model, ["x", "y"], schema, CallOptions(banned=["words th"], fast_forward=fast_forward))
         told.append(
             [
                 (e.row, e.text, e.start, e.path, e.value)
@@ -178,7 +178,8 @@ def test_whatever_a_request_asks_for_it_gets_in_both_orders(seed, fast_forward):
     }
     found = []
     for execution in (Execution(overlap=False), Execution(overlap=True), Execution(overlap=True, graphs=True)):
-        request = replace(prepare(model, [f"prompt {row}" for row in rows], **options), execution=execution)
+        request = prepare(model, [f"prompt {row}" for row in rows], options=CallOptions(**options))
+        request = replace(request, execution=execution)
         batch = decode(model.module, model.vocabulary, request.sessions, rows=4, record=True, execution=execution)
         told = [request.result(row, batch) for row in rows]
         found.append([(r.text, r.finish, str(r.error), r.thinking, r.caps, r.stats.rollbacks) for r in told])

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.model import Model
-from structgen.decoding.request import prepare
+from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
 from structgen.testing import ScriptedModel, scripted
@@ -47,7 +47,7 @@ def test_without_thinking_there_is_none():
 @pytest.mark.parametrize("prompt", ["A city? <think>\n", "A city? <think>", [{"role": "user", "content": "A city?"}]])
 def test_a_prompt_that_opens_the_tag_is_not_opened_again(prompt):
     """The model reads the tag once, whoever wrote it."""
-    request = prepare(scripted(SAID), prompt, City, thinking=True)
+    request = prepare(scripted(SAID), prompt, City, CallOptions(thinking=True))
     thought = request.sessions[0].before
     assert bytes(thought.row.ids).decode().count("<think>") == 1
     assert sg.generate(scripted(SAID), prompt, City, thinking=True).name == "Rome"
@@ -147,7 +147,7 @@ def test_a_closing_tag_that_is_no_text_is_allowed_where_its_text_would_be(contro
     make, open_id, close_id = controlled
     run = sg.generate(make(SAID), "the city", City, thinking=True, details=True)
     assert (run.thinking, run.text) == (THOUGHT, ANSWER)
-    thought = prepare(make(SAID), "the city", City, thinking=True).sessions[0].before
+    thought = prepare(make(SAID), "the city", City, CallOptions(thinking=True)).sessions[0].before
     assert thought.row.ids.count(open_id) == 1
     cut = sg.generate(make("on and on" + ANSWER), "the city", City, thinking=sg.Thinking(max_tokens=3), details=True)
     assert [cap.limit for cap in cut.caps] == [3]
@@ -177,7 +177,7 @@ def test_the_answer_is_what_the_model_says_behind_prompt_and_thinking(overlap):
     module, tokenizer = load_demo()
     prompts = ["Extract the city.\nText: Rome, 3.\nJSON: ", "Text: Ada Moreau, 36, lives in Lyon.\nJSON: ", "Lyon"]
     ways = [sg.Thinking(max_tokens=n) for n in (5, 12, 30)]
-    request = prepare(module, prompts, City, tokenizer=tokenizer, thinking=ways, limits=sg.Limits(60))
+    request = prepare(module, prompts, City, CallOptions(tokenizer, thinking=ways, limits=sg.Limits(60)))
     owner = request.model
     batch = decode(
         owner.module, owner.vocabulary, request.sessions, rows=2, execution=Execution(overlap=overlap)

@@ -2,58 +2,83 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from structgen.automaton.values import JsonAutomaton
-from structgen.constraints import Constraint, JsonSchema
 from structgen.decoding.checks import Checks
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.model import Model, as_model
+from structgen.decoding.per_row import each_of, lists, per_row
 from structgen.decoding.processed import Prompt, read_prompts
 from structgen.decoding.prompts import is_batch
 from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
+from structgen.decoding.targets import Target, targets_of
 from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
 from structgen.decoding.validating import Validating
-from structgen.errors import OptionError, RunError, SchemaError, StructgenError, UnsatisfiableSchema, ValidatorError
+from structgen.errors import OptionError, RunError, StructgenError, UnsatisfiableSchema, ValidatorError
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
 from structgen.options import Limits, Sampling, Thinking, Whitespace
-from structgen.schema.types import from_type
-from structgen.schema.users_code import validated
 from structgen.schema.validators import validators_of
+from structgen.vocabulary import Vocabulary
 
 GREEDY = Sampling()
 LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a row's text must be, and how it becomes a value.
+class CallOptions:
+    """What `generate` and `stream` take beside the model, the prompt and the schema; `generate` says what each is.
 
-    Attributes:
-        constraint: None for plain text.
-        parse: text to value.
-        is_json: the text is JSON.
-        type: of the value, where JSON is read as a Python type; `Any` elsewhere.
+    Raises:
+        OptionError: `batch_size` is no count.
     """
 
-    constraint: Constraint | None
-    parse: Callable[[str], Any]
-    is_json: bool
-    type: Any
+    tokenizer: Any = None
+    sampling: Sampling | Sequence[Sampling] = GREEDY
+    limits: Limits | Sequence[Limits] = LIMITS
+    whitespace: Whitespace = Whitespace.SPACED
+    order: str | Sequence[str] = "schema"
+    fast_forward: bool = True
+    batch_size: int = ROWS
+    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = ()
+    banned: Sequence[str] | Sequence[Sequence[str]] = ()
+    thinking: bool | Thinking | Sequence[bool | Thinking] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise OptionError(f"batch_size={self.batch_size!r}: expected a count of at least 1")
+
+
+class RowPlan(NamedTuple):
+    """What one row is to do.
+
+    Attributes:
+        prompt: what comes first.
+        target: what its text must be.
+        grammar: the target's constraint for the model's vocabulary; None for plain text.
+        sampling, limits, guards: as given, the banned words among the guards.
+        thinking: what comes before the answer; None for nothing.
+    """
+
+    prompt: Prompt
+    target: Target
+    grammar: Grammar | None
+    sampling: Sampling
+    limits: Limits
+    guards: Sequence[Guard[Any]]
+    thinking: Thinking | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,72 +132,87 @@ class Request:
         )
 
 
-def prepare(
-    model: Any,
-    prompt: Any,
-    schema: Any = None,
-    *,
-    tokenizer: Any = None,
-    sampling: Sampling | Sequence[Sampling] = GREEDY,
-    limits: Limits | Sequence[Limits] = LIMITS,
-    whitespace: Whitespace = Whitespace.SPACED,
-    order: str | Sequence[str] = "schema",
-    fast_forward: bool = True,
-    batch_size: int = ROWS,
-    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
-    banned: Sequence[str] | Sequence[Sequence[str]] = (),
-    thinking: bool | Thinking | Sequence[bool | Thinking] = False,
-) -> Request:
+def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = CallOptions()) -> Request:
     """The request that `generate` and `stream` run; their docstrings say what each argument is.
 
     Raises:
         RequestError: the schema, an option, the model or the prompt cannot work.
     """
-    owner = as_model(model, tokenizer)
+    owner = as_model(model, options.tokenizer)
     many = is_batch(prompt)
-    count = len(prompt) if many else 1
+    prompts = prompt if many else [prompt]
     each = isinstance(schema, list) and many
-    schemas = _per_row("schema", schema if each else [schema] * count, count)
-    known = {id(given): target(given, whitespace, order) for given in schemas}
-    targets = [known[id(given)] for given in schemas]
-    rows = read_prompts(owner, prompt if many else [prompt], many=many)
-    ways = _each("sampling", sampling, Sampling, count)
-    bounds = _each("limits", limits, Limits, count)
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise OptionError(f"batch_size={batch_size!r}: expected a count of at least 1")
-    grammars = {id(t): None if t.constraint is None else grammar_for(t.constraint, owner.vocabulary) for t in targets}
-    watching = _watching(_lists("guards", guards, count), _lists("banned", banned, count), targets)
-    for key, guarded in {(id(t), id(g)): g for t, g in zip(targets, watching, strict=True)}.items():
-        if (grammar := grammars[key[0]]) is not None:
-            _require_a_way(grammar, guarded)
-    sessions = []
-    for row, read in enumerate(rows):
-        grammar = grammars[id(targets[row])]
-        if bounds[row].stop and grammar is not None:
-            raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
-        limits, bound = _within_context(owner, read, bounds[row])
-        judges = None if targets[row].type is Any else validators_of(targets[row].type)
-        guarding = Guarding(watching[row], owner.vocabulary) if watching[row] else None
-        checks = Checks(
-            guards=guarding,
-            validating=Validating(judges, owner.vocabulary, limits.validations) if judges else None,
-            steering=_steering(grammar, targets[row], limits, bound, guarding),
-        )
-        sessions.append(
-            Session(
-                read,
-                owner.vocabulary,
-                matcher=None if grammar is None else grammar.matcher(),
-                sampling=ways[row],
-                limits=limits,
-                spans=spans_for(grammar, owner.tokenizer) if fast_forward and grammar is not None else None,
-                checks=checks,
-            )
-        )
-    for row, chosen in enumerate(ways_to_think(thinking, count)):
-        if chosen is not None:
-            sessions[row].before = thought(owner, rows[row], chosen, sessions[row], watching[row])
-    return Request(owner, targets, sessions, many, batch_size)
+    schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
+    targets = targets_of(schemas, options.whitespace, options.order)
+    plans = _plans(owner, read_prompts(owner, prompts, many=many), targets, options)
+    sessions = [_session(owner, plan, fast_forward=options.fast_forward) for plan in plans]
+    return Request(owner, targets, sessions, many, options.batch_size)
+
+
+def _plans(
+    model: Model, prompts: Sequence[Prompt], targets: Sequence[Target], options: CallOptions
+) -> Sequence[RowPlan]:
+    """What each row is to do.
+
+    Raises:
+        OptionError: an option is none of what it may be.
+        UnsatisfiableSchema: guards refuse what the constraint forces.
+    """
+    count = len(prompts)
+    sampling = each_of("sampling", options.sampling, Sampling, count)
+    limits = each_of("limits", options.limits, Limits, count)
+    thinking = ways_to_think(options.thinking, count)
+    guards = _watching(lists("guards", options.guards, count), lists("banned", options.banned, count), targets)
+    known = {id(t): None if t.constraint is None else grammar_for(t.constraint, model.vocabulary) for t in targets}
+    grammars = [known[id(target)] for target in targets]
+    for grammar, watch in {(id(g), id(w)): (g, w) for g, w in zip(grammars, guards, strict=True)}.values():
+        _require_a_way(grammar, watch)
+    rows = zip(prompts, targets, grammars, sampling, limits, guards, thinking, strict=True)
+    return [RowPlan(*row) for row in rows]
+
+
+def _session(model: Model, plan: RowPlan, *, fast_forward: bool) -> Session:
+    """What runs a row.
+
+    Raises:
+        OptionError: a limit cannot be kept.
+    """
+    grammar, vocabulary = plan.grammar, model.vocabulary
+    if plan.limits.stop and grammar is not None:
+        raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+    limits, bound = _within_context(model, plan.prompt, plan.limits)
+    session = Session(
+        plan.prompt,
+        vocabulary,
+        matcher=None if grammar is None else grammar.matcher(),
+        sampling=plan.sampling,
+        limits=limits,
+        spans=spans_for(grammar, model.tokenizer) if fast_forward and grammar is not None else None,
+        checks=_checks(plan, limits, bound, vocabulary),
+    )
+    if plan.thinking is not None:
+        session.before = thought(model, plan.prompt, plan.thinking, session, plan.guards)
+    return session
+
+
+def _checks(plan: RowPlan, limits: Limits, bound: str, vocabulary: Vocabulary) -> Checks:
+    guards = Guarding(plan.guards, vocabulary) if plan.guards else None
+    judges = None if plan.target.type is Any else validators_of(plan.target.type)
+    validating = Validating(judges, vocabulary, limits.validations) if judges else None
+    return Checks(guards, validating, _steering(plan, limits, bound, guards))
+
+
+def _steering(plan: RowPlan, limits: Limits, bound: str, guards: Guarding | None) -> Steering | None:
+    """What keeps a constrained row within its limits.
+
+    Raises:
+        OptionError: no text fits into the budget.
+    """
+    if plan.grammar is None:
+        return None
+    closes = require_room(plan.grammar, limits.max_new_tokens, bound) and not limits.strict
+    runaway = Runaway(limits) if plan.target.is_json else None
+    return Steering(plan.grammar, bound, limits.max_new_tokens, guards=guards, closes=closes, runaway=runaway)
 
 
 def raise_first_error(results: Sequence[Generation[Any]]) -> None:
@@ -189,23 +229,6 @@ def raise_first_error(results: Sequence[Generation[Any]]) -> None:
     raise error
 
 
-def target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Target:
-    """What a schema of any kind asks of the text."""
-    _require_type("whitespace", whitespace, Whitespace)
-    given = isinstance(schema, Constraint) and not isinstance(schema, type)
-    if given or schema is None:
-        if whitespace != Whitespace.SPACED or order != "schema":
-            where = f"give them to {type(schema).__name__}(...)" if given else "plain text has none"
-            raise OptionError(f"whitespace= and order= shape a schema's JSON: {where}")
-        if not isinstance(schema, JsonSchema):
-            return Target(schema, str, is_json=False, type=Any)
-        constraint, schema = schema, schema.schema
-    else:
-        constraint = JsonSchema(schema, order=order, whitespace=whitespace)
-    tp = Any if isinstance(schema, (dict, bool)) else schema
-    return Target(constraint, _json_parser(schema), is_json=True, type=tp)
-
-
 def _watching(
     guards: Sequence[Sequence[Guard[Any]]], banned: Sequence[Sequence[str]], targets: Sequence[Target]
 ) -> list[list[Guard[Any]]]:
@@ -213,12 +236,6 @@ def _watching(
     rows = list(zip(guards, banned, targets, strict=True))
     known = {tuple(map(id, row)): _guards(*row) for row in {tuple(map(id, row)): row for row in rows}.values()}
     return [known[tuple(map(id, row))] for row in rows]
-
-
-def _lists(name: str, given: Any, count: int) -> Sequence[Any]:
-    """One list for every row, or a list with one for each."""
-    nested = isinstance(given, (list, tuple)) and given and all(isinstance(item, (list, tuple)) for item in given)
-    return _per_row(name, given, count) if nested else [given] * count
 
 
 def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
@@ -229,13 +246,13 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
     return [*given, *words]
 
 
-def _require_a_way(grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
+def _require_a_way(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> None:
     """What a constraint forces must be no offence, as far as that can be seen.
 
     Raises:
         UnsatisfiableSchema: it is one.
     """
-    if not guards:
+    if grammar is None or not guards:
         return
     automaton = grammar.automaton
     found = in_schema(automaton.root, guards) if isinstance(automaton, JsonAutomaton) else None
@@ -245,30 +262,6 @@ def _require_a_way(grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
         raise UnsatisfiableSchema(f"{found.reason}: {wanted:.300}; ban less or allow more", found.pointer)
 
 
-def _json_parser(schema: Any) -> Callable[[str], Any]:
-    """Parsed JSON for a JSON Schema, a validated value for a type."""
-    if isinstance(schema, (dict, bool)):
-        return json.loads
-    if isinstance(schema, (str, bytes, int, float, list, tuple)):
-        raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
-    return partial(validated, from_type(schema)[1])
-
-
-def _each(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:
-    """One value for every row, or a list with one for each."""
-    if isinstance(given, kind):
-        return [given] * count
-    if not isinstance(given, (list, tuple)) or not all(isinstance(item, kind) for item in given):
-        raise OptionError(f"{name}={given!r:.80}: expected {kind.__name__}(...) or a list of them")
-    return _per_row(name, given, count)
-
-
-def _per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
-    if len(given) != count:
-        raise OptionError(f"{name} has {len(given)} entries for {count} prompts")
-    return given
-
-
 def _within_context(model: Model, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
     """A row's limits within the model's context, and what sets its budget.
 
@@ -276,23 +269,3 @@ def _within_context(model: Model, prompt: Prompt, limits: Limits) -> tuple[Limit
     """
     room = limits.max_new_tokens if model.context is None else model.context - len(prompt.read) + 1
     return (replace(limits, max_new_tokens=room), CONTEXT) if room < limits.max_new_tokens else (limits, MAX_NEW_TOKENS)
-
-
-def _steering(
-    grammar: Grammar | None, target: Target, limits: Limits, bound: str, guards: Guarding | None
-) -> Steering | None:
-    """What keeps a constrained row within its limits.
-
-    Raises:
-        OptionError: no text fits into the budget.
-    """
-    if grammar is None:
-        return None
-    closes = require_room(grammar, limits.max_new_tokens, bound) and not limits.strict
-    runaway = Runaway(limits) if target.is_json else None
-    return Steering(grammar, bound, limits.max_new_tokens, guards=guards, closes=closes, runaway=runaway)
-
-
-def _require_type(name: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise OptionError(f"{name}={value!r:.80}: expected {kind.__name__}(...)")

@@ -23,6 +23,7 @@ from structgen.decoding.grammars import grammar_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import pack
 from structgen.decoding.model import Model
+from structgen.decoding.per_row import per_row
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Cap
@@ -91,9 +92,7 @@ def ways_to_think(given: Any, count: int) -> list[Thinking | None]:
         OptionError: `thinking=` is none of what it may be.
     """
     each = list(given) if isinstance(given, (list, tuple)) else [given] * count
-    if len(each) != count:
-        raise OptionError(f"thinking has {len(each)} entries for {count} prompts")
-    for way in each:
+    for way in per_row("thinking", each, count):
         if not isinstance(way, (bool, Thinking)):
             raise OptionError(f"thinking={way!r:.80}: expected True, False or Thinking(...)")
     return [way if isinstance(way, Thinking) else Thinking() if way else None for way in each]

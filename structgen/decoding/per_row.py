@@ -1,0 +1,34 @@
+"""Options that a call gives once for all of its prompts, or as a list with one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from structgen.errors import OptionError
+
+
+def each_of(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:
+    """One value for every row, or a list with one for each."""
+    if isinstance(given, kind):
+        return [given] * count
+    if not isinstance(given, (list, tuple)) or not all(isinstance(item, kind) for item in given):
+        raise OptionError(f"{name}={given!r:.80}: expected {kind.__name__}(...) or a list of them")
+    return per_row(name, given, count)
+
+
+def lists(name: str, given: Any, count: int) -> Sequence[Any]:
+    """One list for every row, or a list with one for each."""
+    nested = isinstance(given, (list, tuple)) and given and all(isinstance(item, (list, tuple)) for item in given)
+    return per_row(name, given, count) if nested else [given] * count
+
+
+def per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
+    """A list that has one for each row.
+
+    Raises:
+        OptionError: it has more or fewer.
+    """
+    if len(given) != count:
+        raise OptionError(f"{name} has {len(given)} entries for {count} prompts")
+    return given
