@@ -19,22 +19,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import os
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from processors import Factory, llguidance_processor, xgrammar_processor
+from tokenizer_files import unpacked
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}  # json.dumps' own
 BASELINE, OURS = "transformers, unconstrained", "structgen"
 BOUND, PEER_BOUND = 1.0, 0.7
 """What structgen's time per character may be, by that of the unconstrained `generate` and by the best peer's."""
@@ -108,46 +106,17 @@ def until_end(ids: list[int], end: int) -> list[int]:
     return ids[: ids.index(end)] if end in ids else ids
 
 
-def llguidance_processor(case: Case, width: int) -> Callable[[], Any]:
-    import llguidance
+def llguidance_peer(case: Case, width: int) -> Factory:
     import llguidance.hf
-    import llguidance.torch
-    from transformers import LogitsProcessor
 
-    owner = llguidance.hf.from_tokenizer(case.tokenizer, n_vocab=width)
-    grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(case.schema), overrides=LAYOUT)
-
-    class Processor(LogitsProcessor):  # type: ignore[misc]
-        """As its documentation shows it: consume the last token, fill the mask, apply it by its kernel."""
-
-        def __init__(self) -> None:
-            self.matchers: list[Any] = []
-
-        def __call__(self, input_ids: Any, scores: Any) -> Any:
-            if self.matchers:
-                for row, matcher in enumerate(self.matchers):
-                    if not matcher.is_stopped():
-                        matcher.consume_token(int(input_ids[row, -1]))
-            else:
-                self.matchers = [llguidance.LLMatcher(owner, grammar) for _ in range(len(input_ids))]
-                self.mask = llguidance.torch.allocate_token_bitmask(len(input_ids), owner.vocab_size)
-            for row, matcher in enumerate(self.matchers):
-                llguidance.torch.fill_next_token_bitmask(matcher, self.mask, row)
-            llguidance.torch.apply_token_bitmask_inplace(scores, self.mask.to(scores.device))
-            return scores
-
-    return Processor
+    return llguidance_processor(llguidance.hf.from_tokenizer(case.tokenizer, n_vocab=width), case.schema)
 
 
-def xgrammar_processor(case: Case, width: int) -> Callable[[], Any]:
+def xgrammar_peer(case: Case, width: int) -> Factory:
     import xgrammar
 
     info = xgrammar.TokenizerInfo.from_huggingface(case.tokenizer, vocab_size=width)
-    compiler = xgrammar.GrammarCompiler(info)
-    compiled = compiler.compile_json_schema(
-        json.dumps(case.schema), any_whitespace=False, separators=(", ", ": ")
-    )
-    return lambda: xgrammar.contrib.hf.LogitsProcessor(compiled)
+    return xgrammar_processor(info, case.schema)
 
 
 def contest(case: Case, rows: int, rounds: int) -> list[Contestant]:
@@ -160,8 +129,8 @@ def contest(case: Case, rows: int, rounds: int) -> list[Contestant]:
     ours = structgen_way(case, model, JsonSchema(case.schema), [2048] * rows)
     texts, first_seconds = timed(lambda: ours(rows))
     lengths = [len(case.tokenizer.encode(text, add_special_tokens=False)) for text in texts]
-    lark, lark_seconds = timed(lambda: llguidance_processor(case, width))
-    xgr, xgr_seconds = timed(lambda: xgrammar_processor(case, width))
+    lark, lark_seconds = timed(lambda: llguidance_peer(case, width))
+    xgr, xgr_seconds = timed(lambda: xgrammar_peer(case, width))
     again = timed(lambda: ours(rows))[1]
     free = structgen_way(case, model, None, lengths)
     contestants = [
@@ -188,7 +157,7 @@ def timed(step: Callable[[], Any]) -> tuple[Any, float]:
 
 def cases(data: Path, names: list[str]) -> Iterator[Case]:
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     if "demo" in names and (HERE.parent / "structgen" / "demo" / "model").is_dir():
         from structgen.demo import load_demo
@@ -202,7 +171,8 @@ def cases(data: Path, names: list[str]) -> Iterator[Case]:
         schema = TASKS["invoice"].model.model_json_schema()
         yield Case("demo model", module, tokenizer, prompts, {**schema, "additionalProperties": False})
     if "random" in names and (data / "llama3-tokenizer").is_dir():
-        with llama3_tokenizer(data) as tokenizer:
+        with unpacked(data / "llama3-tokenizer") as folder:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
             torch.manual_seed(0)
             config = LlamaConfig(
                 vocab_size=128_256,
@@ -217,19 +187,6 @@ def cases(data: Path, names: list[str]) -> Iterator[Case]:
             texts = [f"List three products of shop {n} with their prices as JSON." for n in range(8)]
             prompts = [tokenizer.encode(text) for text in texts]
             yield Case("random 8-layer Llama, 128k vocabulary", module, tokenizer, prompts, PRODUCTS)
-
-
-@contextmanager
-def llama3_tokenizer(data: Path) -> Iterator[Any]:
-    from transformers import PreTrainedTokenizerFast
-
-    with tempfile.TemporaryDirectory() as folder:
-        for file in (data / "llama3-tokenizer").iterdir():
-            if file.suffix == ".xz":
-                (Path(folder) / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
-            else:
-                shutil.copy(file, folder)
-        yield PreTrainedTokenizerFast.from_pretrained(folder)
 
 
 PRODUCTS = {

@@ -21,11 +21,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +50,7 @@ from structgen.guards import BannedWords, Veto
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
+from tokenizer_files import unpacked
 
 HERE = Path(__file__).resolve().parent
 PROMPT = [5, 6, 7, 8, 9, 10, 11, 12]
@@ -285,11 +284,7 @@ def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:
     """Where each tokenizer comes from."""
 
     def llama3() -> Any:
-        with tempfile.TemporaryDirectory() as place:
-            source = folder / "llama3-tokenizer"
-            packed = (source / "tokenizer.json.xz").read_bytes()
-            (Path(place) / "tokenizer.json").write_bytes(lzma.decompress(packed))
-            (Path(place) / "tokenizer_config.json").write_bytes((source / "tokenizer_config.json").read_bytes())
+        with unpacked(folder / "llama3-tokenizer") as place:
             return PreTrainedTokenizerFast.from_pretrained(place)
 
     def mistral(name: str) -> Any:

@@ -11,14 +11,10 @@ tokenizer, through the Python interfaces, a text at a time. `first`: a new gramm
 from __future__ import annotations
 
 import argparse
-import lzma
 import re
-import shutil
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +25,7 @@ from transformers import PreTrainedTokenizerFast
 
 import structgen as sg
 from report import machine
+from tokenizer_files import unpacked
 
 RESULTS = Path(__file__).parent / "results" / "languages.md"
 
@@ -71,18 +68,6 @@ TEXTS = {
         "select a.b, c + 1 from t order by a.b, c asc",
     ]),
 }  # fmt: skip
-
-
-@contextmanager
-def llama(data: Path) -> Iterator[PreTrainedTokenizerFast]:
-    """The tokenizer, unpacked."""
-    with tempfile.TemporaryDirectory() as folder:
-        for file in (data / "llama3-tokenizer").iterdir():
-            if file.suffix == ".xz":
-                (Path(folder) / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
-            else:
-                shutil.copy(file, folder)
-        yield PreTrainedTokenizerFast.from_pretrained(folder)
 
 
 def ours(tokenizer: Any) -> Callable[[str], Callable[[list[int]], list[float]]]:
@@ -161,7 +146,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} too")
     options = parser.parse_args()
     lines = ["| grammar | engine | | p50 | mean | p99 | worst |", "| --- | --- | --- | ---: | ---: | ---: | ---: |"]
-    with llama(options.data) as tokenizer:
+    with unpacked(options.data / "llama3-tokenizer") as folder:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         engines = {"structgen": ours(tokenizer), "llguidance": theirs(tokenizer)}
         for name, (grammar, texts) in TEXTS.items():
             encoded = [tokenizer.encode(text, add_special_tokens=False) for text in texts]

@@ -14,9 +14,7 @@ import argparse
 import json
 import lzma
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +23,7 @@ from typing import Any
 import report
 from engines import NAMES
 from pool import Worker
+from tokenizer_files import unpacked
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
@@ -77,17 +76,6 @@ def rows(path: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     text = lzma.decompress(packed) if path.suffix == ".xz" else packed
     found = [json.loads(line) for line in text.splitlines() if line.strip()]
     return found[options.offset :: options.stride][: options.limit]
-
-
-def unpacked(folder: Path, target: str) -> str:
-    """A copy of a tokenizer's folder with its .xz files unpacked."""
-    for file in folder.iterdir():
-        if file.suffix == ".xz":
-            with lzma.open(file) as packed, (Path(target) / file.stem).open("wb") as plain:
-                shutil.copyfileobj(packed, plain)
-        elif file.is_file():
-            shutil.copy(file, target)
-    return target
 
 
 def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:
@@ -156,10 +144,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
     taken = rows(options.data, options)
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="maskbench-"))
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(unpacked(options.tokenizer, folder))
+        folder = stack.enter_context(unpacked(options.tokenizer))
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         options.out.mkdir(parents=True, exist_ok=True)
-        workers = [Worker(engine, folder, options.time_limit) for engine in options.engine]
+        workers = [Worker(engine, str(folder), options.time_limit) for engine in options.engine]
         for worker in workers:
             stack.callback(worker.stop)
             worker.start()

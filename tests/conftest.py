@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
 import os
-import shutil
 from pathlib import Path
 
 # Before anything imports numpy or torch: test workers share the cores, and more threads only fight.
@@ -13,6 +11,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tokenizer_files import unpacked
 
 # The same examples in every run: a failure in CI can be repeated, and a passing change stays passing.
 settings.register_profile(
@@ -38,32 +38,20 @@ def data_folder() -> Path:
 
 @pytest.fixture
 def small_bpe():
-    """A byte-level BPE trained here, as a transformers tokenizer with `</s>` as its end."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    """A tokenizer that knows a few words about cities."""
+    from tests.small_tokenizers import byte_level_bpe
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>"], initial_alphabet=alphabet)
     cities = ['{"name": "Paris", "population": 2}', '{"name": "Rome", "population": 3}']
-    tokenizer.train_from_iterator([*cities, "the name of the city and its population"] * 9, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+    return byte_level_bpe([*cities, "the name of the city and its population"] * 9, 400)
 
 
 @pytest.fixture(scope="session")
-def llama(data_folder: Path, tmp_path_factory: pytest.TempPathFactory):
-    """Llama 3's tokenizer and its vocabulary."""
+def llama(data_folder: Path):
+    """Llama 3's tokenizer, of 128k tokens, and its vocabulary."""
     from transformers import PreTrainedTokenizerFast
 
     from structgen.vocabulary import Vocabulary
 
-    folder = tmp_path_factory.mktemp("llama3")
-    for file in (data_folder / "llama3-tokenizer").iterdir():
-        if file.suffix == ".xz":
-            (folder / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
-        else:
-            shutil.copy(file, folder)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    with unpacked(data_folder / "llama3-tokenizer") as folder:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     return tokenizer, Vocabulary.from_tokenizer(tokenizer)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 import structgen as sg
 from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.decoding.forced import Spans, plain_encoder
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
+from tests.small_tokenizers import byte_level_bpe
 
 SCHEMA = {
     "type": "object",
@@ -33,13 +32,7 @@ VALUES = [
 
 @pytest.fixture(scope="module")
 def bpe():
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=["</s>"], initial_alphabet=alphabet)
-    tokenizer.train_from_iterator([json.dumps(value) for value in VALUES] * 9 + ["any words at all"], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+    return byte_level_bpe([json.dumps(value) for value in VALUES] * 9 + ["any words at all"], 420)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=["first", "second"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +14,8 @@ from structgen.decoding.forced import Spans
 
 
 @pytest.fixture(scope="module")
-def llama3(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> PreTrainedTokenizerFast:
-    folder = tmp_path_factory.mktemp("tokenizer")
-    for file in (data_folder / "llama3-tokenizer").iterdir():
-        if file.suffix == ".xz":
-            (folder / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
-        else:
-            shutil.copy(file, folder)
-    return PreTrainedTokenizerFast.from_pretrained(folder)
+def llama3(llama: tuple[PreTrainedTokenizerFast, sg.Vocabulary]) -> PreTrainedTokenizerFast:
+    return llama[0]
 
 
 class Tally:

@@ -60,37 +60,20 @@ def test_rows_with_places_of_their_own_read_as_if_each_were_alone(name, attentio
     assert wander(module, forward, tolerance=1e-4) > 10
 
 
-@pytest.mark.parametrize("name", MORE_SLOTTED)
-def test_places_of_their_own_are_right_for_every_kind_of_attention(name):
-    """Windows, chunks, latent keys, shared keys, sinks, learned positions."""
+WAYS = [
+    *((name, SlotForward, 1e-3) for name in MORE_SLOTTED),  # windows, chunks, latent keys, shared keys, sinks
+    *((name, WholeForward, 1e-4) for name in WHOLE),  # they keep their state in themselves
+    *((name, SoloForward, 1e-3) for name in ALONE),  # they go back by cropping or by snapshots
+    *((name, HybridForward, 1e-3) for name in HYBRID),  # slots and states together
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "tolerance"), WAYS, ids=[name for name, *_ in WAYS])
+def test_every_other_kind_of_cache_reads_as_if_each_row_were_alone(name, kind, tolerance):
     module = make(name)
     forward = forward_for(module)
-    assert isinstance(forward, SlotForward)
-    assert wander(module, forward, tolerance=1e-3) > 10
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_models_that_keep_their_state_in_themselves_are_read_whole(name):
-    module = make(name)
-    forward = forward_for(module)
-    assert isinstance(forward, WholeForward)
-    assert wander(module, forward, tolerance=1e-4) > 10
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_other_models_go_back_by_cropping_or_by_snapshots(name):
-    module = make(name)
-    forward = forward_for(module)
-    assert isinstance(forward, SoloForward)
-    assert wander(module, forward, tolerance=1e-3) > 10
-
-
-@pytest.mark.parametrize("name", HYBRID)
-def test_slots_and_states_together_read_as_if_each_row_were_alone(name):
-    module = make(name)
-    forward = forward_for(module)
-    assert isinstance(forward, HybridForward)
-    assert wander(module, forward, tolerance=1e-3) > 10
+    assert isinstance(forward, kind)
+    assert wander(module, forward, tolerance=tolerance) > 10
 
 
 @pytest.mark.parametrize("name", ["qwen3-next", "falcon-h1", "lfm2"])

@@ -306,16 +306,8 @@ def test_many_real_schemas_at_tight_budgets(data_folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_real_schemas_at_tight_budgets_in_llama3s_tokens(
-    data_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    from transformers import PreTrainedTokenizerFast
-
-    source, folder = data_folder / "llama3-tokenizer", tmp_path_factory.mktemp("llama3")
-    (folder / "tokenizer.json").write_bytes(lzma.decompress((source / "tokenizer.json.xz").read_bytes()))
-    (folder / "tokenizer_config.json").write_bytes((source / "tokenizer_config.json").read_bytes())
-    vocabulary = Vocabulary.from_tokenizer(PreTrainedTokenizerFast.from_pretrained(folder))
-    assert check_maskbench(data_folder, 60, vocabulary) > 40
+def test_real_schemas_at_tight_budgets_in_llama3s_tokens(data_folder: Path, llama: tuple[Any, Vocabulary]) -> None:
+    assert check_maskbench(data_folder, 60, llama[1]) > 40
 
 
 def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:

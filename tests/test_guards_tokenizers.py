@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import random
 import re
@@ -42,16 +41,6 @@ def mistral(name: str) -> Vocabulary:
     return Vocabulary.from_tokenizer(module.MistralTokenizer.from_file(str(path)))
 
 
-@pytest.fixture(scope="module")
-def llama3(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
-    from transformers import PreTrainedTokenizerFast
-
-    source, folder = data_folder / "llama3-tokenizer", tmp_path_factory.mktemp("llama3")
-    (folder / "tokenizer.json").write_bytes(lzma.decompress((source / "tokenizer.json.xz").read_bytes()))
-    (folder / "tokenizer_config.json").write_bytes((source / "tokenizer_config.json").read_bytes())
-    return Vocabulary.from_tokenizer(PreTrainedTokenizerFast.from_pretrained(folder))
-
-
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("llama3", "tekken_240911.json")]
 
 
@@ -61,7 +50,7 @@ def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
     if request.param == "demo":
         return Vocabulary.from_tokenizer(load_demo()[1])
     if request.param == "llama3":
-        found: Vocabulary = request.getfixturevalue("llama3")
+        found: Vocabulary = request.getfixturevalue("llama")[1]
         return found
     return mistral(request.param)
 

@@ -16,7 +16,18 @@ from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.reference import Reference
 from structgen.vocabulary import Vocabulary
 from tests.late_texts import good, loose_json
-from tests.matching import END, PIECES, Checked, allowed, byte_vocabulary, rich_vocabulary, splits, takes, vocabulary_of
+from tests.matching import (
+    END,
+    PIECES,
+    Checked,
+    allowed,
+    byte_vocabulary,
+    plain_verdict,
+    rich_vocabulary,
+    splits,
+    takes,
+    vocabulary_of,
+)  # fmt: skip
 from tests.walking import tokens_of
 
 BITS = (
@@ -26,17 +37,6 @@ BITS = (
     b'", "', b'": 1, "a": 1}', b"\\u0061", b'\\u0061"', b'\\u0061": ', b"\\u00", b'61"', b'b"', b'abba"', b'abcb", ',
     b"11, ", b"1.0", b".0, ", b"true, true", b"null]", b"[true, ", b"2, 12, ", b"12]]", b']]]', b'"a"', b'"a": {"a": ',
 )  # fmt: skip
-
-
-def taken(grammar: Grammar, text: bytes) -> bool:
-    """The verdict byte by byte, without masks."""
-    walk = grammar.matcher()
-    try:
-        for byte in text:
-            walk.advance(byte)
-    except TokenRejected:
-        return False
-    return walk.can_finish
 
 
 def random_value(draw: random.Random, depth: int = 3) -> Any:
@@ -65,7 +65,7 @@ def test_texts_are_those_of_the_checks() -> None:
     for _ in range(600):
         text = spoilt(draw, json.dumps(random_value(draw), ensure_ascii=False)).encode()
         for free, grammar in grammars.items():
-            assert taken(grammar, text) == good(text, free=free), text
+            assert plain_verdict(grammar, text) == good(text, free=free), text
             verdicts[good(text, free=free)] += 1
     assert min(verdicts) > 100
 

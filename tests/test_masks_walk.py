@@ -91,16 +91,9 @@ def test_masks_along_a_string_know_how_much_room_is_left() -> None:
 
 
 @pytest.fixture(scope="module")
-def llama3(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
+def llama3(llama: tuple[Any, Vocabulary]) -> Vocabulary:
     """Llama-3's vocabulary of 128k tokens."""
-    from transformers import PreTrainedTokenizerFast
-
-    source, folder = data_folder / "llama3-tokenizer", tmp_path_factory.mktemp("llama3")
-    for path in source.iterdir():
-        if path.name != "tokenizer.json.xz":
-            (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "tokenizer.json").write_bytes(lzma.decompress((source / "tokenizer.json.xz").read_bytes()))
-    return Vocabulary.from_tokenizer(PreTrainedTokenizerFast.from_pretrained(folder))
+    return llama[1]
 
 
 PLACES = [

@@ -27,17 +27,8 @@ from typing_extensions import NotRequired, TypedDict, Unpack
 from structgen.errors import UnsupportedSchema
 from structgen.schema.reader import read
 from structgen.schema.types import from_type
+from tests.python_classes import Cat, Dog
 from tests.schema_oracle import accepts
-
-
-class Cat(BaseModel):
-    kind: Literal["cat"] = "cat"
-    lives: int = Field(ge=0, le=9)
-
-
-class Dog(BaseModel):
-    kind: Literal["dog"] = "dog"
-    owner: Cat | None = None
 
 
 class Tree(BaseModel):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import lzma
 import os
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +22,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 from structgen.vocabulary import Vocabulary
+from tokenizer_files import unpacked
 
 ARTICLE_ONE = {
     "Latin": "All human beings are born free and equal in dignity and rights. Tất cả mọi người đều tự do.",
@@ -65,10 +65,7 @@ def llama3() -> Any:
     packed = Path(root) / "llama3-tokenizer" / "tokenizer.json.xz"
     if not packed.exists():
         pytest.skip(f"no {packed}: set STRUCTGEN_DATA to the folder with the test data")
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "tokenizer.json").write_bytes(lzma.decompress(packed.read_bytes()))
-        config = packed.with_name("tokenizer_config.json").read_bytes()
-        (Path(folder) / "tokenizer_config.json").write_bytes(config)
+    with unpacked(packed.parent) as folder:
         return AutoTokenizer.from_pretrained(folder)
 
 

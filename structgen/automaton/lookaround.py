@@ -20,7 +20,7 @@ from structgen.automaton.regex.charsets import ANY, SURROGATES, WORD, Ranges
 from structgen.automaton.regex.nodes import (
     Assertion, Atomic, BackReference, Look, Node, Place, Sequence, everywhere,
 )  # fmt: skip
-from structgen.automaton.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchor
+from structgen.automaton.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
 from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 2_000
@@ -78,12 +78,7 @@ def look_around(pattern: str, tree: Node, language: Callable[[Node, bool], CharD
         PatternUnsupported: a back-reference, an atomic group, or a look-around that depends on both of its sides.
         LimitExceeded: too many states.
     """
-    bare = without_anchor(tree, Place.START)
-    leading = bare is None and not anchored
-    tree = tree if bare is None else bare
-    bare = without_anchor(tree, Place.END)
-    trailing = bare is None and not anchored
-    tree = tree if bare is None else bare
+    tree, leading, trailing = without_anchors(tree, anchored=anchored)
     assembler = _LookAssembler(pattern)
     program = assembler.search(tree, leading=leading, trailing=trailing)
     start, end = Assertion(Place.START), Assertion(Place.END)

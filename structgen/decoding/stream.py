@@ -14,6 +14,7 @@ from structgen.decoding.partial import completed, partial
 from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
+from structgen.guards.folding import begun_character
 
 T = TypeVar("T")
 
@@ -106,13 +107,13 @@ class Watch:
         text = self._session.said
         if self._session.done:
             return text
-        return text[: len(text) - max(_begun_character(text), self._session.unsettled())]
+        return text[: len(text) - max(begun_character(text), self._session.unsettled())]
 
     def _go_back(self, text: bytes) -> None:
         """Forgets what is gone; what is told again is what came after the last common character."""
         same = next((i for i, (a, b) in enumerate(zip(text, self._told, strict=False)) if a != b), len(text))
         kept = text[:same]
-        self._told = kept[: len(kept) - _begun_character(kept)]
+        self._told = kept[: len(kept) - begun_character(kept)]
         self._characters = len(self._told.decode("utf-8", errors="replace"))
         self._reader = PointerReader()
         self._reader.feed(self._told)
@@ -173,14 +174,3 @@ async def in_thread(events: Iterator[Event[T]]) -> AsyncIterator[Event[T]]:
             if event is None:
                 return
             yield event
-
-
-def _begun_character(text: bytes) -> int:
-    """How many bytes at the end are the beginning of a UTF-8 character."""
-    for back in range(1, min(3, len(text)) + 1):
-        byte = text[-back]
-        if byte >= 0xC0:
-            return back if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
-        if byte < 0x80:
-            return 0
-    return 0

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from structgen.automaton.regex.nodes import Assertion, Chars, Choice, Look, Node, Place, Sequence
 from structgen.automaton.regex.parser import parse
-from structgen.automaton.regex.program import Assembler, without_anchor
+from structgen.automaton.regex.program import Assembler, without_anchor, without_anchors
 from structgen.automaton.regex.subset import determinise
 from structgen.errors import LimitExceeded
 
@@ -91,12 +91,7 @@ def pattern_table(
         PatternUnsupported: look-around, a back-reference or an atomic group is left in the tree.
         LimitExceeded: more than `limit` states.
     """
-    bare = without_anchor(tree, Place.START)
-    leading = bare is None and not anchored
-    tree = tree if bare is None else bare
-    bare = without_anchor(tree, Place.END)
-    trailing = bare is None and not anchored
-    tree = tree if bare is None else bare
+    tree, leading, trailing = without_anchors(tree, anchored=anchored)
     assembler = Assembler(pattern)
     program = assembler.search(tree, leading=leading, trailing=trailing)
     small = len(program) <= MOST_INSTRUCTIONS

@@ -46,6 +46,20 @@ def without_anchor(node: Node, place: Place) -> Node | None:
     return None
 
 
+def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
+    """A pattern less the anchors that every match begins and ends with, so that most need no assertion.
+
+    Returns:
+        The tree; may any text come before a match; may any come behind it?
+    """
+    bare = without_anchor(tree, Place.START)
+    leading = bare is None and not anchored
+    tree = tree if bare is None else bare
+    bare = without_anchor(tree, Place.END)
+    trailing = bare is None and not anchored
+    return tree if bare is None else bare, leading, trailing
+
+
 class Assembler:
     """Writes programs; equal sets get the same number.
 
