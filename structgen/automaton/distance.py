@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
+from structgen.automaton.kept import Kept
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import (
     CALL, DONE, EAGER, GOTO, INC, LO, NEED, NOTHING, POP, ROOM, TARGET, UNBOUNDED, Edge,
@@ -31,6 +32,8 @@ Node = tuple[int, int, int]
 MOST_NODES = 30_000
 """So many nodes may one search visit."""
 MOST_BYTES = 1 << 30
+MOST_EXITS = 1 << 14
+"""So many exits of each kind are remembered."""
 MOST_GOTOS = 8
 """So far is looked for the bytes that a state takes."""
 LATER_EXITS = 32
@@ -72,10 +75,10 @@ class Distances:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.first: dict[Node, Exit] = {}
+        self.first: Kept[Node, Exit] = Kept(MOST_EXITS)
         """The cheapest exits that are known."""
-        self._none: dict[Node, NoWayOut] = {}
-        self._ends: dict[tuple[int, int, int], Exit] = {}
+        self._none: Kept[Node, bool] = Kept(MOST_EXITS)
+        self._ends: Kept[tuple[int, int, int], Exit] = Kept(MOST_EXITS)
 
     def end(self, position: int) -> Exit:
         """The cheapest way from a position to an end of the text.
@@ -139,7 +142,7 @@ class Distances:
         found = self._ends.get(key)
         if found is None:
             try:
-                found = self._ends[key] = self._end(parent, (state, counter, barred))
+                found = self._ends.keep(key, self._end(parent, (state, counter, barred)))
             except NoWayOut as why:
                 if why.limited:
                     raise
@@ -155,8 +158,9 @@ class Distances:
         yield from found
 
     def _first(self, node: Node) -> Exit:
-        if node in self._none:
-            raise self._none[node]
+        limited = self._none.get(node)
+        if limited is not None:
+            raise NoWayOut(limited=limited)
         try:
             for short_cuts in (True, False):
                 if node not in self.first:
@@ -164,9 +168,14 @@ class Distances:
             if node not in self.first:
                 raise NoWayOut(limited=False)
         except NoWayOut as why:
-            self._none[node] = why
+            self._none.keep(node, why.limited)
             raise
         return self.first[node]
+
+    def learn(self, node: Node, way: Exit) -> None:
+        """Remember the first exit that was found from a node, which is the cheapest."""
+        if node not in self.first:
+            self.first.keep(node, way)
 
     def returned(self, ret: int, outcome: int) -> int:
         """The state in which a frame's caller goes on; 0: nowhere."""
@@ -378,7 +387,7 @@ class _Search:
 
     def _exit(self, frame: _Frame, way: Exit) -> None:
         if not frame.exits:
-            self._distances.first.setdefault(frame.start, way)
+            self._distances.learn(frame.start, way)
         frame.exits.append(way)
         frame.waiting = [wants for wants in frame.waiting if wants(way)]
 

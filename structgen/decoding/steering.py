@@ -158,7 +158,7 @@ class Steering:
         if known and known[0] == tokens[-1]:
             close: list[int] | None = known[1:]
         else:
-            close = self._close(matcher, said)
+            close = self._close(matcher, said, left)
         if close is None and cost == UNKNOWN and 2 * count < self._budget:
             return True
         if close is None or len(close) > left:
@@ -175,9 +175,9 @@ class Steering:
         """Has the budget forbidden what was chosen behind the first `count` tokens?"""
         return any(at >= count and self._name in refused.names for at, refused in self._refused.items())
 
-    def _close(self, matcher: Matcher, said: bytes | bytearray) -> list[int] | None:
+    def _close(self, matcher: Matcher, said: bytes | bytearray, left: int) -> list[int] | None:
         listener = None if self._guards is None else self._guards.listener(said)
-        return self._closing.tokens(matcher, listener, self._effort)
+        return self._closing.tokens(matcher, listener, self._effort, left)
 
     def _runs_away(self, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray) -> bool:
         """Does the last token take a value beyond a cap where it could have been closed?"""
@@ -256,11 +256,11 @@ class Steering:
         return pack(np.array(close[:1]), self._grammar.vocabulary.width)
 
     def _known_close(self, matcher: Matcher, count: int, said: bytes | bytearray) -> list[int]:
-        close = self._closes.get(count)
+        close, left = self._closes.get(count), self._budget - count
         if close is None:
-            close = self._close(matcher, said)
-            if close is None or len(close) > self._budget - count:
-                raise DeadEnd(f"no way is known to close the value in {self._budget - count} tokens")
+            close = self._close(matcher, said, left)
+            if close is None or len(close) > left:
+                raise DeadEnd(f"no way is known to close the value in {left} tokens")
             self._closes[count] = close
         return close
 

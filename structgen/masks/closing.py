@@ -10,16 +10,19 @@ searched for (see `ending`) with every test answered for the text at hand.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from structgen.automaton.distance import Distances, Exit, NoWayOut
-from structgen.errors import TokenRejected
-from structgen.masks.ending import Effort, EndSearch, Listener, agrees
+from structgen.automaton.kept import Kept
+from structgen.masks.ending import MOST_BYTES, Effort, EndSearch, Listener, agrees
 from structgen.masks.fewest import Fewest, TokenSearch
+from structgen.masks.leads import Leads
 from structgen.masks.slices import Uint32
 from structgen.vocabulary import Vocabulary
 
@@ -32,6 +35,10 @@ SEARCHES = (1, 200), (4, 600)
 """How an end is searched for: the weight of the estimate, and how many texts may be gone on with."""
 LONGEST = 64
 """Bytes of the longest tokens that spell a closing text."""
+MOST_ENDS = 8
+"""So many ends are looked at for one that fits into the tokens that are left."""
+MOST_COSTS, MOST_EXITS = 1 << 16, 1 << 12
+"""So many positions' costs, and the ends themselves, one grammar remembers."""
 
 
 class Closing:
@@ -43,10 +50,12 @@ class Closing:
     """
 
     def __init__(self, grammar: Grammar) -> None:
-        self.costs: dict[int, int] = {}
+        self.costs: Kept[int, int] = Kept(MOST_COSTS)
+        self._exits: Kept[int, Exit | None] = Kept(MOST_EXITS)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
+        self._leads = Leads(grammar, self.speller.single)
 
     def cost(self, position: int) -> int:
         """So many tokens are enough to end the text from a position; `UNKNOWN` where no end is known.
@@ -54,9 +63,7 @@ class Closing:
         Where the way depends on the text there is some room in it for others, but they may be longer.
         """
         found = self.costs.get(position)
-        if found is None:
-            found = self.costs[position] = self._cost(position)
-        return found
+        return self.costs.keep(position, self._cost(position)) if found is None else found
 
     def _cost(self, position: int) -> int:
         way = self._end(position)
@@ -68,11 +75,15 @@ class Closing:
         return 2 * len(way.text) + LONGEST if way.doubted else len(way.text)
 
     def _end(self, position: int) -> Exit | None:
+        found = self._exits.get(position)
+        if found is not None or position in self._exits:
+            return found
         with self._grammar.lock:
             try:
-                return self._distances.end(position)
+                found = self._distances.end(position)
             except NoWayOut:
-                return None
+                found = None
+        return self._exits.keep(position, found)
 
     @cached_property
     def fewest(self) -> Fewest:
@@ -102,7 +113,11 @@ class Closing:
         return None if way.doubted else way.text
 
     def tokens(
-        self, matcher: Matcher, listener: Listener | None = None, effort: Effort | None = None
+        self,
+        matcher: Matcher,
+        listener: Listener | None = None,
+        effort: Effort | None = None,
+        most: int = MOST_BYTES,
     ) -> list[int] | None:
         """The tokens of the shortest end of a text, which is a legal one; None where none is found.
 
@@ -110,30 +125,31 @@ class Closing:
             matcher: where the text stands.
             listener: must agree to it.
             effort: is spent where the end is searched for; without it what one text may take.
+            most: tokens that are of use. One of the shortest ends that needs no more is preferred.
         """
         way = self._end(matcher.position)
         if way is None:
             return None
+        search = EndSearch(matcher, self._end, self._leads, listener, most * self.speller.longest)
         state = None if listener is None else listener.state
-        if agrees(listener, state, way.text) and (not way.doubted or self._takes(matcher, way.text)):
+        if agrees(listener, state, way.text) and (not way.doubted or search.takes(way.text)):
             return self.speller.spelled(way.text)
-        search = EndSearch(matcher, self._end, self.speller.single, listener)
-        effort = effort or Effort()
+        found: list[int] | None = None
         for weight, steps in SEARCHES:
-            for text in search.ends(weight, steps, effort):
-                if (tokens := self.speller.spelled(text)) is not None:
-                    return tokens
-        return None
+            found = self._fitting(search.ends(weight, steps, effort or Effort()), most)
+            if found is not None:
+                break
+        return found
 
-    def _takes(self, matcher: Matcher, text: bytes) -> bool:
-        """Do all tests agree to an end?"""
-        walk = matcher.fork()
-        for byte in text:
-            try:
-                walk.advance(self.speller.byte(byte))
-            except TokenRejected:
-                return False
-        return walk.can_finish
+    def _fitting(self, texts: Iterable[bytes], most: int) -> list[int] | None:
+        """The tokens of the first text that needs no more than `most`, else the fewest; None where none is spelled."""
+        found: list[int] | None = None
+        for tokens in map(self.speller.spelled, islice(texts, MOST_ENDS)):
+            if tokens is not None and (found is None or len(tokens) < len(found)):
+                found = tokens
+                if len(found) <= most:
+                    break
+        return found
 
 
 class Speller:
@@ -141,11 +157,13 @@ class Speller:
 
     Attributes:
         single: of each byte its token, if there is one.
+        longest: bytes of the longest token.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         single = np.flatnonzero(np.diff(vocabulary.offsets) == 1).tolist()
         self.single: dict[int, int] = {vocabulary.token(i)[0]: i for i in reversed(single)}
+        self.longest = min(LONGEST, int(np.diff(vocabulary.offsets).max()))
         self._bytes = frozenset(self.single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
         self._starting: dict[bytes, Uint32] = {}

@@ -8,15 +8,14 @@ position and in one state of the listener, count as one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from heapq import heappop, heappush
 from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from structgen.automaton.distance import Exit
-from structgen.masks.advance import ASKS, REJECTED
-from structgen.masks.late import Asked
+from structgen.masks.leads import Leads
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
@@ -27,6 +26,7 @@ TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
 ALIKE = 3
 """Bytes that lead to the same position are tried until so many in a row have made no difference to the listener."""
 
+MOST_BYTES = 1 << 30
 MOST_STEPS, MOST_SECONDS = 5_000, 2.0
 """What the searches of one row may take."""
 
@@ -91,20 +91,32 @@ class EndSearch:
     Args:
         matcher: where the text stands.
         end: the shortest way from a position to an end; None where none is known.
-        tokens: of each byte; those that are no token are missing.
+        leads: of the grammar.
         listener: must agree to the end.
+        most: bytes of the longest end that is of use.
     """
 
     def __init__(
         self,
         matcher: Matcher,
         end: Callable[[int], Exit | None],
-        tokens: dict[int, int],
-        listener: Listener | None,
+        leads: Leads,
+        listener: Listener | None = None,
+        most: int = MOST_BYTES,
     ) -> None:
         self._matcher, self._grammar = matcher, matcher.grammar
-        self._end, self._tokens, self._listener = end, tokens, listener
-        self._known: dict[tuple[int, bytes], list[tuple[bytes, int, int]]] = {}
+        self._end, self._leads, self._listener, self._most = end, leads, listener, most
+
+    def takes(self, text: bytes) -> bool:
+        """Do all tests agree to an end?"""
+        step = _Step(self._matcher.position, b"", None)
+        for at in range(len(text)):
+            reading = partial(self._reading, step)
+            position = next((to for to, _ in self._leads.after(step.position, text[at : at + 1], reading)), None)
+            if position is None:
+                return False
+            step = _Step(position, text[: at + 1], None)
+        return self._grammar.may_end(step.position, partial(self._reading, step))
 
     def ends(self, weight: int, most: int, effort: Effort) -> Iterator[bytes]:
         """Ends that all tests and the listener agree to, the shortest first.
@@ -134,7 +146,7 @@ class EndSearch:
         while queue and most:
             estimate, _, _, step = heappop(queue)
             way = self._end(step.position)
-            if way is None:
+            if way is None or len(step.text) + len(way.text) > self._most:
                 continue
             total = len(step.text) + weight * len(way.text)
             if total > estimate:  # its estimate was that of the text before it
@@ -158,30 +170,18 @@ class EndSearch:
         return self._matcher.reading().feed(step.text)
 
     def _following(self, step: _Step, way: Exit) -> Iterator[_Step]:
-        """The text with one more byte, for each that is tried and may come; first the one on the shortest way."""
-        asked: Asked | None = None
-        alike: dict[int, int] = {}
+        """The text with one more byte, for each that is tried and may come."""
         states = set[Any]()
-        for byte, token, position in self._edges(step.position, way.text[:1]):
-            if position == ASKS:
-                asked = asked or Asked(self._reading(step))
-                position = self._grammar.follow(step.position, token, asked)
-            if position < 0 or alike.get(position, 0) >= ALIKE:
-                continue
-            following = self._heard(step, position, byte)
-            if following is not None:
-                if not way.doubted:
-                    alike[position] = alike.get(position, 0) + 1 if following.came_before(states) else 0
-                yield following
-
-    def _edges(self, position: int, likely: bytes) -> list[tuple[bytes, int, int]]:
-        """The bytes that are tried at a position, each with its token and where it leads, if it may come."""
-        found = self._known.get((position, likely))
-        if found is None:
-            tokens = [(bytes([byte]), self._tokens.get(byte)) for byte in dict.fromkeys(likely + TRIED)]
-            led = [(byte, i, self._grammar.advance(position, i)) for byte, i in tokens if i is not None]
-            found = self._known[position, likely] = [edge for edge in led if edge[2] != REJECTED]
-        return found
+        for position, tried in self._leads.after(step.position, _tried(way.text[:1]), partial(self._reading, step)):
+            alike = 0
+            for byte in tried:
+                following = self._heard(step, position, bytes([byte]))
+                if following is not None:
+                    yield following
+                    if not way.doubted:
+                        alike = alike + 1 if self._listener is None or following.came_before(states) else 0
+                if alike >= ALIKE or (alike and self._listener is None):
+                    break
 
     def _heard(self, step: _Step, position: int, text: bytes) -> _Step | None:
         """The text behind more bytes; None where the listener refuses them."""
@@ -189,3 +189,9 @@ class EndSearch:
             return _Step(position, step.text + text, None)
         state = self._listener.after(step.state, text)
         return None if state is None else _Step(position, step.text + text, state)
+
+
+@lru_cache(256)
+def _tried(likely: bytes) -> bytes:
+    """The bytes that are tried where one is likely."""
+    return bytes(dict.fromkeys(likely + TRIED))

@@ -18,6 +18,7 @@ from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
 from structgen.masks.closing import Closing
 from structgen.masks.late import Asked, Late, Snapshot
+from structgen.masks.leads import Question
 from structgen.masks.slices import V_STACK, Slices, Uint32, new_rows
 from structgen.masks.walk import TESTED, fill
 from structgen.vocabulary import Vocabulary
@@ -131,18 +132,25 @@ class Grammar:
                 self.automaton.provide()
         return int(after)
 
+    def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
+        """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,
+        REJECTED, or the question that has to be answered first."""
+        with self.lock:
+            while (after := resume(self._base, position, token_id, taken)) == WANTS:
+                self.automaton.provide()
+            if after != ASKS:
+                return int(after)
+            test, frame, taken = (self._registers[r] for r in (R_ARGUMENT, R_FRAME, R_NODE))
+            yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
+        return Question(self.automaton.checks[test], taken, yes, no)
+
     def follow(self, position: int, token_id: int, asked: Asked) -> int:
         """The position after a text token behind the text that is asked; REJECTED when it is not allowed there."""
-        text, taken = self.vocabulary.token(token_id), 0
-        while position >= 0:
-            with self.lock:
-                while (after := resume(self._base, position, token_id, taken)) == WANTS:
-                    self.automaton.provide()
-                if after != ASKS:
-                    return int(after)
-                test, frame, taken = (self._registers[r] for r in (R_ARGUMENT, R_FRAME, R_NODE))
-            position = self._answered(test, frame, holds=asked.holds(self.automaton.checks[test], text[:taken]))
-        return REJECTED
+        text, lead = self.vocabulary.token(token_id), self.lead(position, token_id)
+        while isinstance(lead, Question):
+            resumed = lead.yes if asked.holds(lead.check, text[: lead.taken]) else lead.no
+            lead = self.lead(resumed, token_id, lead.taken) if resumed >= 0 else REJECTED
+        return lead
 
     def _answered(self, test: int, frame: int, *, holds: bool) -> int:
         """Where a test leads."""
