@@ -235,26 +235,18 @@ def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway |
     return session
 
 
-def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tuple[int, ...] = (0, 1, 5, 20)) -> int:
-    """At the least budget and a little above: a valid document, never too many tokens.
-
-    How many dead ends there were: only where the schema asks what no automaton knows, the names that are still new.
-    """
-    dead_ends = 0
+def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tuple[int, ...] = (0, 1, 5, 20)) -> None:
+    """At the least budget and a little above: a valid document, never too many tokens."""
     close = grammar.matcher().closing_tokens()
     assert close is not None
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     for budget in (max(len(close), 1) + extra for extra in more):
         assert require_room(grammar, budget, "max_new_tokens")
         session = drive(grammar, budget, draw)
-        if grammar.automaton.checks and isinstance(session.error, sg.DeadEnd):
-            dead_ends += 1
-            continue
         assert session.error is None, (schema, budget, session.text(), session.error)
         assert len(session.tokens) <= budget
         errors = list(validator(schema).iter_errors(json.loads(session.text())))
         assert not errors, (schema, session.text(), errors[0].message)
-    return dead_ends
 
 
 WAYS: list[dict[str, Any]] = [*({"whitespace": layout} for layout in LAYOUTS), {"order": "any"}]
@@ -272,14 +264,14 @@ def test_random_models_under_random_schemas_stay_within_the_budget(vocabulary: V
         except ValueError:
             continue
         print(f"seed {seed}: {schema}")
-        assert not check_budgets(grammar, schema, draw)
+        check_budgets(grammar, schema, draw)
         checked += 1
     assert checked > 45
 
 
 def check_maskbench(data_folder: Path, stride: int, vocabulary: Vocabulary) -> int:
     """The same for every `stride`-th schema of the dev split; how many were checked."""
-    checked = dead_ends = 0
+    checked = 0
     with lzma.open(data_folder / "maskbench-dev.jsonl.xz", "rt") as lines:
         for number, line in enumerate(islice(lines, 5, None, stride)):
             row = json.loads(line)
@@ -290,9 +282,8 @@ def check_maskbench(data_folder: Path, stride: int, vocabulary: Vocabulary) -> i
             except sg.RequestError:
                 continue
             print(row["id"])
-            dead_ends += check_budgets(grammar, row["schema"], random.Random(number))
+            check_budgets(grammar, row["schema"], random.Random(number))
             checked += 1
-    assert dead_ends <= checked / 100, f"{dead_ends} dead ends in {checked} schemas, each at four budgets"
     return checked
 
 

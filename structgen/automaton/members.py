@@ -16,12 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.names import Outline
+from structgen.automaton.wishes import MOST_WISHES, NOBODY, Servers, Together, fewest, together
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Property
-
-MOST_WISHES = 8
-"""So many existential rules may wait for the same member."""
 
 Flags = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -202,7 +200,7 @@ class Inhabited(NamedTuple):
         others: the marks of undeclared names with a value.
         few: those names and their marks, where they are few.
         total: how many those names are at most, where that is no more than the members that are needed.
-        servers: for each `some`, the names of declared members that can meet it, and the marks of others that can.
+        servers: who can meet the `some`.
         uncounted: may any member that has a value come, as far as counts and other members tell?
     """
 
@@ -210,7 +208,7 @@ class Inhabited(NamedTuple):
     others: frozenset[int]
     few: tuple[tuple[str, int], ...] | None
     total: int | None = None
-    servers: tuple[tuple[frozenset[str], frozenset[int]], ...] = ()
+    servers: Servers = NOBODY
     uncounted: bool = False
 
     def others_left(self, progress: Members) -> int | None:
@@ -253,27 +251,23 @@ class MemberSteps:
             node = outline.other(marks)
             if node is not None and not (yield node):
                 others.add(marks)
-        servers: list[tuple[frozenset[str], frozenset[int]]] = []
-        for j in range(len(objects.some)):
-            servers += [(yield from self._servers(outline, j, members, others))]
+        servers = (yield from self._servers(outline, members, others)) if objects.some else NOBODY
         few = outline.few_others(others)
         total = outline.count_others(others, objects.min_properties) if few is None and objects.min_properties else None
-        return Inhabited(frozenset(members), frozenset(others), few, total, tuple(servers))
+        return Inhabited(frozenset(members), frozenset(others), few, total, servers)
 
-    def _servers(
-        self, outline: Outline, j: int, members: set[str], others: set[int]
-    ) -> Asking[tuple[frozenset[str], frozenset[int]]]:
-        named, marked = set(), set()
+    def _servers(self, outline: Outline, members: set[str], others: set[int]) -> Asking[Servers]:
+        named: dict[str, Together] = {}
+        marked: dict[int, Together] = {}
         for name in members:
-            for bit, value in outline.wished(outline.marks(name), 0):
-                if bit == 1 << j and not (yield self._algebra.node(outline.member(outline.declared[name]), value)):
-                    named.add(name)
+            if wishes := outline.wished(outline.marks(name), 0):
+                node = outline.member(outline.declared[name])
+                named[name] = yield from together(self._algebra, node, wishes)
         for marks in others:
-            node = outline.other(marks)
-            for bit, value in outline.wished(marks, 0):
-                if bit == 1 << j and node is not None and not (yield self._algebra.node(node, value)):
-                    marked.add(marks)
-        return frozenset(named), frozenset(marked)
+            other = outline.other(marks)
+            if other is not None and (wishes := outline.wished(marks, 0)):
+                marked[marks] = yield from together(self._algebra, other, wishes)
+        return Servers(named, marked)
 
     def closes(self, progress: Members, can: Inhabited) -> bool:
         """Can the object be closed, now or later, as far as counts and names tell?"""
@@ -296,19 +290,17 @@ class MemberSteps:
         return impossible > 0 and missing <= others + sum([p.name in can.members for p in progress.left()])
 
     def _waiting(self, progress: Members, can: Inhabited) -> int | None:
-        """How many members must come for the `some` alone; None where one of these cannot be met any more."""
-        left = progress.left()
-        required = {p.name for p in left if p.required}
-        possible = {p.name for p in left if p.name in can.members}
-        few = [m for k, (_, m) in enumerate(can.few or ()) if not progress.taken >> k & 1]
-        waiting = 0
-        for j, (named, marked) in enumerate(can.servers):
-            if progress.met >> j & 1:
-                continue
-            if named.isdisjoint(possible) and not (marked if can.few is None else marked.intersection(few)):
-                return None
-            waiting = max(waiting, int(named.isdisjoint(required)))
-        return waiting
+        """How many members must come for the `some` alone; None where these cannot be met any more."""
+        named, marked = can.servers
+        left = [(p.required, named[p.name]) for p in progress.left() if p.name in named]
+        if can.few is None:
+            others = [(sets, len(progress.objects.some)) for sets in marked.values()]
+        else:
+            new = (marks for k, (_, marks) in enumerate(can.few) if not progress.taken >> k & 1)
+            others = [(marked[marks], 1) for marks in new if marks in marked]
+        owed = [sets for required, sets in left if required]
+        others += [(sets, 1) for required, sets in left if not required]
+        return fewest((1 << len(progress.objects.some)) - 1 & ~progress.met, owed, others)
 
     def options(self, node: Node, after: Members, marks: int) -> Options:
         """A member with this schema whose name has these marks: it may meet any of the `some` still open."""
