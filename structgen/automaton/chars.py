@@ -18,6 +18,7 @@ import numpy as np
 
 from structgen.automaton.char_kernels import alive_depths, ascii_spans, lift_rows, wide_classes, write_utf8
 from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.exits import exits
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import (
     COUNT, HI, INC, MAX_COUNT, ROOM, START, TARGET, UNBOUNDED, Edge, Int32,
@@ -100,7 +101,8 @@ class Lifted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
         depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
-        self._block = automaton.tables.block(self._first, depths, slack)
+        leaving = None if quoted or not self._wides.size else exits(dfa.bounds, dfa.classes, dfa.next, self._wides)
+        self._block = automaton.tables.block(self._first, depths, slack, leaving)
 
     @property
     def start(self) -> int:

@@ -4,9 +4,10 @@ Where a composition stands is a set of *threads*: each is a position in one part
 moves them all; a part that may be over lets what comes after it begin beside it. Such sets are interned, and each is
 one state of the tables, written when a walk meets it.
 
-A set of one thread whose end is told by the bytes themselves needs no such state: its part is called like any
-frame, and returns to what comes after it. So a composition costs something only where it is ambiguous. JSON
-values that begin together are one thread: their automaton reads them in lockstep itself.
+A set of one thread whose end is told by the bytes themselves needs no such state, nor does one of such a thread and
+what may come after it: its part is called like any frame, and returns to what comes after it. So a composition costs
+something only where it is ambiguous. JSON values that begin together are one thread: their automaton reads them in
+lockstep itself.
 
 Checks (see `late`) are asked in a part that is called; where several threads are alive nobody knows of whose text they
 would speak, and they are refused by name.
@@ -141,9 +142,9 @@ class Composed(Automaton):
         if len(threads) == 1:
             (alone,) = threads
             state = self._state_alone(alone, ends)
-            if state:
-                return state
-        return self.later(partial(self._expand, tuple(threads), ends))
+        else:
+            state = next(filter(None, (self._state_implying(each, threads - {each}, ends) for each in threads)), 0)
+        return state or self.later(partial(self._expand, tuple(threads), ends))
 
     def _state_alone(self, thread: Thread, ends: bool) -> int:
         """The state of one thread as a frame; 0 where it must be followed byte by byte."""
@@ -153,6 +154,13 @@ class Composed(Automaton):
         if thread.fresh and thread.after is not None:
             return self.later(partial(self._expand_call, thread))
         return self._called(thread)
+
+    def _state_implying(self, thread: Thread, others: frozenset[Thread], ends: bool) -> int:
+        """The state of one thread where the others are no more than what comes after it: the byte at which it does not
+        go on begins them. 0 where it is not so."""
+        if thread.after is None or self._ambiguous(thread) or not self.walk.over(thread.position, refuse):
+            return 0
+        return self._called(thread) if self.reach((None, thread.after)).state_of() == (others, ends) else 0
 
     def _expand_call(self, thread: Thread, state: int) -> None:
         """One part, which takes the next byte whatever that is."""

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from structgen.automaton.char_kernels import wide_classes
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
@@ -72,9 +73,16 @@ class Words(Part):
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most)
-        final = np.array([mask != 0 for mask in self.language.final])
-        prefix_free = not self.language.next[final].any()
-        return Entered(start, frozenset() if prefix_free else ANY_BYTE)
+        return Entered(start, _more_bytes(self.language))
+
+
+def _more_bytes(language: CharDfa) -> frozenset[int]:
+    """The bytes with which a member may go on to a longer one."""
+    final = np.array([mask != 0 for mask in language.final])
+    going_on = language.next[final].any(axis=0)
+    kinds = language.classes[np.searchsorted(language.bounds, np.arange(128), side="right") - 1]
+    beyond = going_on[wide_classes(language.bounds, language.classes)].any()
+    return frozenset(np.flatnonzero(going_on[kinds]).tolist()) | frozenset(range(128, 256) if beyond else ())
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ MAX_STATES = 1 << 24
 
 # Registers: addresses of the arrays, then sizes and counters, then what a kernel wants when it stops.
 R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
-R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_CAP_RETURNS = range(7, 11)
+R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_CAP_RETURNS, R_EXITS = range(7, 12)
 R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
 R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
 # Tests: how they are answered, the last one met, and of one that stops a walk its frame and whether the byte was taken.
@@ -81,7 +81,7 @@ ASK, YES, REFUSE, OPEN = range(4)
 
 _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
-    "blocks": R_BLOCKS, "depths": R_DEPTHS,
+    "blocks": R_BLOCKS, "depths": R_DEPTHS, "exits": R_EXITS,
 }  # fmt: skip
 _FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS = 768, 1536, 64, 32
 STACK_DEPTH = 256
@@ -139,7 +139,7 @@ class Tables:
         self._state_bytes = data[: _STARTS[1]]
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
-        self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths = 2, 0, 0, 0, 0
+        self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
 
     def _part(self, index: int) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._arena[_STARTS[index] : _STARTS[index + 1]], np.uint8)
@@ -178,6 +178,11 @@ class Tables:
     def depths(self) -> npt.NDArray[np.uint8]:
         """uint8[.]: the alive-depths of all blocks."""
         return self._part(R_DEPTHS)
+
+    @cached_property
+    def exits(self) -> Int64:
+        """int64[., 2]: of the states of blocks of plain text, what leads away and where most leads (see `exits`)."""
+        return np.zeros((0, 2), np.int64)
 
     def is_stub(self, state: int) -> bool:
         """Is the state still to be expanded?"""
@@ -297,20 +302,32 @@ class Tables:
         self.returns[self.return_slot(ret, outcome)] = ret << 24 | outcome, state
         self.n_returns += 1
 
-    def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int) -> int:
+    def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int, exits: Int64 | None = None) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
 
-        `slack`: where characters are counted, how many more any state may need to end."""
+        Args:
+            slack: where characters are counted, how many more any state may need to end.
+            exits: int64[states, 2], of plain text: see `automaton.exits`.
+        """
         need = self.n_depths + depths.size
         if need > len(self.depths):
             self._grow("depths", need)
         if self.n_blocks == len(self.blocks):
             self._grow("blocks", self.n_blocks + 1)
         self.depths[self.n_depths : need] = depths.ravel()
-        self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0], slack, 0)
+        where = 0 if exits is None else self._add_exits(exits)
+        self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0], slack, where)
         self.n_depths = need
         self.n_blocks += 1
         return self.n_blocks - 1
+
+    def _add_exits(self, exits: Int64) -> int:
+        """Where they stand, never at 0."""
+        first, self.n_exits = self.n_exits, self.n_exits + len(exits)
+        if self.n_exits > len(self.exits):
+            self._grow("exits", self.n_exits)
+        self.exits[first : self.n_exits] = exits
+        return first
 
     def grow_frames(self) -> None:
         """Twice as many frames; their numbers stay."""
@@ -331,7 +348,7 @@ class Tables:
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
         arrays: Iterable[npt.NDArray[np.generic]] = (
-            self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths,
+            self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths, self.exits,
         )
         return sum(array.nbytes for array in arrays)
 

@@ -23,7 +23,7 @@ from structgen.automaton.kept import Kept
 from structgen.masks.ending import MOST_BYTES, Effort, EndSearch, Listener, agrees
 from structgen.masks.fewest import Fewest, TokenSearch
 from structgen.masks.leads import Leads
-from structgen.masks.slices import Uint32
+from structgen.masks.string_slices import Uint32
 from structgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

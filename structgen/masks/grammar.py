@@ -19,7 +19,9 @@ from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
 from structgen.masks.closing import Closing
 from structgen.masks.late import Asked, Late, Snapshot
 from structgen.masks.leads import Question
-from structgen.masks.slices import V_STACK, Slices, Uint32, new_rows
+from structgen.masks.slices import V_LIKE, V_STACK, Slices, new_rows
+from structgen.masks.string_slices import Uint32
+from structgen.masks.text_walk import has_room, home, uncounted
 from structgen.masks.walk import TESTED, fill
 from structgen.vocabulary import Vocabulary
 
@@ -83,20 +85,52 @@ class Grammar:
 
     def _compute(self, position: int) -> Filled:
         with self.lock:
-            known = self._rows.get(position)
-            if known is not None:  # another thread was faster
-                return known
-            spare = self._spare or self._new_rows()
-            row, address = spare[-1]
-            ends = self._fill(position, address, YES)
-            late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
-            if ends & TESTED:
-                late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
-            elif empty:
-                raise DeadEnd("no token of the vocabulary spells what must come next")
-            spare.pop()
-            found = self._rows[position] = (row, ends & ~TESTED == 1, late)
+            found = self._rows.get(position)  # another thread may have been faster
+            if found is None:
+                found = self._rows[position] = self._found(position)
         return found
+
+    def _found(self, position: int) -> Filled:
+        """The mask at a position, from that of another where they are alike (see `masks.text_walk`)."""
+        main = self._home(position)
+        bare = uncounted(self._base, position)
+        if bare != position and has_room(self._base, position):
+            return self._like(bare) or self._walked(position)
+        if main or bare != position:
+            return self._walked(position, self._like(main or bare))
+        return self._walked(position)
+
+    def _like(self, position: int) -> Filled | None:
+        """The mask at another position; None where nothing is allowed there."""
+        found = self._rows.get(position)
+        if found is None:
+            try:
+                found = self._rows[position] = self._found(position)
+            except DeadEnd:
+                return None
+        return found
+
+    def _home(self, position: int) -> int:
+        while (found := home(self._base, position)) < 0:
+            self.automaton.provide()
+        return int(found)
+
+    def _walked(self, position: int, like: Filled | None = None) -> Filled:
+        """The mask by a walk of the trie, from one that is like it if there is one."""
+        if like is not None and like[2] is None:  # a walk from there would not meet the tests that it has met
+            self._registers[V_LIKE] = like[0].ctypes.data
+        row, address = (self._spare or self._new_rows())[-1]
+        try:
+            ends = self._fill(position, address, YES)
+        finally:
+            self._registers[V_LIKE] = 0
+        late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
+        if ends & TESTED:
+            late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
+        elif empty:
+            raise DeadEnd("no token of the vocabulary spells what must come next")
+        self._spare.pop()
+        return row, ends & ~TESTED == 1, late
 
     def _fill(self, position: int, address: int, answer: int) -> int:
         self._registers[R_PHASE] = 0

@@ -23,7 +23,7 @@ from structgen.automaton.late import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
-from structgen.masks.slices import Uint32
+from structgen.masks.string_slices import Uint32
 from structgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from structgen.automaton.tables import (
     TARGET, TEST, UNBOUNDED, A, B,
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
-from structgen.masks.slices import Uint32, pack
+from structgen.masks.string_slices import Uint32, pack
 from structgen.schema.checks import canonical
 from structgen.vocabulary import Vocabulary
 

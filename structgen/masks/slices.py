@@ -1,14 +1,11 @@
 """What is computed once per vocabulary, so that no mask has to walk the whole trie.
 
-*Free slices*: every token run through the free string. Tokens that stay inside are rows of a mask by the number of
-code points they need; tokens that close the string are grouped by what follows the quote into a *suffix trie*, which
-alone is walked from the frame below. *Class slices*: tokens made of one class of characters alone (`TEXT_CLASSES`),
-rows by length, and for each trie node the length within which its whole subtree is such tokens.
+*Free slices* and the *text slice*: see `string_slices`. *Class slices*: tokens made of one class of characters alone
+(`TEXT_CLASSES`), rows by length, and for each trie node the length within which its whole subtree is such tokens.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,99 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.chars import TEXT_CLASSES, class_bounds, class_ends
-from structgen.automaton.machine import Automaton
-from structgen.automaton.step import int64, step
-from structgen.automaton.strings import NAME, VALUE, free_string
-from structgen.automaton.tables import DONE, R_VOCABULARY, Int32, Int64
+from structgen.automaton.strings import NAME, VALUE
+from structgen.automaton.tables import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
+from structgen.masks.string_slices import HAS_TWIN, IMPURE, FreeSlice, TextSlice, Uint32, pack
 from structgen.vocabulary import Vocabulary
-
-Uint32 = npt.NDArray[np.uint32]
 
 LENGTHS = 16
 """Class slices tell lengths below this apart; row `LENGTHS` is any length."""
 ANY_LENGTH = 254
-IMPURE = 255
-NEVER = 65535
-HAS_TWIN = 1 << 30
-"""In a node's token: another id has the same bytes."""
-_MANY = 1 << 18
 
 FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
- V_N_ENDS, V_KIDS, V_KID_STARTS, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 16)  # fmt: skip
+ V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
+ V_LIKE, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 24)  # fmt: skip
+"""`V_LIKE`, the one that changes: see `masks.text_walk`."""
 (F_ROWS, F_LEVELS, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(6)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FreeSlice:
-    """One kind of free string (`VALUE` or `NAME`) over a vocabulary.
-
-    Attributes:
-        rows: uint32[levels, words]: the tokens that stay inside, by how many code points they may need.
-        levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
-        nodes: int32[n, 4]: the suffix trie: byte | depth << 8, skip, first entry, end of entries.
-        entries: int32[e, 2]: token, code points before its quote.
-        root_entries: entries of the tokens that end with the quote; they stand first.
-    """
-
-    rows: Uint32
-    levels: Int32
-    nodes: Int32
-    entries: Int32
-    root_entries: int
-
-    @staticmethod
-    def build(vocabulary: Vocabulary, kind: int) -> FreeSlice:
-        """Run every token through the block."""
-        automaton = Automaton()
-        start = free_string(automaton, kind, DONE, max_length=_MANY)
-        needs = np.full(vocabulary.width, NEVER, np.int32)
-        closes = np.zeros((vocabulary.width, 2), np.int32)
-        classify(automaton.tables.base, vocabulary.data, vocabulary.offsets, start, needs, closes)
-        inside = np.minimum(needs, IMPURE)
-        steps = np.unique(inside[needs != NEVER])
-        rows = [pack(needs <= step, vocabulary.words) for step in steps]
-        levels = np.searchsorted(steps, np.arange(256), side="right") - 1
-        nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
-        no_room = np.zeros(vocabulary.words, np.uint32)
-        return FreeSlice(np.stack([no_room, *rows]), (levels + 1).astype(np.int32), nodes, entries, root_entries)
-
-
-def pack(allowed: npt.NDArray[np.bool_], words: int) -> Uint32:
-    """Bits of a mask from booleans: uint32[words]."""
-    padded = np.zeros(words * 32, np.bool_)
-    padded[: len(allowed)] = allowed
-    return np.packbits(padded, bitorder="little").view(np.uint32)
-
-
-def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, int]:
-    """The suffix trie of the tokens that close a string; `closes` is (offset behind the quote, code points)."""
-    groups: dict[bytes, list[tuple[int, int]]] = {}
-    for token in np.flatnonzero(closes[:, 0]).tolist():
-        suffix = vocabulary.token(token)[int(closes[token, 0]) :]
-        groups.setdefault(suffix, []).append((token, int(closes[token, 1])))
-    root = groups.pop(b"", [])
-    nodes: list[list[int]] = []
-    entries, path = list(root), b""
-    for suffix in sorted(groups):
-        shared = 0
-        while shared < min(len(path), len(suffix)) and path[shared] == suffix[shared]:
-            shared += 1
-        nodes += [
-            [suffix[depth] | (depth + 1) << 8, 0, len(entries), len(entries)] for depth in range(shared, len(suffix))
-        ]
-        entries += groups[suffix]
-        nodes[-1][3] = len(entries)
-        path = suffix
-    later: dict[int, int] = {}
-    for i in range(len(nodes) - 1, -1, -1):
-        depth = nodes[i][0] >> 8
-        nodes[i][1] = min((later[d] for d in later if d <= depth), default=len(nodes))
-        later = {d: j for d, j in later.items() if d <= depth} | {depth: i}
-    flat: Int32 = np.array(nodes, np.int32).reshape(-1, 4)
-    return flat, np.array(entries, np.int32).reshape(-1, 2), len(root)
 
 
 FIRST_ROWS = 16
@@ -146,6 +67,7 @@ class Slices:
         cover(self.nodes, lengths, self.cover)
         self.rows, self.counts = _class_rows(lengths, vocabulary.words)
         self.free = (FreeSlice.build(vocabulary, VALUE), FreeSlice.build(vocabulary, NAME))
+        self.text = TextSlice.build(vocabulary, self.nodes)
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))
@@ -172,12 +94,16 @@ class Slices:
     def registers(self) -> memoryview:
         """int64[.]: the registers from `R_VOCABULARY` on; the stack's address is left to the grammar."""
         first, twin, data, offsets = self._keep
+        text = self.text
         values = {
             V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
             V_TWIN: _address(twin), V_COVER: _address(self.cover), V_ROWS: _address(self.rows),
             V_COUNTS: _address(self.counts), V_WORDS: self.words, V_DATA: _address(data),
             V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts),
             V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
+            V_TEXT_ROWS: _address(text.rows), V_TEXT_LEVELS: _address(text.levels), V_HELD: _address(text.held),
+            V_LONGEST: _address(text.longest), V_BUCKET_COUNTS: _address(text.counts), V_TOKENS: text.tokens,
+            V_MOST: self.max_depth,
         }  # fmt: skip
         for kind, free in enumerate(self.free):
             base = V_FREE + kind * FREE_REGISTERS
@@ -195,7 +121,11 @@ class Slices:
     def nbytes(self) -> int:
         """Bytes held beyond the vocabulary and its trie."""
         free = sum(f.rows.nbytes + f.nodes.nbytes + f.entries.nbytes + f.levels.nbytes for f in self.free)
-        arrays = (self.nodes, self.kids, self.kid_starts, self.cover, self.rows, self.counts)
+        text = self.text
+        arrays = (
+            self.nodes, self.kids, self.kid_starts, self.cover, self.rows, self.counts,
+            text.rows, text.levels, text.held, text.longest,
+        )  # fmt: skip
         return sum(array.nbytes for array in arrays) + free
 
 
@@ -216,23 +146,6 @@ def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int
             counts[k, level] = allowed.sum()
             rows[k, level] = pack(allowed, words)
     return rows, counts
-
-
-@kernel
-def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32) -> None:
-    """Run each token through the free string from `start`: the code points it needs when it stays inside, or the
-    offset behind its quote and the code points before it when it closes the string."""
-    for token in range(offsets.size - 1):
-        s, f, c = int64(start), int64(0), int64(0)
-        i = offsets[token]
-        while i < offsets[token + 1] and s != 0 and s != DONE:
-            s, f, c = step(base, s, f, c, int64(data[i]))
-            i += 1
-        if s == DONE:
-            closes[token, 0], closes[token, 1] = i - offsets[token], c
-        elif s != 0 and offsets[token] < offsets[token + 1]:
-            points = c + (s != start)
-            needs[token] = points if points < IMPURE else IMPURE
 
 
 def ascii_classes(spans: Int32, ends: Int32) -> Int32:

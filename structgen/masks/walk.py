@@ -10,27 +10,24 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import (
-    edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
+    Position, edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.tables import (
-    ASK, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK, FRAME_SHIFT, FREE, HI, INC, KIND, LO, MISS, NOTHING, OVERLAY,
-    PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
+    ASK, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, KIND, LO, MISS, NOTHING,
+    OVERLAY, PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
 from structgen.kernels import inner_kernel, kernel
+from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
 from structgen.masks.slices import (
-    ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, HAS_TWIN, LENGTHS,
-    V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_NODES,
-    V_ROWS, V_STACK, V_TWIN, V_WORDS,
+    ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, LENGTHS,
+    V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_LIKE, V_ROWS, V_WORDS,
 )  # fmt: skip
+from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, untouched
 
 TESTED = 4
 NARROW = 4
 
-
-_nodes = table(types.int32, 3, V_NODES)
-_stack = table(types.int64, 4, V_STACK)
-_twin = table(types.int32, 0, V_TWIN)
 _first = table(types.int32, 0, V_FIRST)
 _kids = table(types.int32, 0, V_KIDS)
 _kid_starts = table(types.int32, 0, V_KID_STARTS)
@@ -40,54 +37,6 @@ _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
 _suffix_nodes = view(types.int32, 4)
 _suffix_entries = view(types.int32, 2)
-
-
-@inner_kernel
-def _put(base: int, depth: int, s: int, f: int, c: int, flag: int) -> None:
-    """Write the stack: int64[depth, 4], the position at each depth of the walk, and a flag."""
-    stack = _stack(base)
-    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = s, f, c, flag
-
-
-@inner_kernel
-def _start(base: int, out: int, rows: int, index: int, empty: int) -> None:
-    """Start a mask with a row of the masks at `rows`, or with no token at all."""
-    words = registers_at(base)[V_WORDS]
-    mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
-    for w in range(words):
-        mask[w] = 0 if empty else row[w]
-
-
-@inner_kernel
-def _twins(base: int, out: int, token: int, allowed: int) -> None:
-    """Set or clear the bits of a token and of all ids with the same bytes."""
-    twin, mask = _twin(base), view_uint32(out)
-    token &= HAS_TWIN - 1
-    while token >= 0:
-        if allowed:
-            mask[token >> 5] |= 1 << (token & 31)
-        else:
-            mask[token >> 5] &= ~(1 << (token & 31))
-        token = int64(twin[token])
-
-
-@inner_kernel
-def _allow(base: int, out: int, token: int) -> None:
-    """Set the bit of a node's token (none: -1) and of its twins."""
-    if token >= HAS_TWIN:
-        _twins(base, out, token, int64(1))
-    elif token >= 0:
-        view_uint32(out)[token >> 5] |= 1 << (token & 31)
-
-
-@inner_kernel
-def _forbid(base: int, out: int, low: int, high: int) -> None:
-    """Clear the tokens of the trie nodes `low..high - 1`."""
-    nodes = _nodes(base)
-    for i in range(low, high):
-        token = int64(nodes[i, 2])
-        if token >= 0:
-            _twins(base, out, token, int64(0))
 
 
 @inner_kernel
@@ -101,7 +50,7 @@ def _narrow(base: int, s: int) -> bool:
 def _next_child(base: int, s: int, parent: int, byte: int) -> int:
     """The first child of `parent` from `byte` on that an edge of the narrow state `s` takes, or the node behind the
     subtree of `parent`."""
-    nodes, states, edges = _nodes(base), states_at(base), edges_at(base)
+    nodes, states, edges = nodes_at(base), states_at(base), edges_at(base)
     kids, starts = _kids(base), _kid_starts(base)
     wanted = int64(256)
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
@@ -129,7 +78,7 @@ def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) ->
     Returns `high`, or, below 0, the node at which the automaton wants something, less LENGTH. The commonest step, an
     edge without flags, is taken here.
     """
-    nodes, stack, states, cover = _nodes(base), _stack(base), states_at(base), view_uint8(covers)
+    nodes, stack, states, cover = nodes_at(base), stack_at(base), states_at(base), view_uint8(covers)
     i = low
     while i < high:
         if within > 0 and cover[i] <= within:
@@ -150,12 +99,12 @@ def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) ->
         if s == 0:
             i = int64(nodes[i, 1])
             continue
-        _allow(base, out, int64(nodes[i, 2]))
+        allow(base, out, int64(nodes[i, 2]))
         if _narrow(base, s):
-            _put(base, depth, s, f, c, i + 1)
+            put(base, depth, s, f, c, i + 1)
             i = _next_child(base, s, i, int64(0))
         else:
-            _put(base, depth, s, f, c, int64(0))
+            put(base, depth, s, f, c, int64(0))
             i += 1
     return high
 
@@ -168,7 +117,7 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within:
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = _first(base)
-    _put(base, int64(0), s, f, c, int64(0))
+    put(base, int64(0), s, f, c, int64(0))
     segment = 0
     while s > 0:
         if unexpanded(base, s):
@@ -201,7 +150,7 @@ def _free_row(base: int, out: int, inner: int, c: int) -> None:
     if states[inner, HI] != UNBOUNDED:
         room = states[inner, HI] - c
         room = 0 if room < 0 else 254 if room > 254 else room
-    _start(base, out, r[free + F_ROWS], int64(levels[room]), int64(0))
+    begin(base, out, r[free + F_ROWS], int64(levels[room]), int64(0))
 
 
 @inner_kernel
@@ -217,7 +166,7 @@ def _allow_entries(out: int, where: int, low: int, high: int, least: int, most: 
 @inner_kernel
 def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     """Allow the tokens that close the free string: only what follows their quote is walked."""
-    states, stack, r = states_at(base), _stack(base), registers_at(base)
+    states, stack, r = states_at(base), stack_at(base), registers_at(base)
     free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
     nodes = _suffix_nodes(r[free + F_NODES])
     entries = r[free + F_ENTRIES]
@@ -228,7 +177,7 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     s, g, k = step(base, inner, f, owed if c < owed else c, int64(0x22))
     if s <= 0:
         return s
-    _put(base, int64(0), s, g, k, int64(0))
+    put(base, int64(0), s, g, k, int64(0))
     _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, most)
     i, n = r[R_NODE], r[free + F_N_NODES]
     while i < n:
@@ -240,7 +189,7 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
         if s == 0:
             i = int64(nodes[i, 1])
             continue
-        _put(base, depth, s, g, k, int64(0))
+        put(base, depth, s, g, k, int64(0))
         _allow_entries(out, entries, int64(nodes[i, 2]), int64(nodes[i, 3]), least, most)
         i += 1
     return 0
@@ -253,8 +202,8 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
     The stack's flag is 1 while the bytes so far are the beginning of a literal still inside the text: there a byte
     that leaves the literals leads to the text, whose bits are right already. Beyond, every token is set or cleared.
     """
-    nodes, stack, states, r = _nodes(base), _stack(base), states_at(base), registers_at(base)
-    _put(base, int64(0), s, f, c, int64(1))
+    nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
+    put(base, int64(0), s, f, c, int64(1))
     i = r[R_NODE]
     while i < r[V_N_NODES]:
         depth, byte, inside = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255), 0
@@ -274,11 +223,11 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
             r[R_NODE] = i
             return -1
         if s == 0:
-            _forbid(base, out, i, int64(nodes[i, 1]))
+            forbid(base, out, i, int64(nodes[i, 1]))
             i = int64(nodes[i, 1])
             continue
-        _put(base, depth, s, f, c, int64(inside))
-        _allow(base, out, int64(nodes[i, 2]))
+        put(base, depth, s, f, c, int64(inside))
+        allow(base, out, int64(nodes[i, 2]))
         i += 1
     return 0
 
@@ -326,8 +275,13 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     best, level = 0, 0
     if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:
         best, level = _best_class(base, s, c)
+        exits, home = exits_of(base, s), home_of(base, s)
+        if home != 0 and r[V_LIKE] != 0:
+            return fill_like(base, out, s, f, c, home)
+        if exits != 0 and (r[V_LIKE] != 0 or untouched(base, exits) > _counts(base)[best, level]):
+            return fill_text(base, out, s, f, c, exits)
     if r[R_PHASE] == 0:
-        _start(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
+        begin(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
     covers = r[V_COVER] + best * r[V_N_NODES]
     return _walk_from(base, out, s, f, c, covers, ANY_LENGTH if level == LENGTHS else level)
@@ -355,9 +309,26 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
 
 
 @inner_kernel
+def _entered(base: int, s: int, f: int, c: int) -> Position:
+    """The position in what a state without edges calls or goes to with any byte; s is -1 where that is not written."""
+    states = states_at(base)
+    while True:
+        if unexpanded(base, s):
+            return -1, f, c
+        if states[s, COUNT] > 0 or states[s, MISS] not in (CALL, GOTO):
+            return s, f, c
+        s, f, c = miss(base, s, f, c)
+        if s < 0:
+            return s, f, c
+
+
+@inner_kernel
 def _fill(base: int, position: int, out: int) -> int:
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    if s < 0 or unexpanded(base, s):
+    ending, below = s, f
+    if s >= 0:
+        s, f, c = _entered(base, s, f, c)
+    if s < 0:
         return -1
     kind = states_at(base)[s, KIND]
     mode = PLAIN if kind >> 8 and (kind >> 4) & 15 == OVERLAY else (kind >> 4) & 15
@@ -367,11 +338,11 @@ def _fill(base: int, position: int, out: int) -> int:
         stopped = _fill_walk(base, out, s, f, c)
     if stopped < 0:
         return -1
-    ends = may_end(base, s, f)
+    ends = may_end(base, ending, below)
     if ends == 1:
         ids = _ends(base)
         for i in range(registers_at(base)[V_N_ENDS]):
-            _allow(base, out, int64(ids[i]))
+            allow(base, out, int64(ids[i]))
     elif ends == 0 and _empty(base, out):
         return 2
     return ends

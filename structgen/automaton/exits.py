@@ -1,0 +1,83 @@
+"""Which characters lead away from a state of a `CharDfa`: all others leave it where it is.
+
+Free text up to a stop stands in one state for most of its characters, and whatever token is made of those leaves it
+there. So a walk for a mask has to look only at tokens in which a character stands that leads away. To find those
+fast, characters are told apart by *bucket*, one bit of an int64 each: the two cases of a letter together, every mark
+and the blank alone, the digits, the line feed, other control characters, everything beyond ASCII.
+
+In the middle of a stop most characters lead back to that state: what they begin is as it is from there.
+"""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+
+from structgen.automaton.step import int64
+from structgen.automaton.tables import Int32, Int64
+from structgen.kernels import kernel
+
+BUCKETS = 64
+_DIGITS, _FEED, _CONTROL, WIDE, ODD = range(59, 64)
+"""The last buckets. No character is in `ODD`: it marks what must be walked whatever it holds."""
+
+
+def _bucket_table() -> Int64:
+    marks = " " + string.punctuation
+    table = np.full(256, _CONTROL, np.int64)
+    for number, letter in enumerate(string.ascii_lowercase):
+        table[[ord(letter), ord(letter.upper())]] = number
+    table[[ord(mark) for mark in marks]] = np.arange(26, 26 + len(marks))
+    table[[ord(digit) for digit in string.digits]] = _DIGITS
+    table[ord("\n")] = _FEED
+    table[128:] = WIDE
+    return table
+
+
+BUCKET_OF: Int64 = _bucket_table()
+"""int64[256]: the bucket of a byte of UTF-8."""
+BIT_OF: Int64 = np.left_shift(np.int64(1), BUCKET_OF)
+"""int64[256]: its bit."""
+ODD_BIT: np.int64 = np.left_shift(np.int64(1), np.int64(ODD))
+
+
+def exits(bounds: Int32, classes: Int32, nexts: Int32, wides: Int32) -> Int64:
+    """int64[states, 2]: of state `q + 1`, the buckets of the characters that lead elsewhere, or nowhere, and `ODD`;
+    and the state to which most characters lead, if they also lead from there to itself (0: there is none).
+
+    Args:
+        bounds, classes, nexts: of a `CharDfa`.
+        wides: the classes of its characters beyond ASCII.
+    """
+    held = np.zeros(nexts.shape[1], np.int64)
+    ascii_classes = classes[np.searchsorted(bounds, np.arange(128), side="right") - 1]
+    np.bitwise_or.at(held, ascii_classes, BIT_OF[:128])
+    held[wides] |= BIT_OF[128]
+    sizes = np.bincount(ascii_classes, minlength=nexts.shape[1])
+    sizes[wides] += 128 // len(wides)
+    found = np.zeros((len(nexts) - 1, 2), np.int64)
+    found[:, 0] = ODD_BIT
+    _leave(nexts, held, sizes, np.zeros(len(nexts), np.int64), found)
+    return found
+
+
+@kernel
+def _leave(nexts: Int32, held: Int64, sizes: Int64, votes: Int64, found: Int64) -> None:
+    """Fill `exits`, from what each class holds and its size; `votes` is scratch space, all zero."""
+    for q in range(1, nexts.shape[0]):
+        best = int64(0)
+        for c in range(nexts.shape[1]):
+            t = int64(nexts[q, c])
+            if t != q:
+                found[q - 1, 0] |= held[c]
+            votes[t] += sizes[c]
+            if votes[t] > votes[best]:
+                best = t
+        for c in range(nexts.shape[1]):
+            votes[nexts[q, c]] = 0
+        found[q - 1, 1] = best
+    for q in range(1, nexts.shape[0]):
+        home = found[q - 1, 1]
+        if home != 0 and found[home - 1, 1] != home:
+            found[q - 1, 1] = 0

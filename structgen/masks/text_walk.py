@@ -1,0 +1,197 @@
+"""Masks of plain text up to something: only tokens that may leave the text are walked.
+
+In free text most characters leave the state as it is. A token made of nothing else is allowed if it has room: that is
+a row of the text slice. All other tokens have a character in them that leads away, and the trie's nodes say which
+characters stand below them, so a walk that leaves out the rest sees few nodes where few characters lead away.
+
+A mask may be *like* that of another position, whose row is in the register `V_LIKE`:
+
+- with no character counted, where characters are bounded: tokens that need no more of them than there is room for,
+  wherever they lead, are as they are there;
+- in the state to which most characters lead, in the middle of a stop: tokens whose first byte leads to the same place
+  are as they are there.
+"""
+
+from __future__ import annotations
+
+from numba import types
+
+from structgen.automaton.exits import BUCKETS
+from structgen.automaton.step import edge, int64, registers_at, states_at, step, unexpanded
+from structgen.automaton.tables import (
+    CHARS, COUNT_SHIFT, EAGER, HI, INC, KIND, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, TARGET,
+    UNBOUNDED, A,
+)  # fmt: skip
+from structgen.automaton.views import table, view_int32, view_uint32
+from structgen.kernels import inner_kernel, kernel
+from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.slices import (
+    V_BUCKET_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_TEXT_LEVELS,
+    V_TEXT_ROWS, V_TOKENS, V_WORDS,
+)  # fmt: skip
+
+_blocks = table(types.int32, 6, R_BLOCKS)
+_exits = table(types.int64, 2, R_EXITS)
+_first = table(types.int32, 0, V_FIRST)
+_ends = table(types.int32, 0, V_ENDS)
+_held = table(types.int64, 0, V_HELD)
+_longest = table(types.uint8, 0, V_LONGEST)
+_bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
+
+
+@inner_kernel
+def exits_of(base: int, s: int) -> int:
+    """The buckets that lead away from a state of a lifted `CharDfa`; 0 where they are not known."""
+    blocks, block = _blocks(base), states_at(base)[s, KIND] >> 8
+    where = blocks[block, 5]
+    found: int = _exits(base)[where + s - blocks[block, 0], 0] if where else int64(0)
+    return found
+
+
+@inner_kernel
+def home_of(base: int, s: int) -> int:
+    """The state to which most characters lead from a state of a lifted `CharDfa`; 0 for none but itself."""
+    blocks, states = _blocks(base), states_at(base)
+    if (states[s, KIND] >> 4) & 15 != CHARS:
+        return 0
+    block = states[s, KIND] >> 8
+    where, first = blocks[block, 5], int64(blocks[block, 0])
+    home: int = _exits(base)[where + s - first, 1] if where else int64(0)
+    return 0 if home == 0 or home + first - 1 == s else home + first - 1
+
+
+@inner_kernel
+def untouched(base: int, exits: int) -> int:
+    """At least so many tokens have none of these buckets."""
+    counts = _bucket_counts(base)
+    left: int = registers_at(base)[V_TOKENS]
+    for b in range(BUCKETS):
+        if exits >> b & 1:
+            left -= counts[b]
+    return left
+
+
+@inner_kernel
+def _room(base: int, s: int, c: int) -> int:
+    """The characters that may follow in state `s`, `c` of them behind; 255 for any number, 254 for very many."""
+    limit = states_at(base)[s, HI]
+    if limit == UNBOUNDED:
+        return 255
+    room: int = limit - c
+    return 0 if room < 0 else 254 if room > 254 else room
+
+
+@inner_kernel
+def _begin_text(base: int, out: int, room: int) -> None:
+    """Start a mask with the tokens that have room inside the text, and are allowed where nothing is counted."""
+    r = registers_at(base)
+    levels = view_int32(r[V_TEXT_LEVELS])
+    begin(base, out, r[V_TEXT_ROWS], int64(levels[room]), int64(0))
+    if r[V_LIKE]:
+        mask, like = view_uint32(out), view_uint32(r[V_LIKE])
+        for w in range(r[V_WORDS]):
+            mask[w] &= like[w]
+
+
+@inner_kernel
+def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
+    """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`: 0, or -1 when it is stopped.
+
+    Subtrees with none of the buckets `exits`, or with no token of more than `spare` characters, are right already.
+    """
+    nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
+    held, longest = _held(base), _longest(base)
+    i = r[R_NODE]
+    while i < high:
+        if held[i] & exits == 0 or longest[i] <= spare:
+            i = int64(nodes[i, 1])
+            continue
+        depth, byte = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255)
+        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        t = edge(base, s, byte)
+        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
+            s = int64(t)
+        else:
+            s, f, c = step(base, s, f, c, byte)
+            if s < 0:
+                r[R_NODE] = i
+                return -1
+        if s == 0:
+            forbid(base, out, i, int64(nodes[i, 1]))
+            i = int64(nodes[i, 1])
+            continue
+        put(base, depth, s, f, c, int64(0))
+        allow(base, out, int64(nodes[i, 2]))
+        i += 1
+    return 0
+
+
+@inner_kernel
+def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
+    """The mask in a state of plain text that the characters in `exits` lead away from: 0, or -1 when it is stopped."""
+    r = registers_at(base)
+    room, spare = _room(base, s, c), int64(-1)
+    if r[V_LIKE]:
+        spare = room - _blocks(base)[states_at(base)[s, KIND] >> 8, 4]
+    if r[R_PHASE] == 0:
+        _begin_text(base, out, room)
+        r[R_PHASE], r[R_NODE] = 1, 0
+    put(base, int64(0), s, f, c, int64(0))
+    return _correct(base, out, r[V_N_NODES], exits, spare)
+
+
+@inner_kernel
+def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
+    """The mask in a state, from that in the state `home` with as many characters counted: 0, or -1 when stopped."""
+    states, r, first = states_at(base), registers_at(base), _first(base)
+    if r[R_PHASE] == 0:
+        begin(base, out, r[V_LIKE], int64(0), int64(0))
+        mask, ends = view_uint32(out), _ends(base)
+        for e in range(r[V_N_ENDS]):
+            mask[ends[e] >> 5] &= ~(1 << (ends[e] & 31))
+        r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
+    put(base, int64(0), s, f, c, int64(0))
+    same_miss = states[s, MISS] == states[home, MISS] and states[s, A] == states[home, A]
+    for byte in range(r[R_SEGMENT], 256):
+        t = edge(base, s, int64(byte))
+        if t != edge(base, home, int64(byte)) or (t == 0 and not same_miss):
+            if r[R_NODE] < first[byte]:
+                r[R_NODE] = first[byte]
+            if _correct(base, out, int64(first[byte + 1]), int64(-1), int64(-1)) < 0:
+                r[R_SEGMENT] = byte
+                return -1
+    return 0
+
+
+@kernel
+def uncounted(base: int, position: int) -> int:
+    """The same position with no character counted, where it stands in a `CharDfa` whose characters are bounded. Its
+    state has been written."""
+    count, s = position >> COUNT_SHIFT, position & TARGET
+    states = states_at(base)
+    if count == 0 or (states[s, KIND] >> 4) & 15 != CHARS or states[s, HI] == UNBOUNDED:
+        return position
+    return position - (count << COUNT_SHIFT)
+
+
+@kernel
+def has_room(base: int, position: int) -> bool:
+    """In a bounded `CharDfa`, can no token have more characters than there is room for?"""
+    s = position & TARGET
+    states = states_at(base)
+    spare = states[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[states[s, KIND] >> 8, 4]
+    return bool(spare >= registers_at(base)[V_MOST])
+
+
+@kernel
+def home(base: int, position: int) -> int:
+    """The position in the state to which most characters lead from that of `position`; 0 for none but itself.
+
+    -1 where that state, or this one, must be written first, as the registers say."""
+    s = position & TARGET
+    if unexpanded(base, s):
+        return -1
+    other = home_of(base, s)
+    if other and unexpanded(base, other):
+        return -1
+    return position - s + other if other else 0
