@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
-    from structgen.options import Limits, Sampling, Thinking, Whitespace
+    from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -61,7 +61,7 @@ _HOMES = {
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
     "languages": ("ByteMachine", "Lark", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
-    "options": ("Limits", "Sampling", "Thinking", "Whitespace"),
+    "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
     "vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -69,6 +69,7 @@ _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for nam
 __all__ = [
     "BannedPattern",
     "BannedWords",
+    "Beams",
     "BudgetExhausted",
     "ByteMachine",
     "Cap",

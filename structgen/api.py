@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
-from structgen.decoding.loop import ROWS, decode
+from structgen.decoding.loop import ROWS
 from structgen.decoding.model import Model, load
 from structgen.decoding.request import GREEDY, LIMITS, CallOptions, Request, prepare, raise_first_error
 from structgen.decoding.steering import Cap
 from structgen.decoding.stream import Event, events, in_thread
-from structgen.options import Limits, Sampling, Thinking, Whitespace
+from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]]
         banned: Sequence[str] | Sequence[Sequence[str]]
         thinking: bool | Thinking | Sequence[bool | Thinking]
+        beams: int | Beams
 
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -124,6 +125,7 @@ def generate(
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
     banned: Sequence[str] | Sequence[Sequence[str]] = (),
     thinking: bool | Thinking | Sequence[bool | Thinking] = False,
+    beams: int | Beams = 1,
     details: bool = False,
 ) -> Any:
     """Generates a value that satisfies `schema`: never text that fails to parse.
@@ -150,6 +152,8 @@ def generate(
             the schema's). `BannedWords` has more ways. A list of lists gives each prompt its own.
         thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and how many tokens it
             may take; a list gives each prompt its own. `Generation.thinking` has it, a stream tells it first.
+        beams: search for the likeliest text with so many beams (`Beams(...)` has more to choose), `Generation.beams`
+            has the best ones; 1 takes the likeliest token each time.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
 
     Returns:
@@ -167,6 +171,7 @@ def generate(
         CallOptions(
             tokenizer=tokenizer, sampling=sampling, limits=limits, whitespace=whitespace, order=order,
             fast_forward=fast_forward, batch_size=batch_size, guards=guards, banned=banned, thinking=thinking,
+            beams=beams,
         ),
     )  # fmt: skip
     return _values(request, details=details)
@@ -226,8 +231,7 @@ def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Asyn
 
 def _values(request: Request, *, details: bool) -> Any:
     """Runs a request: the value of each row, or all that is known of it; a list of them for a list of prompts."""
-    owner = request.model
-    batch = decode(owner.module, owner.vocabulary, request.sessions, rows=request.batch_size, record=details)
+    batch = request.run(record=details)
     results = [request.result(row, batch) for row in range(len(request.sessions))]
     if not (details and request.many):
         raise_first_error(results)

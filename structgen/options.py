@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from structgen.errors import OptionError
 
@@ -173,6 +173,33 @@ class Thinking:
             tag = getattr(self, name)
             _require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
         _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Beams:
+    """Beam search: instead of one text, the likeliest so far go on side by side, and the best complete one wins.
+
+    A text's score is the sum of its tokens' log-probabilities, as the model has them before any mask, divided by the
+    number of its tokens to the power of `length_penalty`. Options as in transformers.
+
+    Attributes:
+        count: texts that go on side by side, and complete ones that are kept. 1 is greedy decoding.
+        length_penalty: 0 prefers what is likeliest, which favours short texts; above 0 longer ones are favoured.
+        early_stopping: True: it is over with the first `count` complete texts. False: when the best of those on their
+            way has, with its length so far, no better score than the worst of these. "never": when it can have none
+            with any length; the surest and the slowest.
+    """
+
+    count: int
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.count, int) and not isinstance(self.count, bool)
+        _require(whole and self.count >= 1, "count", self.count, "a count of at least 1")
+        _require(math.isfinite(self.length_penalty), "length_penalty", self.length_penalty, "a finite number")
+        known = self.early_stopping in (True, False, "never")
+        _require(known, "early_stopping", self.early_stopping, "True, False or 'never'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ def test_generate_reads_the_prompt_from_standard_input_and_prints_text_as_it_is(
     assert (result.exit_code, result.stdout) == (0, '{"name": "Zoë"}\n')
     assert run("generate", "m", "x", "--regex", '[{]"name": "[A-Z]').stdout == '{"name": "Z\n'
     assert run("generate", "m", "x", "--choice", "yes", "--choice", "no").stdout in ("yes\n", "no\n")
+    assert run("generate", "m", "x", "--regex", '[{]"name": "[A-Z]', "--beams", "3").stdout == '{"name": "Z\n'
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_generate_reads_the_prompt_from_standard_input_and_prints_text_as_it_is(
     [
         (["--max-new-tokens", "3", "--schema", "SCHEMA"], "OptionError"),
         (["--temperature", "-1"], "OptionError"),
+        (["--temperature", "1", "--beams", "4"], "OptionError"),
         (["--regex", "(("], "OptionError"),
         (["--regex", "a", "--choice", "b"], "give one of"),
         (["--schema", "missing.json"], "missing.json"),

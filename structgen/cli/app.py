@@ -34,6 +34,7 @@ def generate(
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_p: Annotated[float, typer.Option(help="Nucleus sampling.")] = 1.0,
     seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    beams: Annotated[int, typer.Option(help="Search for the likeliest text with so many beams; 1 is greedy.")] = 1,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
 ) -> None:
     """Generate a value and print it: JSON for a schema, text otherwise."""
@@ -49,6 +50,7 @@ def generate(
             schema=_wanted(schema, regex, choice),
             sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
             limits=Limits(max_new_tokens=max_new_tokens),
+            beams=beams,
         )
     except StructgenError as error:
         errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)

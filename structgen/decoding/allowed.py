@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -43,6 +44,12 @@ class Allowed:
         self._vocabulary, self._budget, self._matcher = vocabulary, budget, matcher
         self._steering, self._guards, self._tries = steering, guards, tries
         self.beside: Words | None = None
+
+    def fork(self, matcher: Matcher | None, steering: Steering | None, guards: Guarding | None) -> Allowed:
+        """Of another text that begins like this one, with its own walk and checks; tries are of both."""
+        twin = copy(self)
+        twin._matcher, twin._steering, twin._guards = matcher, steering, guards
+        return twin
 
     def constrained(self, tokens: Sequence[int], said: bytearray) -> Words | None:
         """The constraint's mask, as far as the limits allow; None where every token may come.

@@ -23,3 +23,9 @@ class Checks:
     guards: Guarding | None = None
     validating: Validating | None = None
     steering: Steering | None = None
+
+    def fork(self) -> Checks:
+        """Of another text that begins like this one."""
+        guards = None if self.guards is None else self.guards.fork()
+        validating = None if self.validating is None else self.validating.fork()
+        return Checks(guards, validating, None if self.steering is None else self.steering.fork(guards))

@@ -55,6 +55,9 @@ class Forward(Protocol):
             foreseen: the last pending id of some of them, while `foreseen.pending()`.
         """
 
+    def fork(self, row: Row, twin: Row) -> None:
+        """Another row, new or of the same prompt, stands where this one does, whatever it has read before."""
+
     def release(self, row: Row) -> None:
         """The row is not read any more; what is kept for it can go."""
 

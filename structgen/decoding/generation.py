@@ -67,6 +67,10 @@ class Generation(Generic[T]):
         caps: the limits that cut a value short, and which value that was.
         thinking: what the model thought before, without its tags; None where it was not asked to. None of the other
             attributes but `stats` and `caps` knows of it.
+        score: of a beam search, what the text was chosen by: the sum of `logprobs` by the length to the power of the
+            penalty (see `Beams`); None without beams.
+        beams: of a beam search, the complete texts that were found, as many as there are beams at most, best first;
+            the first is this one.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -82,6 +86,8 @@ class Generation(Generic[T]):
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
     thinking: str | None = None
+    score: float | None = None
+    beams: tuple[Generation[T], ...] = field(default=(), repr=False)
     error: StructgenError | None = None
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 

@@ -14,6 +14,7 @@ behind the last mask nothing can be vetoed but text that the constraint forces, 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,12 @@ class Guarding:
     def first(self, veto: Veto, tokens: Collection[int]) -> int:
         """The token that has to go."""
         return min(self._watch.token_at(veto.offset), len(tokens) - 1)
+
+    def fork(self) -> Guarding:
+        """Another text that begins like this one."""
+        twin = copy(self)
+        twin._watch = self._watch.fork()
+        return twin
 
     def truncate(self, length: int) -> None:
         """Goes back to the first tokens."""

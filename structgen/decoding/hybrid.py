@@ -151,6 +151,14 @@ class HybridForward(SlotForward):
             row.valid = len(row.ids)
         return torch.stack([logits[row] for row in rows])
 
+    def fork(self, row: Row, twin: Row) -> None:
+        """See `Forward`. Copies of states are never written to: rows may share them."""
+        super().fork(row, twin)
+        if row in self._loaded or twin in self._loaded:
+            self._put_aside()
+        self._lengths[twin], self._snapshots[twin] = self._lengths[row], list(self._snapshots[row])
+        self._aside[twin] = self._aside[row]
+
     def release(self, row: Row) -> None:
         """The row is not read any more; its place is free."""
         if row in self._loaded:

@@ -48,6 +48,11 @@ class Ledger:
     def __init__(self) -> None:
         self._steps: list[list[Choice | None] | _OnDevice] = []
 
+    @property
+    def steps(self) -> int:
+        """Steps that were measured, which is the next one's number."""
+        return len(self._steps)
+
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
         """Measures one step; a negative token was no choice. The step's number.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import copy
 from typing import NamedTuple
 
 _BETWEEN, _DIGITS = rb"[ \n\t\r:,]*", rb"(-?[0-9][-+.0-9eE]*)"
@@ -69,6 +70,12 @@ class PointerReader:
             else:
                 found.append(self._complete(start, self._at))
         return found
+
+    def fork(self) -> PointerReader:
+        """Another text that begins like this one."""
+        twin = copy(self)
+        twin._open, twin._path = self._open[:], self._path[:]
+        return twin
 
     def finish(self) -> list[Span]:
         """What is complete because the text is over: a number that nothing followed."""

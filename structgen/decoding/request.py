@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from structgen.automaton.values import JsonAutomaton
+from structgen.decoding.beams import BeamBatch
 from structgen.decoding.checks import Checks
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
-from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
+from structgen.decoding.hypothesis import Hypothesis
+from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution, evaluating
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.per_row import each_of, lists, per_row
 from structgen.decoding.processed import Prompt, read_prompts
@@ -29,7 +31,7 @@ from structgen.errors import OptionError, RunError, StructgenError, Unsatisfiabl
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
-from structgen.options import Limits, Sampling, Thinking, Whitespace
+from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.schema.validators import validators_of
 from structgen.vocabulary import Vocabulary
 
@@ -55,8 +57,11 @@ class CallOptions:
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = ()
     banned: Sequence[str] | Sequence[Sequence[str]] = ()
     thinking: bool | Thinking | Sequence[bool | Thinking] = False
+    beams: int | Beams = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.beams, Beams):
+            object.__setattr__(self, "beams", Beams(self.beams))
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise OptionError(f"batch_size={self.batch_size!r}: expected a count of at least 1")
 
@@ -91,6 +96,7 @@ class Request:
         sessions: one per row.
         many: a list of prompts was given: a list is given back.
         batch_size: rows that are decoded at once.
+        beams: the sessions are roots of beam searches; None where they are not.
         execution: how it runs.
     """
 
@@ -99,12 +105,38 @@ class Request:
     sessions: list[Session]
     many: bool
     batch_size: int
+    beams: Beams | None = None
     execution: Execution = AUTOMATIC
 
-    def result(self, row: int, batch: Batch) -> Generation[Any]:
-        """The outcome of one row, once its session is done."""
-        session, value = self.sessions[row], None
-        text, error = session.text(), session.error
+    def batch(self, *, record: bool) -> Batch | BeamBatch:
+        """What runs it, step by step, while the model is `evaluating`.
+
+        Args:
+            record: every choice is measured.
+        """
+        module, vocabulary, rows, execution = self.model.module, self.model.vocabulary, self.batch_size, self.execution
+        if self.beams is None:
+            return Batch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
+        roots = [session for session in self.sessions if isinstance(session, Hypothesis)]
+        return BeamBatch(module, vocabulary, roots, self.beams, rows=rows, record=record, execution=execution)
+
+    def run(self, *, record: bool) -> Batch | BeamBatch:
+        """Runs it to its end; a row's failure stays in its row. See `batch`."""
+        with evaluating(self.model.module):
+            batch = self.batch(record=record)
+            while batch.step():
+                pass
+        return batch
+
+    def result(self, row: int, batch: Batch | BeamBatch) -> Generation[Any]:
+        """The outcome of one row, once its session is done, or its search."""
+        if not isinstance(batch, BeamBatch):
+            return self._outcome(row, self.sessions[row], batch)
+        found = [replace(self._outcome(row, text, batch), score=score) for text, score in batch.searches[row].found]
+        return replace(found[0], beams=tuple(found))
+
+    def _outcome(self, row: int, session: Session, batch: Batch | BeamBatch) -> Generation[Any]:
+        text, error, value = session.text(), session.error, None
         if error is None:
             try:
                 value = self.targets[row].parse(text)
@@ -145,8 +177,11 @@ def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = 
     schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
     targets = targets_of(schemas, options.whitespace, options.order)
     plans = _plans(owner, read_prompts(owner, prompts, many=many), targets, options)
-    sessions = [_session(owner, plan, fast_forward=options.fast_forward) for plan in plans]
-    return Request(owner, targets, sessions, many, options.batch_size)
+    assert isinstance(options.beams, Beams)
+    beams = options.beams if options.beams.count > 1 else None
+    kind = Session if beams is None else Hypothesis
+    sessions = [_session(owner, plan, kind, fast_forward=options.fast_forward) for plan in plans]
+    return Request(owner, targets, sessions, many, options.batch_size, beams)
 
 
 def _plans(
@@ -171,17 +206,19 @@ def _plans(
     return [RowPlan(*row) for row in rows]
 
 
-def _session(model: Model, plan: RowPlan, *, fast_forward: bool) -> Session:
-    """What runs a row.
+def _session(model: Model, plan: RowPlan, kind: type[Session], *, fast_forward: bool) -> Session:
+    """What runs a row, or begins its beam search.
 
     Raises:
-        OptionError: a limit cannot be kept.
+        OptionError: a limit cannot be kept, or the row cannot be searched by beams as it is asked to be.
     """
     grammar, vocabulary = plan.grammar, model.vocabulary
     if plan.limits.stop and grammar is not None:
         raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+    if kind is Hypothesis:
+        _require_searchable(plan)
     limits, bound = _within_context(model, plan.prompt, plan.limits)
-    session = Session(
+    session = kind(
         plan.prompt,
         vocabulary,
         matcher=None if grammar is None else grammar.matcher(),
@@ -193,6 +230,19 @@ def _session(model: Model, plan: RowPlan, *, fast_forward: bool) -> Session:
     if plan.thinking is not None:
         session.before = thought(model, plan.prompt, plan.thinking, session, plan.guards)
     return session
+
+
+def _require_searchable(plan: RowPlan) -> None:
+    """Beams are for the likeliest text.
+
+    Raises:
+        OptionError: the row is to be drawn, penalised or processed, or begins with thinking.
+    """
+    if not plan.sampling.greedy or plan.sampling.reads_text:
+        wanted = "beams= finds the likeliest text by the model's own probabilities"
+        raise OptionError(f"{wanted}: leave out temperature, penalties and processors of sampling=, or beams=")
+    if plan.thinking is not None:
+        raise OptionError("thinking= and beams= do not go together: generate the thoughts first, as plain text")
 
 
 def _checks(plan: RowPlan, limits: Limits, bound: str, vocabulary: Vocabulary) -> Checks:

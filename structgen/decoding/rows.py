@@ -52,10 +52,23 @@ class Row:
         del self.ids[length:]
         self.valid = min(self.valid, length)
 
+    def follow(self, row: Row) -> int:
+        """Stands where another row of the same prompt does. How many ids it had read before that the other has, too."""
+        same = common(self.ids[: self.valid], row.ids[: row.valid])
+        self.ids, self.valid = list(row.ids), row.valid
+        self.given, self.shift, self.encoded, self.error = row.given, row.shift, row.encoded, row.error
+        return same
+
     def reread(self) -> None:
         """The last id is pending again: what came after it is forgotten. A prompt with inputs is, as a whole."""
         last = len(self.ids) - 1
         self.valid = 0 if self.inputs is not None and last < self.given else min(self.valid, last)
+
+
+def common(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many items at the start of both are the same."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
 @dataclass(frozen=True, slots=True)

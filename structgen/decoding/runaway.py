@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from copy import copy
 from typing import NamedTuple
 
 from structgen.options import Limits
@@ -126,6 +127,12 @@ class Runaway:
         """Of a cap that holds."""
         found: int = getattr(self._limits, name)
         return found
+
+    def fork(self) -> Runaway:
+        """Another text that begins like this one."""
+        twin = copy(self)
+        twin._states = self._states[:]
+        return twin
 
     def truncate(self, length: int) -> None:
         """Goes back to the first `length` bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, ParamSpec, TypeVar
+from typing import ClassVar, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -65,6 +65,8 @@ class Session:
         before: what is said first, in the same row; None for nothing.
     """
 
+    _ways_back: ClassVar[type[Rollback]] = Rollback
+
     def __init__(
         self,
         prompt: Prompt,
@@ -92,7 +94,7 @@ class Session:
         self._room = Room(self._transcript, checks)
         tries = Tries(None if self._random is None else self._random.random)
         self._allowed = Allowed(vocabulary, self.budget, matcher, checks.steering, checks.guards, tries)
-        self._rollback = Rollback(
+        self._rollback = self._ways_back(
             self._transcript, checks, self._room,
             allowed=self._allowed, tries=tries, recent=self._recent, budget=limits.rollbacks,
         )  # fmt: skip

@@ -78,10 +78,10 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             self.kept = [_room(old, old, (rows, slots)) for old in self.kept]
             self.generation += 1
 
-    def move(self, place: int, to: int) -> None:
-        """Copies a row to another place."""
+    def move(self, place: int, to: int, slots: slice = slice(None)) -> None:
+        """Copies a row, or some slots of it, to another place."""
         for room in self.kept:
-            room[to] = room[place]
+            room[to, :, slots] = room[place, :, slots]
 
     def clear(self, place: int) -> None:
         """Forgets a row that has left: what it wrote may be no number, and no weight makes 0 of that."""

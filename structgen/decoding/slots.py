@@ -136,6 +136,15 @@ class SlotForward:
         for layer in self._model.layers:
             layer.move(self._place[leader], self._place[row])
 
+    def fork(self, row: Row, twin: Row) -> None:
+        """See `Forward`. What both have read already is not copied."""
+        if twin not in self._place:
+            self._admit(twin)
+        slots = slice(twin.follow(row), row.valid)
+        for layer in self._model.layers:
+            layer.reserve(len(self._place), 0)
+            layer.move(self._place[row], self._place[twin], slots)
+
     def _admit(self, row: Row) -> None:
         for layer in self._model.layers:
             layer.clear(len(self._place))

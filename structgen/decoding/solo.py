@@ -123,6 +123,13 @@ class SoloForward:
             row.valid = len(row.ids)
         return torch.stack([logits[row] for row in rows])
 
+    def fork(self, row: Row, twin: Row) -> None:
+        """See `Forward`."""
+        twin.follow(row)
+        alone, other = self._alone[row], Alone(copy.deepcopy(self._alone[row].cache))
+        other.length, other.snapshots = alone.length, list(alone.snapshots)
+        self._alone[twin] = other
+
     def release(self, row: Row) -> None:
         """The row is not read any more."""
         self._alone.pop(row, None)

@@ -12,7 +12,8 @@ A value that runs away (see `runaway`) is closed in the same way: what makes it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -273,6 +274,16 @@ class Steering:
             return speller.starting(b'"')
         way = self._closing.leaving(matcher.position)
         return self._only(speller.spelled(way) or []) if way else ~speller.starting(NUMBER + b",")
+
+    def fork(self, guards: Guarding | None) -> Steering:
+        """Another text that begins like this one, with its own guards."""
+        twin = copy(self)
+        twin._guards, twin._closes, twin._refused = guards, self._closes.copy(), {}
+        for at, refused in self._refused.items():
+            twin._refused[at] = replace(refused, tokens=refused.tokens[:], names=refused.names[:])
+        twin._runaway = None if self._runaway is None else self._runaway.fork()
+        twin._effort = copy(self._effort)
+        return twin
 
     def truncate(self, count: int, said: bytes | bytearray) -> None:
         """The row goes back to its first `count` tokens, which spell `said`."""

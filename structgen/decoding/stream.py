@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from structgen.decoding.beams import BeamBatch, Search
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch, evaluating
 from structgen.decoding.partial import completed, partial
@@ -59,13 +60,13 @@ class Watch:
     """What has been told of one session, and what is new.
 
     Args:
-        session: that is watched.
+        session: that is watched, or the search.
         tp: the type of its value; `Any` for parsed JSON.
         is_json: its text is JSON.
         row: for the events.
     """
 
-    def __init__(self, session: Session, tp: Any, *, is_json: bool, row: int) -> None:
+    def __init__(self, session: Session | Search, tp: Any, *, is_json: bool, row: int) -> None:
         self._session, self._type, self._is_json, self._row = session, tp, is_json, row
         self._told = b""
         self._characters = 0
@@ -126,10 +127,6 @@ def events(request: Request) -> Iterator[Event[Any]]:
         RunError: a single prompt failed. A failed prompt of a list has its error in its last event's `result`.
     """
     model, sessions = request.model, request.sessions
-    watches = [
-        Watch(session, target.type, is_json=target.is_json, row=row)
-        for row, (session, target) in enumerate(zip(sessions, request.targets, strict=True))
-    ]
     thoughts = {
         row: Watch(session.before, str, is_json=False, row=row)
         for row, session in enumerate(sessions)
@@ -137,8 +134,12 @@ def events(request: Request) -> Iterator[Event[Any]]:
     }
     running = list(range(len(sessions)))
     with evaluating(model.module):
-        rows, execution = request.batch_size, request.execution
-        batch = Batch(model.module, model.vocabulary, sessions, rows=rows, record=True, execution=execution)
+        batch = request.batch(record=True)
+        watched: Sequence[Session | Search] = batch.searches if isinstance(batch, BeamBatch) else sessions
+        watches = [
+            Watch(each, target.type, is_json=target.is_json, row=row)
+            for row, (each, target) in enumerate(zip(watched, request.targets, strict=True))
+        ]
         more = True
         while running:
             for row in list(running):
@@ -148,13 +149,13 @@ def events(request: Request) -> Iterator[Event[Any]]:
                     if not before.done:
                         continue
                 yield from watches[row].events()
-                if sessions[row].done:
+                if watched[row].done:
                     running.remove(row)
                     yield watches[row].last(_outcome(request, row, batch))
             more = more and batch.step()
 
 
-def _outcome(request: Request, row: int, batch: Batch) -> Generation[Any]:
+def _outcome(request: Request, row: int, batch: Batch | BeamBatch) -> Generation[Any]:
     result = request.result(row, batch)
     if result.error is not None and not request.many:
         raise result.error

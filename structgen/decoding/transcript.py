@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from structgen.decoding.checks import Checks
 from structgen.decoding.measure import Entry
@@ -46,6 +47,14 @@ class Transcript:
         self.closing: int | None = None
         self._vocabulary, self._checks = vocabulary, checks
         self._stop = [text.encode() for text in stop]
+
+    def fork(self, checks: Checks) -> Transcript:
+        """Another text that begins like this one, with its own checks. Its row has nothing but what is added to it."""
+        twin = copy(self)
+        twin.matcher = None if self.matcher is None else self.matcher.fork()
+        twin.tokens, twin.entries, twin.said = self.tokens[:], self.entries[:], self.said[:]
+        twin.row, twin._checks = Row(()), checks
+        return twin
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import accumulate
 
 from structgen.decoding.pointers import PointerReader, Span
@@ -38,12 +39,9 @@ class Validating:
         vocabulary: of the model.
         budget: values that may be tried again.
 
-    Attributes:
-        used: values that were tried again.
     """
 
     def __init__(self, validators: Validators, vocabulary: Vocabulary, budget: int) -> None:
-        self.used = 0
         self._validators, self._vocabulary, self._budget = validators, vocabulary, budget
         self._reader = PointerReader()
         self._scalars: list[int] = []  # where those that are complete start
@@ -54,6 +52,17 @@ class Validating:
     def complete(self) -> int:
         """How many scalar values were complete in what was read last."""
         return len(self._scalars)
+
+    @property
+    def used(self) -> int:
+        """Values that were tried again; in all texts that began as one."""
+        return min(self._failures.total(), self._budget)
+
+    def fork(self) -> Validating:
+        """Another text that begins like this one; what was refused counts for both."""
+        twin = copy(self)
+        twin._reader, twin._scalars = self._reader.fork(), self._scalars[:]
+        return twin
 
     def go_back(self, said: bytes) -> None:
         """The text ends earlier now; what is complete in it was accepted before."""
@@ -118,7 +127,7 @@ class Validating:
         return Refusal(tuple(tokens[:count]), tuple(depths), reason, lambda: error, span.pointer, len(starts) - 1)
 
     def _error(self, span: Span, reason: str, said: bytes, cut: str) -> ValidationFailed:
-        """What is raised where no other text is left; counts one try.
+        """What is raised where no other text is left, after one try more.
 
         Raises:
             ValidationFailed: the budget is spent.
@@ -127,11 +136,10 @@ class Validating:
         place = span.pointer or "the whole value"
         why = f"{place} is refused by its validators ({reason}), at the end of {text[-80:]!r}"
         more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""
-        if self.used >= self._budget:
+        if self._failures.total() > self._budget:
             spent = f"{self.used} other values were refused before" if self.used else "it is tried once only"
             advice = f"Limits(validations=...) allows more tries than {self._budget}"
             raise ValidationFailed(f"{why}; {spent}: {advice}{more}", span.pointer, text)
-        self.used += 1
         return ValidationFailed(f"{why}; every other value was refused, too{more}", span.pointer, text)
 
     def _widths(self, failures: int, most: int) -> Iterator[int]:

@@ -36,6 +36,10 @@ class WholeForward:
         """Reads all of each row. The logits after its last token: float[rows, width]."""
         return torch.stack([self._read(row) for row in rows])
 
+    def fork(self, row: Row, twin: Row) -> None:
+        """See `Forward`."""
+        twin.follow(row)
+
     def release(self, row: Row) -> None:
         """The row is not read any more."""
         row.encoded = None

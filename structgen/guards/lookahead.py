@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,12 @@ class Watch:
         pairs = zip(self._guards, self._states[-1], strict=True)
         begun = min(guard.begun(state) for guard, state in pairs)
         return self._lengths[self.token_at(begun)]
+
+    def fork(self) -> Watch:
+        """Another sequence that begins like this one."""
+        twin = copy(self)
+        twin._states, twin._lengths = self._states[:], self._lengths[:]
+        return twin
 
     def truncate(self, count: int) -> None:
         """Goes back to the first `count` tokens."""

@@ -1,0 +1,308 @@
+"""Beam search in the decode loop: hypotheses side by side in rows of one cache, all prompts' in one forward pass.
+
+The policy is `search.beam`; what may be said, and what is refused, is each hypothesis's own affair. Here each of them
+gets its row: the first of those that continue one stays in its row, the others get copies of it, in the places of rows
+that nothing continues.
+
+Where every hypothesis is given up before a text is complete, the search goes back to the latest ones behind which
+candidates were left, and takes the next best of these. So it finds a text where there is one, as far as `KEPT` and the
+limits reach: beam search with a stack of what it has pruned (Zhou and Hansen, *Beam-Stack Search*, 2005).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+
+import torch
+from transformers import PreTrainedModel
+
+from structgen.decoding.forward import Forward, forward_for
+from structgen.decoding.generation import Stats
+from structgen.decoding.hypothesis import Hypothesis
+from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
+from structgen.decoding.masking import Words
+from structgen.decoding.measure import Ledger
+from structgen.decoding.offers import Offers
+from structgen.decoding.rows import Row, common
+from structgen.decoding.session import Session
+from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
+from structgen.masks import find_masks
+from structgen.options import Beams
+from structgen.search.beam import Best, Offer, Step, Taken, select
+from structgen.vocabulary import Vocabulary
+
+KEPT = 64
+"""Earlier sets of hypotheses that a search can go back to."""
+
+Standing = list[Taken[Hypothesis]]
+"""The hypotheses of a step, best first."""
+
+
+class Search:
+    """The beam search of one prompt.
+
+    Args:
+        root: the text before its first token.
+        options: how many beams there are, and when it is over.
+        most: candidates of a step that are looked at.
+
+    Attributes:
+        beams: the hypotheses that go on.
+        rows: of each of them.
+        done: True when it is over.
+        best: the complete texts.
+        text: the best text when it is over, else one on its way.
+    """
+
+    def __init__(self, root: Hypothesis, options: Beams, most: int) -> None:
+        self.beams: Standing = [Taken(0, 0.0, root)]
+        self.rows = [root.row]
+        self.text, self.done = root, root.done
+        self.best: Best[Hypothesis] = Best(options, root.budget)
+        self._prompt, self._count, self._most = tuple(root.row.ids), options.count, most
+        self._earlier: deque[tuple[Standing, Step[Hypothesis]]] = deque(maxlen=KEPT)
+
+    @property
+    def found(self) -> list[tuple[Hypothesis, float | None]]:
+        """The complete texts with their scores, best first; where there is none, the one that has failed."""
+        return [(kept.text, kept.score) for kept in self.best.kept] or [(self.text, None)]
+
+    @property
+    def error(self) -> StructgenError | None:
+        """Why it has failed."""
+        return self.text.error
+
+    @property
+    def said(self) -> bytes:
+        """The best text when it is over; before, what all texts begin with as far as no check can take it back."""
+        if self.done:
+            return self.text.said
+        going = [beam.text.said[: len(beam.text.said) - beam.text.unsettled()] for beam in self.beams]
+        complete = [kept.text.said for kept in self.best.kept]
+        return reduce(lambda one, other: one[: common(one, other)], going + complete)
+
+    def unsettled(self) -> int:
+        """How many bytes at the end of `said` are not sure: none, though it may be another text after going back."""
+        return 0
+
+    def step(self, candidates: Candidates, forward: Forward) -> None:
+        """Takes the best candidates; each of them goes on in a row."""
+        try:
+            for row in self.rows:
+                if row.error is not None:
+                    raise row.error
+            step = select(
+                candidates.offers, candidates.judge, parents=len(self.beams), count=self._count, most=self._most
+            )
+            self._settle(step, forward)
+        except StructgenError as error:
+            self.text.fail(error)
+            self.done = True
+
+    def _settle(self, step: Step[Hypothesis], forward: Forward) -> None:
+        if not step.exhausted:
+            self._earlier.append((self.beams, step))
+        for taken in step.done:
+            self.best.add(taken, len(taken.text.tokens))
+        if step.beams and not self.best.is_over(step.beams[0].score, len(step.beams[0].text.tokens)):
+            self._seat(step.beams, forward)
+            self.beams, self.text = step.beams, step.beams[0].text
+        elif self.best.kept:
+            self.text, self.done = self.best.kept[0].text, True
+        else:
+            self._go_back(forward)
+
+    def _seat(self, beams: Standing, forward: Forward) -> None:
+        """Gives each hypothesis a row that stands where the one it continues does, and what it adds to that."""
+        followed = {beam.parent for beam in beams}
+        free = [row for at, row in enumerate(self.rows) if at not in followed]
+        rows = []
+        for beam in beams:
+            row = source = self.rows[beam.parent]
+            if beam.parent in followed:
+                followed.remove(beam.parent)
+            else:
+                row = free.pop() if free else Row(source.ids, source.source, source.inputs)
+                forward.fork(source, row)
+            rows.append(row)
+        for row in free:
+            forward.release(row)
+        for row, beam in zip(rows, beams, strict=True):
+            row.ids += beam.text.row.ids
+        self.rows = rows
+
+    def _go_back(self, forward: Forward) -> None:
+        """To the latest hypotheses behind which something is left.
+
+        Raises:
+            StructgenError: there are none, or it has gone back too often.
+        """
+        texts = [beam.text for beam in self.beams]
+        spent = next((t.error for t in texts if isinstance(t.error, (ValidationFailed, BudgetExhausted))), None)
+        if spent is not None or not self._earlier:
+            raise spent or texts[0].why_not
+        beams, later = self._earlier.pop()
+        for taken in (*later.beams, *later.done):
+            taken.text.never_again()
+        texts[0].retreat(len(beams[0].text.tokens))
+        self.beams, self.text = beams, beams[0].text
+        self._seat_again(forward)
+
+    def _seat_again(self, forward: Forward) -> None:
+        """Gives hypotheses of an earlier step rows: what these have read of other texts is forgotten."""
+        while len(self.rows) < len(self.beams):
+            row = Row(self.rows[0].ids, self.rows[0].source, self.rows[0].inputs)
+            forward.fork(self.rows[0], row)
+            self.rows.append(row)
+        while len(self.rows) > len(self.beams):
+            forward.release(self.rows.pop())
+        for row, beam in zip(self.rows, self.beams, strict=True):
+            wanted = [*self._prompt, *beam.text.tokens]
+            row.truncate(common(row.ids, wanted))
+            row.ids += wanted[len(row.ids) :]
+            row.reread()
+
+
+class Candidates:
+    """What one step offers one search, and what becomes of it.
+
+    Args:
+        beams: the search's; one that refuses a token is replaced by the same that knows it.
+        offers: the step's.
+        first: of the search's rows among those of the step.
+        masks: of each beam.
+        likeliest: tokens of each beam.
+        most: tokens of a beam that are asked for.
+    """
+
+    def __init__(
+        self,
+        beams: Standing,
+        offers: Offers,
+        first: int,
+        masks: Sequence[Words | None],
+        likeliest: Sequence[list[Offer]],
+        most: int,
+    ) -> None:
+        self._beams, self._offers, self._first, self._most = beams, offers, first, most
+        self._masks = list(masks)
+        self._likeliest: list[list[Offer] | None] = list(likeliest)
+        self._taken: list[set[int]] = [set() for _ in beams]
+
+    def offers(self, at: int) -> Iterator[Offer]:
+        """See `select`."""
+        beam, known = self._beams[at], self._likeliest[at]
+        if known is None:
+            self._masks[at] = beam.text.words()
+            (known,) = self._offers.likeliest(self._first + at, [self._masks[at]], self._most)
+        self._likeliest[at] = None
+        if not beam.text.done:
+            yield from ((token, beam.score + log) for token, log in known if token not in self._taken[at])
+
+    def judge(self, at: int, token: int) -> Hypothesis | None:
+        """See `select`."""
+        beam = self._beams[at].text
+        text = beam.taking(token, self._offers.entry(self._first + at, self._masks[at], token))
+        if text.error is not None:
+            beam.blame(text.error)
+        elif text.sent_back:
+            self._beams[at] = replace(self._beams[at], text=text)
+        else:
+            self._taken[at].add(token)
+            return text
+        return None
+
+
+class BeamBatch:
+    """Searches on their way: some have rows, others wait until there are rows for all their beams.
+
+    Args:
+        module: a model of transformers, in evaluation mode.
+        vocabulary: of its tokenizer; logits beyond its width are padding.
+        roots: a text for each prompt, of which nothing has been said.
+        options: of each search.
+        rows: that are decoded at once; those of one search at least.
+        record: measure every token.
+        execution: how it runs; beams know no overlapped order.
+
+    Attributes:
+        searches: one for each prompt.
+        ledger: what was measured; None where nothing was.
+    """
+
+    def __init__(
+        self,
+        module: PreTrainedModel,
+        vocabulary: Vocabulary,
+        roots: Sequence[Hypothesis],
+        options: Beams,
+        *,
+        rows: int = ROWS,
+        record: bool = False,
+        execution: Execution = AUTOMATIC,
+    ) -> None:
+        self._began = self._prefilled = time.perf_counter()
+        self._vocabulary = vocabulary
+        self._most = max(2, 1 + len(vocabulary.end_ids)) * options.count
+        self._at_once = max(1, rows // options.count)
+        self.searches = [Search(root, options, self._most) for root in roots]
+        self.ledger = Ledger() if record else None
+        self._waiting = deque(search for search in self.searches if not search.done)
+        self._active: list[Search] = []
+        self._steps = 0
+        if self._waiting:
+            self._forward = forward_for(module, graphs=execution.graphs)
+            self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
+
+    @torch.inference_mode()
+    def step(self) -> bool:
+        """One token more for every hypothesis. False when all searches are over.
+
+        Raises:
+            OptionError: the logits are narrower than the vocabulary. No hypothesis has a token then.
+        """
+        while self._waiting and len(self._active) < self._at_once:
+            self._active.append(self._waiting.popleft())
+        if not self._active:
+            return False
+        logits = self._forward.read([row for search in self._active for row in search.rows])
+        beams = [beam.text for search in self._active for beam in search.beams]
+        find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
+        offers = Offers(without_padding(logits, self._vocabulary), self._vocabulary, self.ledger)
+        masks = [beam.words() for beam in beams]
+        likeliest, first = offers.likeliest(0, masks, self._most), 0
+        for search in self._active:
+            own = slice(first, first + len(search.beams))
+            search.step(
+                Candidates(search.beams, offers, first, masks[own], likeliest[own], self._most), self._forward
+            )
+            first = own.stop
+        offers.measure()
+        self._leave()
+        return bool(self._active or self._waiting)
+
+    def _leave(self) -> None:
+        """Searches that are over give their rows back."""
+        for row in (row for search in self._active if search.done for row in search.rows):
+            self._forward.release(row)
+        self._active = [search for search in self._active if not search.done]
+        self._steps += 1
+        if self._steps == 1:
+            self._prefilled = time.perf_counter()
+
+    def stats(self, session: Session) -> Stats:
+        """What the batch cost so far, and what this text's search had of it."""
+        return Stats(
+            forwards=self._forward.count if self._steps else 0,
+            tokens=sum(len(search.text.tokens) for search in self.searches),
+            fast_forwarded=session.forced,
+            rollbacks=session.rollbacks,
+            prefill_seconds=self._prefilled - self._began,
+            decode_seconds=time.perf_counter() - self._prefilled,
+            replayed=self._forward.replays if self._steps else 0,
+            why_eager=self._forward.why_eager if self._steps else "",
+        )

@@ -1,0 +1,163 @@
+"""One text of a beam search: a session that can fork, and that does not take a token that would send it back.
+
+What decides what may be said is the session's own: masks, limits, guards, validators, in their own words and within the
+same limits. Only what follows from a refusal is another thing: a plain row goes back to where it may say something
+else; here the token is not taken, and there are other texts to go on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+
+from structgen.decoding.allowed import Allowed
+from structgen.decoding.checks import Checks
+from structgen.decoding.forced import Spans
+from structgen.decoding.masking import Words, pack
+from structgen.decoding.measure import Entry
+from structgen.decoding.processed import Prompt
+from structgen.decoding.rollback import Rollback
+from structgen.decoding.room import Room
+from structgen.decoding.session import Session
+from structgen.decoding.transcript import Transcript
+from structgen.decoding.tries import Refusal
+from structgen.decoding.undo import Undone
+from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed
+from structgen.vocabulary import Vocabulary
+
+GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
+"""What ends one text of a search, and no other."""
+
+
+class Untaken(Rollback):
+    """The way back of a hypothesis: the last token was not taken.
+
+    Attributes:
+        refusal: why; None where the last one was.
+    """
+
+    refusal: Refusal | None = None
+
+    def fork(self, transcript: Transcript, checks: Checks, room: Room, allowed: Allowed) -> Untaken:
+        """Of another text that begins like this one. What was refused counts for both."""
+        twin = copy(self)
+        twin._transcript, twin._checks, twin._room, twin._allowed = transcript, checks, room, allowed
+        twin.refusal = None
+        return twin
+
+    def leave_dead_end(self, why: DeadEnd) -> None:
+        """Nothing fits behind the text: it is given up.
+
+        Raises:
+            DeadEnd: always.
+        """
+        raise why
+
+    def try_again(self, refusal: Refusal) -> None:
+        """Forgets the token that has completed what is refused."""
+        said, validating = self._transcript, self._checks.validating
+        self.never_again()
+        length = len(said.tokens) - 1
+        self.undone.append(Undone(length, said.cut(length), refusal.reason, refusal.pointer))
+        if validating is not None:
+            validating.go_back(bytes(said.said))
+        self.refusal = refusal
+
+    def never_again(self) -> None:
+        """The text is not offered any more."""
+        tokens, entries = self._transcript.tokens, self._transcript.entries
+        self._tries.refuse(tokens, entries, [None] * len(tokens))
+
+    def retreat(self, undone: Undone) -> None:
+        """Counts one going back to earlier texts.
+
+        Raises:
+            DeadEnd: that was too often.
+        """
+        self._undo.spend(DeadEnd(undone.reason))
+        self.undone.append(undone)
+
+
+class Hypothesis(Session):
+    """A text on its way, or complete.
+
+    Args:
+        prompt, vocabulary: as for `Session`.
+        spans: finds text that must come next: nothing but its tokens is offered then.
+        options: as for `Session`.
+    """
+
+    _ways_back: ClassVar[type[Rollback]] = Untaken
+    _rollback: Untaken
+
+    def __init__(self, prompt: Prompt, vocabulary: Vocabulary, *, spans: Spans | None = None, **options: Any) -> None:
+        self._forcing = spans
+        self._forced: Sequence[int] = ()
+        self._unforced = -1  # tokens behind which forced text was refused
+        super().__init__(prompt, vocabulary, **options)
+
+    def fork(self) -> Hypothesis:
+        """Another text that begins like this one, in a row that has only what is added to it."""
+        twin, checks = copy(self), self._checks.fork()
+        said = self._transcript.fork(checks)
+        twin._checks, twin._transcript, twin._room = checks, said, Room(said, checks)
+        twin._allowed = self._allowed.fork(said.matcher, checks.steering, checks.guards)
+        twin._rollback = self._rollback.fork(said, checks, twin._room, twin._allowed)
+        return twin
+
+    @property
+    def why_not(self) -> StructgenError:
+        """Why the text does not go on."""
+        refusal = self._rollback.refusal
+        return refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left())
+
+    def words(self) -> Words | None:
+        """The tokens that may come next; None where every one may. With an error where none may."""
+        spans, matcher, length = self._forcing, self.matcher, len(self.tokens)
+        if spans is not None and matcher is not None and not self._forced and length != self._unforced:
+            self._forced = spans.after(matcher, self.tokens)
+        if self._forced:
+            return pack(np.array(self._forced[:1]), self._vocabulary.width)
+        return self._guard(self._mask)
+
+    def taking(self, token: int, entry: Entry) -> Hypothesis:
+        """The text with one token more, or, with `sent_back` or an error, without a token that may not be taken."""
+        twin = self.fork()
+        twin._forced = self._forced[1:]
+        twin.sent_back = False
+        twin._guard(twin._advance, token, entry)
+        if twin.sent_back:
+            twin._do_not_force()
+        return twin
+
+    def blame(self, error: StructgenError) -> None:
+        """It was the error of a token more: what was forced is not forced any more, else the text is given up.
+
+        Raises:
+            StructgenError: it is not the text's fault.
+        """
+        if not isinstance(error, GIVEN_UP):
+            raise error
+        if self._forced:
+            self._do_not_force()
+        else:
+            self.fail(error)
+
+    def never_again(self) -> None:
+        """The text leads nowhere: it is not offered any more."""
+        self._rollback.never_again()
+
+    def retreat(self, kept: int) -> None:
+        """Nothing is left to say behind this text, nor behind those beside it: the search goes back to `kept` tokens.
+
+        Raises:
+            DeadEnd: that was too often.
+        """
+        text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
+        self._rollback.retreat(Undone(kept, text, str(self.why_not)))
+
+    def _do_not_force(self) -> None:
+        self._forced, self._unforced = (), len(self.tokens)

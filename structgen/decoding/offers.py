@@ -1,0 +1,77 @@
+"""The likeliest next tokens of each row of a beam search, and the measures of those that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structgen.decoding.choice import Ask
+from structgen.decoding.masking import Words, existing, forbid
+from structgen.decoding.measure import Entry, Ledger
+from structgen.decoding.transfer import Download, upload
+from structgen.options import Sampling
+from structgen.search.beam import Offer
+from structgen.vocabulary import Vocabulary
+
+UNSAMPLED = Sampling()
+
+
+class Offers:
+    """What one step's logits offer.
+
+    A token's score is its log-probability among all tokens: the mask says which ones are offered, and changes no score.
+
+    Args:
+        logits: float[rows, width], of which columns beyond the vocabulary's are left out already.
+        vocabulary: of the model.
+        ledger: where the tokens that are tried are measured; None where they are not.
+    """
+
+    def __init__(self, logits: Tensor, vocabulary: Vocabulary, ledger: Ledger | None) -> None:
+        self._logits, self._ledger = logits.float(), ledger
+        everything = existing(vocabulary)
+        self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
+        self._tried: list[tuple[int, Words | None, int]] = []
+
+    def likeliest(self, first: int, masks: Sequence[Words | None], most: int) -> list[list[Offer]]:
+        """The likeliest allowed tokens of some rows, best first; one copy from the device.
+
+        Args:
+            first: of the rows.
+            masks: of this one and those behind it; None allows every token.
+            most: tokens of a row.
+        """
+        scores = self._logits[first : first + len(masks)]
+        kept = min(most, scores.shape[1])
+        top = forbid(scores, self._on_device(masks)).topk(kept)
+        total = scores.logsumexp(dim=-1, keepdim=True)
+        rows = Download(torch.cat([total, top.values, top.indices.float()], dim=1)).numbers()
+        return [_ranked(row[0], row[1 : 1 + kept], row[1 + kept :]) for row in rows]
+
+    def entry(self, row: int, words: Words | None, token: int) -> Entry:
+        """Where a token that is tried behind a row will be measured, if it is."""
+        self._tried.append((row, words, token))
+        return 0 if self._ledger is None else self._ledger.steps, len(self._tried) - 1
+
+    def measure(self) -> None:
+        """Measures all that was tried."""
+        if self._ledger is None or not self._tried:
+            return
+        rows, masks, tokens = zip(*self._tried, strict=True)
+        logits = self._logits[list(rows)]
+        asks = [Ask(words, UNSAMPLED) for words in masks]
+        self._ledger.add(logits, asks, tokens, None if logits.device.type == "cpu" else self._on_device(masks))
+
+    def _on_device(self, masks: Sequence[Words | None]) -> Tensor:
+        """Packed: int32[masks, words]."""
+        packed = np.array([self._everything if words is None else words for words in masks])
+        return upload([packed.view(np.int32)], self._logits.device)[0]
+
+
+def _ranked(total: float, scores: Sequence[float], tokens: Sequence[float]) -> list[Offer]:
+    """What is possible of the likeliest; of equal scores the lowest token first, as in greedy decoding."""
+    ranked = sorted((-score, int(token)) for score, token in zip(scores, tokens, strict=True) if abs(score) < np.inf)
+    return [(token, -negative - total) for negative, token in ranked]

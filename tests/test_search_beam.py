@@ -1,0 +1,159 @@
+"""The policy of beam search, over scores alone: a table of chances stands for the model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen.search.beam import Best, Step, Taken, select
+
+END = "."
+
+
+@dataclass(frozen=True)
+class Word:
+    said: str
+    longest: int
+
+    @property
+    def done(self) -> bool:
+        return self.said.endswith(END) or len(self.said) == self.longest
+
+
+def table(seed: int, letters: str, longest: int) -> dict[str, dict[str, float]]:
+    """Log-probabilities of the next letter behind every text."""
+    random, chances = np.random.default_rng(seed), {}
+    for length in range(longest):
+        for said in map("".join, itertools.product(letters, repeat=length)):
+            shares = random.dirichlet(np.ones(len(letters) + 1) * 0.7)
+            chances[said] = dict(zip(letters + END, map(math.log, shares), strict=True))
+    return chances
+
+
+def searched(chances, longest, options, refused=frozenset(), most=None):
+    """The whole search: what is kept, best first."""
+    beams, best = [Taken(0, 0.0, Word("", longest))], Best(options, longest)
+    while True:
+        tried = [set() for _ in beams]
+
+        def offers(at, beams=beams, tried=tried):
+            known = sorted(chances[beams[at].text.said].items(), key=lambda pair: -pair[1])
+            return iter([(ord(c), beams[at].score + log) for c, log in known if ord(c) not in tried[at]])
+
+        def judge(at, token, beams=beams, tried=tried):
+            tried[at].add(token)
+            said = beams[at].text.said + chr(token)
+            return None if any(word in said for word in refused) else Word(said, longest)
+
+        step = select(offers, judge, parents=len(beams), count=options.count, most=most or 2 * options.count)
+        length = len(beams[0].text.said) + 1
+        for taken in step.done:
+            best.add(taken, len(taken.text.said))
+        beams = step.beams
+        if not beams or best.is_over(beams[0].score, length):
+            return best.kept
+
+
+def every_text(chances, longest, options, refused=frozenset()):
+    """All complete texts with their scores, best first."""
+    found = []
+
+    def walk(said, score):
+        for letter, log in chances[said].items():
+            text = said + letter
+            if any(word in text for word in refused):
+                continue
+            if Word(text, longest).done:
+                found.append(((score + log) / len(text) ** options.length_penalty, text))
+            else:
+                walk(text, score + log)
+
+    walk("", 0.0)
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0, -1.0])
+@pytest.mark.parametrize("refused", [(), ("ab", "c.")])
+@pytest.mark.parametrize("seed", range(8))
+def test_wide_beams_find_what_looking_at_every_text_finds(seed, refused, length_penalty):
+    chances = table(seed, "abc", 5)
+    options = sg.Beams(300, length_penalty=length_penalty, early_stopping="never")
+    kept = searched(chances, 5, options, refused)
+    expected = every_text(chances, 5, options, refused)
+    assert [k.text.said for k in kept] == [text for _, text in expected[:300]]
+    assert [k.score for k in kept] == pytest.approx([score for score, _ in expected[:300]])
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_what_is_kept_is_never_refused_and_comes_best_first(early_stopping):
+    for seed in range(20):
+        chances = table(seed, "abcd", 6)
+        kept = searched(chances, 6, sg.Beams(3, early_stopping=early_stopping), ("a", "db"))
+        assert kept
+        assert not any("a" in k.text.said or "db" in k.text.said for k in kept)
+        assert [k.score for k in kept] == sorted((k.score for k in kept), reverse=True)
+
+
+def test_a_refused_candidate_counts_as_if_it_had_not_been_there():
+    chances = table(1, "abc", 5)
+    without = {said: {c: log for c, log in letters.items() if c != "b"} for said, letters in chances.items()}
+    for count in (1, 2, 3):
+        refusing, never_offered = (searched(t, 5, sg.Beams(count), r) for t, r in ((chances, "b"), (without, "")))
+        assert [(k.text.said, k.score) for k in refusing] == [(k.text.said, k.score) for k in never_offered]
+
+
+def test_after_a_refusal_a_beam_is_asked_again():
+    """What may come instead may be another than what was offered before."""
+    asked = []
+
+    def offers(at):
+        asked.append(at)
+        return iter([(1, -1.0), (2, -2.0)] if len(asked) == 1 else [(3, -3.0)])
+
+    step = select(offers, lambda at, token: None if token == 1 else Word("x", 9), parents=1, count=4, most=8)
+    assert [taken.score for taken in step.beams] == [-3.0]
+    assert step.exhausted
+
+
+def test_only_the_best_candidates_complete_a_text():
+    """A complete text behind so many better candidates as there are beams is not kept: as in transformers."""
+    offered = [(1, -1.0), (2, -2.0), (3, -3.0), (4, -4.0)]
+    texts = {1: "a", 2: ".", 3: ".", 4: "b"}
+    step: Step[Word] = select(
+        lambda at: iter(offered), lambda at, token: Word(texts[token], 9), parents=1, count=2, most=4
+    )
+    assert [taken.score for taken in step.done] == [-2.0]
+    assert [taken.score for taken in step.beams] == [-1.0, -4.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "score", "over"),
+    [
+        (sg.Beams(1, early_stopping=True), 0.0, True),
+        (sg.Beams(2, early_stopping=True), -99.0, False),  # one text more is to come
+        (sg.Beams(1, length_penalty=1.0), -3.9, False),
+        (sg.Beams(1, length_penalty=1.0), -4.1, True),
+        (sg.Beams(1, length_penalty=1.0, early_stopping="never"), -19.0, False),
+        (sg.Beams(1, length_penalty=1.0, early_stopping="never"), -21.0, True),
+        (sg.Beams(1, length_penalty=0.0, early_stopping="never"), -4.1, True),
+    ],
+)
+def test_when_it_is_over(options, score, over):
+    """A text of two tokens with -2 is kept; the best beam has four tokens, and twenty are allowed."""
+    best = Best(options, 20)
+    best.add(Taken(0, -2.0, Word(".", 9)), 2)
+    assert best.is_over(score, 4) is over
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"count": 0}, {"count": 1.5}, {"count": True}, {"count": 2, "length_penalty": math.inf},
+              {"count": 2, "early_stopping": "always"}],
+)  # fmt: skip
+def test_options_are_checked(wrong):
+    with pytest.raises(sg.OptionError, match="expected"):
+        sg.Beams(**wrong)
