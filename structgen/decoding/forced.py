@@ -97,7 +97,7 @@ class Spans(ForcedText):
         self._encode = plain_encoder(tokenizer)
         self._straddling = Straddling(vocabulary)
         self._anchor = next((a for a in ANCHORS if self._tokens_of(a, b'{"') is not None), None)
-        self._spans: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        self._spans: dict[tuple[int, tuple[int, ...]], tuple[list[int], list[int]]] = {}
 
     def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
         """The tokens that can be fed next without asking the model; mostly none.
@@ -106,25 +106,40 @@ class Spans(ForcedText):
             matcher: where the text stands.
             tokens: the text's tokens so far.
         """
+        return self._found(matcher, tokens)[0]
+
+    def whole(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
+        """The tokens that the tokenizer makes of the forced text, as if nothing behind it belonged to them.
+
+        Args:
+            matcher: where the text stands.
+            tokens: the text's tokens so far.
+        """
+        return self._found(matcher, tokens)[1]
+
+    def _found(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
+        """`after` and `whole`."""
         text, last = self.text(matcher.grammar, matcher.position)
         if not text or self._anchor is None:
-            return []
+            return [], []
         key = matcher.position, tuple(tokens[-CONTEXTS[0] :])
-        span = self._spans.get(key)
-        if span is None:
+        found = self._spans.get(key)
+        if found is None:
             if len(self._spans) >= REMEMBERED:
                 self._spans.clear()
-            span = self._spans[key] = self._legal(matcher, self._span(matcher, text, key[1], last=last))
-        return span
+            whole, sure = self._span(matcher, text, key[1], last=last)
+            found = self._spans[key] = self._legal(matcher, whole[:sure]), whole
+        return found
 
-    def _span(self, matcher: Matcher, text: bytes, context: tuple[int, ...], *, last: bool) -> list[int]:
-        """The text's tokens behind the context; the last one too where nothing that can follow belongs to it."""
+    def _span(self, matcher: Matcher, text: bytes, context: tuple[int, ...], *, last: bool) -> tuple[list[int], int]:
+        """The text's tokens behind the context, and how many are sure: all where what follows belongs to none."""
         for size in CONTEXTS:
             before = context[max(0, len(context) - size) :]
             known = self._tokens_of(self._anchor or "", self._vocabulary.decode(before) + text)
             if known is not None and tuple(known[: len(before)]) == before:
-                return known[len(before) : len(known) if last else self._sure(matcher, text, before, known)]
-        return []
+                sure = len(known) if last else self._sure(matcher, text, before, known)
+                return known[len(before) :], max(0, sure - len(before))
+        return [], 0
 
     def _sure(self, matcher: Matcher, text: bytes, before: tuple[int, ...], known: list[int]) -> int:
         """How many of these tokens the tokenizer makes of the context and the text, whatever follows them."""

@@ -27,6 +27,8 @@ class Stats:
         prefill_seconds: until the first tokens were chosen.
         decode_seconds: from there to the end.
         replayed: forward passes that were replays of a CUDA graph.
+        drafted: tokens of this row that the model chose without a forward pass of their own, because they were foreseen
+            and read along with earlier ones.
         why_eager: why the others are not; empty where nothing stands in the way but that a shape was rare.
     """
 
@@ -38,6 +40,7 @@ class Stats:
     decode_seconds: float
     replayed: int = 0
     why_eager: str = ""
+    drafted: int = 0
 
     @property
     def tokens_per_second(self) -> float:

@@ -119,7 +119,7 @@ class HybridForward(SlotForward):
         count: forward passes so far.
     """
 
-    foresees = False
+    foresees = takes_drafts = False
     why_eager = "the model has recurrent states"
 
     def __init__(self, module: PreTrainedModel) -> None:

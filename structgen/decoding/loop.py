@@ -19,12 +19,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.choice import Ask, Drawn, chooser_for
+from structgen.decoding.drafts import Drafts
 from structgen.decoding.forward import forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.masking import is_few
 from structgen.decoding.measure import Ledger
 from structgen.decoding.rows import Foreseen
 from structgen.decoding.session import Session
+from structgen.decoding.slots import SlotForward
 from structgen.decoding.transfer import sent
 from structgen.errors import OptionError
 from structgen.masks import find_masks
@@ -45,10 +47,13 @@ class Execution:
         overlap: the overlapped order of a step; None where there is a device.
         graphs: reads of a few tokens by steps of few shapes, which are captured as CUDA graphs; None where there is a
             CUDA device.
+        drafts: what a row will probably say is read along, see `drafts`; None where the model runs on the host. Only in
+            the plain order, and without graphs.
     """
 
     overlap: bool | None = None
     graphs: bool | None = None
+    drafts: bool | None = None
 
 
 AUTOMATIC = Execution()
@@ -102,6 +107,7 @@ class Batch:
         self._active: list[Session] = []
         self._steps = 0
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
+        self._drafts: Drafts | None = None
         self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
         for session in (*sessions, *self._waiting):
             session.measured_in(self.ledger)
@@ -109,6 +115,9 @@ class Batch:
             self._forward = forward_for(module, graphs=execution.graphs)
             wanted = module.device.type != "cpu" if execution.overlap is None else execution.overlap
             self._overlap = wanted and self._forward.foresees
+            drafted = module.device.type == "cpu" if execution.drafts is None else execution.drafts
+            if drafted and not self._overlap and isinstance(self._forward, SlotForward) and self._forward.takes_drafts:
+                self._drafts = Drafts(self._forward, vocabulary)
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
             self._chooser = chooser_for(vocabulary, module.device)
 
@@ -134,6 +143,8 @@ class Batch:
             sessions, asks = zip(*choosing, strict=True)
             self._choose(sessions, asks, self._of_those_choosing(ready, logits, asked), ahead=self._overlap)
             self._choose_again()
+        if self._drafts is not None:
+            self._ahead = self._drafts.confirmed()
         for session in [s for s in self._active if s.done]:
             self._leave(session)
         self._steps += 1
@@ -142,15 +153,18 @@ class Batch:
         return bool(self._active or self._waiting)
 
     def _read(self) -> tuple[Sequence[Session], Tensor]:
-        """The sessions that can choose, and their logits: those that were read ahead, else all, which are read now."""
+        """The sessions that can choose, and their logits: those that were read ahead or as a draft, else all, now."""
         sessions, logits = self._ahead
         self._ahead = (), None
         still = [i for i, s in enumerate(sessions) if not s.done and not s.row.pending]
         if logits is None or not still:
-            sessions, logits = tuple(self._active), self._forward.read([s.row for s in self._active])
+            sessions, logits = tuple(self._active), self._read_now(self._active)
         elif len(still) < len(sessions):
             sessions, logits = [sessions[i] for i in still], logits.index_select(0, sent(still, logits.device))
         return sessions, without_padding(logits, self._vocabulary)
+
+    def _read_now(self, sessions: Sequence[Session]) -> Tensor:
+        return self._forward.read([s.row for s in sessions]) if self._drafts is None else self._drafts.read(sessions)
 
     def _read_ahead(self, sessions: Sequence[Session], asks: Sequence[Ask], drawn: Drawn) -> None:
         """Has the device read the tokens that it chooses before the host knows them, and what else is pending.
@@ -210,6 +224,7 @@ class Batch:
             forwards=self._forward.count if self._steps else 0,
             tokens=sum(len(s.tokens) + (0 if s.before is None else len(s.before.tokens)) for s in self._sessions),
             fast_forwarded=session.forced,
+            drafted=0 if self._drafts is None else self._drafts.accepted[session],
             rollbacks=session.rollbacks,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,

@@ -62,6 +62,7 @@ class Session:
         recalled: logits of an earlier step that the row chooses from again.
         sent_back: the row has gone back; what was read last is not what its text ends with.
         seed: of the row's draws; None for a greedy row.
+        spans: finds tokens that need not be asked for; None asks for every one.
         before: what is said first, in the same row; None for nothing.
     """
 
@@ -85,7 +86,8 @@ class Session:
         self.before: Session | None = None
         self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
         self._random = None if sampling.greedy else np.random.default_rng(self.seed)
-        self._vocabulary, self._spans, self._checks = vocabulary, spans, checks
+        self.spans = spans
+        self._vocabulary, self._checks = vocabulary, checks
         self._asked: Words | None = None
         self._recent = Recent(RECENT if checks.guards or checks.validating else 1)
         self._finish_by: dict[int, Finish] = dict.fromkeys(vocabulary.end_ids, "end")
@@ -134,7 +136,7 @@ class Session:
     @property
     def fast_forwards(self) -> bool:
         """True when forced text is fed without asking."""
-        return self._spans is not None and self.matcher is not None
+        return self.spans is not None and self.matcher is not None
 
     @property
     def has_room(self) -> bool:
@@ -330,9 +332,9 @@ class Session:
             return
         if said.stopped():
             self.finish = "stop"
-        elif self._spans is not None and said.matcher is not None:
+        elif self.spans is not None and said.matcher is not None:
             before = len(said.tokens)
-            for token in self._spans.after(said.matcher, said.tokens)[: self.budget - before]:
+            for token in self.spans.after(said.matcher, said.tokens)[: self.budget - before]:
                 said.take(token, None)
             while len(said.tokens) > before and not self._room.fits(forced=True):
                 said.cut(len(said.tokens) - 1)

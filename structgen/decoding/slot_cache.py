@@ -157,9 +157,16 @@ class SlotModel:
         return sum(room.nbytes for layer in self.layers for room in layer.kept)
 
     def __call__(self, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any) -> Tensor:
-        """The logits after the last column: float[rows, width].
+        """The logits after the last column: float[rows, width]. See `after`."""
+        return self.after(1, ids, positions, slots, places, **told)[:, 0]
+
+    def after(
+        self, last: int, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any
+    ) -> Tensor:
+        """The logits after each of the last columns: float[rows, last, width].
 
         Args:
+            last: how many columns.
             ids: int64[rows, columns].
             positions: of the ids in the model's own counting, int64[rows, columns].
             slots: up to which each id sees, int64[rows, columns]; its own, but for padding.
@@ -168,6 +175,8 @@ class SlotModel:
         """
         module: Any = self._module()
         self._places[0] = places
+        if last > 1 and self.options:
+            told["logits_to_keep"] = last
         output = module(
             input_ids=ids,
             position_ids=positions,
@@ -175,10 +184,9 @@ class SlotModel:
             past_key_values=self._cache,
             use_cache=True,
             return_dict=True,
-            **self.options,
-            **told,
+            **{**self.options, **told},
         )
-        logits: Tensor = output.logits[:, -1]
+        logits: Tensor = output.logits[:, -last:]
         return logits
 
     def adopt(self, cache: Cache, places: Places) -> None:

@@ -98,6 +98,35 @@ class SlotForward:
                 return self._read(rows, foreseen)
         return self._read(rows, None)
 
+    @property
+    def takes_drafts(self) -> bool:
+        """May `read_drafted` be asked? Not of static steps, nor where the model gives one column of logits."""
+        return self._steps is None and "logits_to_keep" in self._model.options
+
+    def columns_for(self, rows: Sequence[Row]) -> int:
+        """As many tokens of each row as are read by a forward pass at hardly more than its own price.
+
+        0 where the rows are not read together: one has begun nothing yet, or has much to read.
+        """
+        pending = [len(row.ids) - row.valid for row in rows]
+        if max(pending) > SHORT or not all(row.valid for row in rows):
+            return 0
+        columns = min((self._spare + sum(pending)) // len(rows), SHORT)
+        return columns if columns >= max(pending) else 0
+
+    def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
+        """Reads what is pending of each row and, behind it, what it may say next, by one forward pass.
+
+        Args:
+            rows: that fit into `columns_for` with their drafts.
+            drafts: one per row, may be empty.
+
+        Returns:
+            float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
+            token of its draft, which is not counted as read.
+        """
+        return self._run_each(rows, drafts, None)
+
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         for row in rows:
             if row not in self._place:
@@ -172,25 +201,34 @@ class SlotForward:
         return logits if row.valid == len(row.ids) else self._run([row], None)
 
     def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
-        width, seen = max(len(row.ids) - row.valid for row in rows), max(len(row.ids) for row in rows)
+        if self._steps is not None:
+            width, seen = max(len(row.ids) - row.valid for row in rows), max(len(row.ids) for row in rows)
+            if self._steps.take(width):
+                self.count += 1
+                return self._run_static(self._steps, rows, foreseen, width, seen)
+        return self._run_each(rows, [()] * len(rows), foreseen)[:, 0]
+
+    def _run_each(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], foreseen: Foreseen | None) -> Tensor:
+        """See `read_drafted`."""
         self.count += 1
-        if self._steps is not None and self._steps.take(width):
-            return self._run_static(self._steps, rows, foreseen, width, seen)
-        starts = [row.valid for row in rows]
-        pads = [width - len(row.ids) + row.valid for row in rows]
-        ids = [[0] * pad + row.pending for row, pad in zip(rows, pads, strict=True)]
-        spans = [[row.valid] * pad + list(range(row.valid, len(row.ids))) for row, pad in zip(rows, pads, strict=True)]
+        each = [[*row.pending, *draft] for row, draft in zip(rows, drafts, strict=True)]
+        width, starts = max(map(len, each)), [row.valid for row in rows]
+        pads = [width - len(ids) for ids in each]
+        ends = [start + len(ids) for start, ids in zip(starts, each, strict=True)]
+        ids = [[0] * pad + ids for ids, pad in zip(each, pads, strict=True)]
+        spans = [[s] * pad + list(range(s, end)) for s, pad, end in zip(starts, pads, ends, strict=True)]
         inputs = sent([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
         if foreseen is not None:
             self._fill_in(inputs[0], rows, foreseen)
-        places = self._where(rows, starts, pads, width, seen)
+        places = self._where(rows, starts, pads, width, max(ends))
         for row in rows:
             row.valid = len(row.ids)
         positions = inputs[1]
         if any(row.shift for row in rows):
             positions = positions + sent([[row.shift] for row in rows], self._device)
         told = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
-        return self._model(inputs[0], positions, inputs[1], places, **told)
+        last = 1 + max(map(len, drafts))
+        return self._model.after(last, inputs[0], positions, inputs[1], places, **told)
 
     def _run_static(
         self, steps: StaticSteps, rows: Sequence[Row], foreseen: Foreseen | None, width: int, seen: int

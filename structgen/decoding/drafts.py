@@ -1,0 +1,167 @@
+"""Drafts: what a row will probably say next is read along with what it has said.
+
+Speculative decoding without a second model. The draft is what the tokenizer makes of forced text, whose last tokens
+fast-forward leaves to the model because something else may follow, else what `lookup` finds. The row then chooses
+token by token as ever, from the logits after the one before; as long as it chooses what was drafted, these are known
+without a forward pass. What was drafted in vain lies in slots that nobody sees. So drafts save forward passes and
+change no choice: with or without them each token is drawn from the same logits by the same random number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from torch import Tensor
+
+from structgen.decoding.lookup import Lookup
+from structgen.decoding.session import Session
+from structgen.decoding.slots import SlotForward
+from structgen.decoding.transfer import sent
+from structgen.errors import TokenRejected
+from structgen.masks import Matcher
+from structgen.vocabulary import Vocabulary
+
+LONGEST = 8
+"""Tokens of a draft at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a row may say behind what it has to read.
+
+    Attributes:
+        session: of the row.
+        start: ids that the row had.
+        tokens: that may follow.
+        forced: so many of the first were forced text; the others are a guess of the lookup.
+    """
+
+    session: Session
+    start: int
+    tokens: list[int]
+    forced: int
+
+    @property
+    def taken(self) -> int:
+        """How many of the tokens, from the first, the row has said; negative where it went back behind them all."""
+        row = self.session.row
+        if row.valid < self.start:
+            return -1
+        pairs = zip(row.ids[self.start :], self.tokens, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+class Drafts:
+    """The drafts of a batch's rows.
+
+    Args:
+        forward: reads them.
+        vocabulary: of the model.
+
+    Attributes:
+        accepted: of each session, how many of its tokens needed no forward pass because they were drafted.
+    """
+
+    def __init__(self, forward: SlotForward, vocabulary: Vocabulary) -> None:
+        self._forward, self._vocabulary = forward, vocabulary
+        self._lookups: dict[Session, Lookup] = {}
+        self._drafts: list[Draft] = []
+        self._logits: Tensor | None = None
+        self.accepted: Counter[Session] = Counter()
+
+    def read(self, sessions: Sequence[Session]) -> Tensor:
+        """Reads what is pending, and drafts where they are worth it: float[rows, width], after what was pending."""
+        self._learn()
+        self._drafts, self._logits = [], None
+        rows = [session.row for session in sessions]
+        columns = self._forward.columns_for(rows)
+        drafts = worthwhile([self._draft(session, columns) for session in sessions]) if columns else []
+        if not any(draft.tokens for draft in drafts):
+            return self._forward.read(rows)
+        self._drafts = drafts
+        self._logits = self._forward.read_drafted(rows, [draft.tokens for draft in drafts])
+        return self._behind([(i, 0) for i in range(len(drafts))])
+
+    def confirmed(self) -> tuple[list[Session], Tensor | None]:
+        """The sessions that have said nothing but what was drafted, and the logits behind that, which are known."""
+        sessions, places = [], []
+        for i, draft in enumerate(self._drafts):
+            session, taken = draft.session, draft.taken
+            if taken < 0 or session.done:
+                continue
+            valid = draft.start + taken
+            self.accepted[session] += max(0, valid - session.row.valid)
+            session.row.valid = valid
+            if valid == len(session.row.ids):
+                sessions.append(session)
+                places.append((i, taken))
+        return sessions, self._behind(places) if places else None
+
+    def _behind(self, places: Sequence[tuple[int, int]]) -> Tensor:
+        """The logits behind so many tokens of these drafts: float[places, width]."""
+        assert self._logits is not None
+        last = self._logits.shape[1] - 1
+        at = [(i, last - len(self._drafts[i].tokens) + count) for i, count in places]
+        if len(at) == len(self._drafts) and len({column for _, column in at}) == 1:
+            return self._logits[:, at[0][1]]
+        rows, columns = sent([list(side) for side in zip(*at, strict=True)], self._logits.device)
+        return self._logits[rows, columns]
+
+    def _draft(self, session: Session, columns: int) -> Draft:
+        """What fits into the columns behind a row's pending tokens, and may be read before its budget is spent."""
+        row, draft = session.row, Draft(session, len(session.row.ids), [], 0)
+        room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
+        if room < 1:
+            return draft
+        matcher = None if session.matcher is None else session.matcher.fork()
+        forced = _forced(session, matcher, room)
+        lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
+        guess = [] if len(forced) == room else lookup.after([*row.ids, *forced], room - len(forced))
+        return replace(draft, tokens=forced + _allowed(matcher, guess), forced=len(forced))
+
+    def _learn(self) -> None:
+        """Tells the lookups which of their guesses were right."""
+        for draft in self._drafts:
+            taken = draft.taken
+            if draft.session.done:
+                self._lookups.pop(draft.session, None)
+            elif taken >= draft.forced < len(draft.tokens):
+                self._lookups[draft.session].learn(right=taken > draft.forced)
+
+
+def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts as far as a column is filled by half of the rows at least: padding has its price.
+
+    Columns that pending tokens need are there in any case.
+    """
+    pending = [draft.start - draft.session.row.valid for draft in drafts]
+    lengths = sorted((count + len(draft.tokens) for count, draft in zip(pending, drafts, strict=True)), reverse=True)
+    width = max(*pending, lengths[(len(lengths) - 1) // 2])
+    return [
+        replace(draft, tokens=draft.tokens[: width - count], forced=min(draft.forced, width - count))
+        for count, draft in zip(pending, drafts, strict=True)
+    ]
+
+
+def _forced(session: Session, matcher: Matcher | None, most: int) -> list[int]:
+    """The tokens of forced text, those that are left to the model to choose among them."""
+    if matcher is None or session.spans is None:
+        return []
+    return _allowed(matcher, session.spans.whole(matcher, session.tokens)[:most])
+
+
+def _allowed(matcher: Matcher | None, tokens: Sequence[int]) -> list[int]:
+    """The first of the tokens that a constraint takes, which it takes."""
+    if matcher is None:
+        return list(tokens)
+    allowed = []
+    for token in tokens:
+        try:
+            matcher.advance(token)
+        except TokenRejected:
+            break
+        allowed.append(token)
+    return allowed

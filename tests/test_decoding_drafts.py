@@ -1,0 +1,179 @@
+"""Drafts change how much is read at once, and no choice: with them a batch says what it says without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, MambaConfig, MambaForCausalLM
+
+import structgen as sg
+from structgen.constraints import Regex
+from structgen.decoding.drafts import LONGEST, Draft, worthwhile
+from structgen.decoding.loop import Execution, decode
+from structgen.decoding.processed import Prompt
+from structgen.decoding.request import CallOptions, prepare
+from structgen.decoding.rows import Row
+from structgen.decoding.session import Session
+from structgen.decoding.slots import SHORT, SlotForward
+from structgen.decoding.stream import events
+from structgen.decoding.whole import at_once
+from structgen.demo import load_demo
+from structgen.demo.show import SENTENCES
+from structgen.demo.tasks import TASKS
+from structgen.testing import byte_vocabulary
+from tests.architectures import MORE_SLOTTED, SLOTTED, make
+from tests.mixed_rows import WITHOUT_Z, everything, llama, outcome, sessions
+
+
+def told(module, rows, *, drafts, places=5):
+    batch = decode(module, WITHOUT_Z, rows, rows=places, record=True, execution=Execution(drafts=drafts))
+    return [outcome(session, batch) for session in rows], batch
+
+
+@pytest.mark.parametrize("places", [1, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_says_the_same_with_drafts_and_without(seed, places):
+    """Rows of all kinds: tokens, ends, errors, rollbacks, forced text and measures."""
+    module = llama()
+    with_drafts, batch = told(module, rows := sessions(seed), drafts=True, places=places)
+    assert with_drafts == told(module, sessions(seed), drafts=False, places=places)[0]
+    assert sum(row[4] for row in with_drafts) > 0
+    assert places > 1 or sum(batch.stats(session).drafted for session in rows) > 0
+
+
+@pytest.mark.parametrize("name", [*SLOTTED, *MORE_SLOTTED])
+def test_logits_behind_a_draft_are_those_of_the_text_read_at_once(name):
+    """Three rows that stand at different places, one without a draft; then each goes on as far as it agrees."""
+    module = make(name)
+    forward = SlotForward(module)
+    assert forward.takes_drafts
+    rows = [Row(list(range(3, 3 + n))) for n in (9, 4, 14)]
+    with torch.inference_mode():
+        forward.read(rows)
+        for row, new in zip(rows, ([5], [6, 7, 8], [9, 1]), strict=True):
+            row.ids += new
+        drafts = [[40, 41, 42, 43], [], [50, 51]]
+        logits = forward.read_drafted(rows, drafts)
+        assert logits.shape[:2] == (3, 5)
+        for i, (row, draft) in enumerate(zip(rows, drafts, strict=True)):
+            assert row.valid == len(row.ids)
+            for count in range(len(draft) + 1):
+                expected = at_once(module, Row([*row.ids, *draft[:count]]))
+                assert (logits[i, 4 - len(draft) + count] - expected).abs().max() < 1e-3
+        for row, said, right in zip(rows, ([40, 41, 60], [61], [50, 51, 62]), (2, 0, 2), strict=True):
+            row.ids += said
+            row.valid += right
+        found = forward.read(rows)
+        for i, row in enumerate(rows):
+            assert (found[i] - at_once(module, row)).abs().max() < 1e-3
+
+
+def test_a_model_with_recurrent_states_gets_no_drafts():
+    torch.manual_seed(1)
+    config = MambaConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2, state_size=8)
+    module = MambaForCausalLM(config).eval()
+    session = Session(Prompt([1, 2]), byte_vocabulary(), matcher=None, sampling=sg.Sampling(), limits=sg.Limits(5))
+    batch = decode(module, byte_vocabulary(), [session], execution=Execution(drafts=True))
+    assert batch.stats(session).drafted == 0
+
+
+@pytest.fixture(scope="module")
+def demo():
+    module, tokenizer = load_demo()
+    return sg.Model.of(module, tokenizer)
+
+
+def invoices(model, drafts, count=8, **options):
+    sentence = dict(SENTENCES)["invoice"]
+    prompts = [TASKS["invoice"].prompt(sentence.replace("7730", f"773{n}")) for n in range(count)]
+    execution = Execution(drafts=drafts)
+    request = replace(prepare(model, prompts, TASKS["invoice"].model, CallOptions(**options)), execution=execution)
+    batch = decode(model.module, model.vocabulary, request.sessions, record=True, execution=execution)
+    return [request.result(row, batch) for row in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_copied_values_and_held_back_tokens_cost_few_forwards(demo, count):
+    """The demo model's invoices: at most half of the forward passes, the same values, tokens and probabilities."""
+    fast, slow = (invoices(demo, drafts, count) for drafts in (True, False))
+    for one, other in zip(fast, slow, strict=True):
+        assert (one.value, one.token_ids, one.finish) == (other.value, other.token_ids, other.finish)
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4, nan_ok=True)
+        assert one.removed == pytest.approx(other.removed, abs=1e-4, nan_ok=True)
+        assert one.stats.fast_forwarded == other.stats.fast_forwarded
+        assert one.stats.drafted >= 12
+        assert other.stats.drafted == 0
+    assert fast[0].stats.forwards <= 0.55 * slow[0].stats.forwards
+
+
+def test_a_seed_draws_the_same_with_drafts_and_without(demo):
+    sampling = [sg.Sampling(temperature=0.9, top_p=0.95, seed=seed) for seed in range(6)]
+    fast, slow = (invoices(demo, drafts, 6, sampling=sampling) for drafts in (True, False))
+    assert [one.token_ids for one in fast] == [other.token_ids for other in slow]
+    assert sum(one.stats.drafted for one in fast) > 0
+
+
+@pytest.mark.parametrize("fast_forward", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_a_request_asks_for_it_gets_with_drafts(seed, fast_forward):
+    found = [everything(seed, Execution(drafts=drafts), fast_forward=fast_forward) for drafts in (True, False)]
+    assert found[0] == found[1]
+    assert sum(row[5] for row in found[0]) > 0
+
+
+def test_nothing_is_read_beyond_the_context():
+    """Positions that are learned end where the context does: a draft must not reach behind it."""
+    torch.manual_seed(3)
+    module = GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, vocab_size=257)).eval()
+    prompt = list(b"abcabcabcabcabcabcabcabc")
+    limits = sg.Limits(max_new_tokens=64 - len(prompt) + 1)
+    for drafts in (True, False):
+        matcher = Regex("(abc){40}").compile(byte_vocabulary()).matcher()
+        session = Session(Prompt(prompt), byte_vocabulary(), matcher=matcher, sampling=sg.Sampling(), limits=limits)
+        batch = decode(module, byte_vocabulary(), [session], execution=Execution(drafts=drafts))
+        assert len(session.tokens) == limits.max_new_tokens
+        assert (batch.stats(session).drafted > 0) == drafts
+
+
+def draft_of(pending, length):
+    session = Session(Prompt([1] * 9), byte_vocabulary(), matcher=None, sampling=sg.Sampling())
+    session.row.valid = 9 - pending
+    return Draft(session, 9, list(range(length)), 0)
+
+
+def test_a_column_is_worth_it_where_half_of_the_rows_fill_it():
+    def kept(*rows):
+        return [len(draft.tokens) for draft in worthwhile([draft_of(*row) for row in rows])]
+
+    assert kept((1, 5)) == [5]
+    assert kept((1, 5), (1, 0)) == [5, 0]
+    assert kept((1, 5), (1, 2), (1, 0), (1, 0)) == [2, 2, 0, 0]
+    assert kept((1, 5), (1, 0), (1, 0)) == [0, 0, 0]
+    assert kept((1, 5), (4, 0), (1, 0)) == [3, 0, 0]
+
+
+def test_the_columns_of_a_read_are_what_padding_leaves():
+    forward = SlotForward(llama())
+    rows = [Row([1, 2, 3]) for _ in range(8)]
+    assert forward.columns_for(rows) == 0  # prompts are read first
+    for row in rows:
+        row.valid = 2
+    assert forward.columns_for(rows) == 5
+    assert forward.columns_for(rows[:1]) == SHORT > LONGEST
+    rows[0].ids += [4] * SHORT
+    assert forward.columns_for(rows) == 0
+
+
+def test_streams_tell_the_same_with_drafts(demo):
+    prompt = TASKS["invoice"].prompt(dict(SENTENCES)["invoice"])
+    texts = []
+    for drafts in (True, False):
+        request = prepare(demo, prompt, TASKS["invoice"].model)
+        found = [
+            (e.text, e.start, e.path, e.value) for e in events(replace(request, execution=Execution(drafts=drafts)))
+        ]
+        texts.append(found)
+    assert texts[0] == texts[1]
+    assert len(texts[0]) > 5
