@@ -13,6 +13,7 @@ from structgen.masks import Matcher
 from structgen.masks.closing import UNKNOWN, Speller
 from structgen.masks.ending import Effort
 from structgen.masks.fewest import TokenSearch
+from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 from tests.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import assert_valid, random_schema, tokens_of
@@ -131,9 +132,39 @@ def test_a_search_for_the_fewest_tokens_that_is_given_up_knows_a_lower_bound() -
     assert known[-1].tokens is not None
     assert known[0].tokens is None
     assert all(found.least <= 3 for found in known)
-    late = JsonSchema({**UNIQUE, "minItems": 2}).compile(vocabulary_of([b"[0, 1]"]))
-    assert late.closing.fewest.tokens is None
-    assert late.closing.fewest.least <= 1
+
+
+CHECKED: list[Any] = [
+    {**UNIQUE, "minItems": 2, "items": {"type": "integer"}},
+    {**UNIQUE, "minItems": 2, "items": {"type": "number", "multipleOf": 0.5}},
+    {"type": "array", "minItems": 2, "items": {"type": "number"}, "contains": {"multipleOf": 0.3}},
+]
+
+
+@pytest.mark.parametrize("schema", CHECKED)
+def test_fewest_tokens_where_tests_stand_in_the_way(schema: Any) -> None:
+    """Against every text of up to seven bytes, spelled; the vocabularies are random."""
+    matcher = JsonSchema(schema, whitespace=Whitespace.COMPACT).compile(byte_vocabulary()).matcher()
+    texts, found = [b""], list[bytes]()
+    while texts:
+        text = texts.pop()
+        for byte in text:
+            matcher.advance(byte)
+        found += [text] if matcher.can_finish else []
+        allowed = tokens_of(matcher.mask()) if len(text) < 7 else []
+        texts += [text + bytes([byte]) for byte in allowed if byte != END and byte in b"[]0135,."]
+        matcher.rollback(len(text))
+    known = 0
+    for seed in range(20):
+        draw = random.Random(seed)
+        pieces = {bytes(draw.choices(b"[]013,.", k=draw.randint(2, 4))) for _ in range(12)} | {draw.choice(found)[:6]}
+        closing = JsonSchema(schema, whitespace=Whitespace.COMPACT).compile(vocabulary_of(sorted(pieces))).closing
+        tokens, least = closing.fewest
+        counts = [len(closing.speller.spelled(text) or []) for text in found]
+        assert least <= min(counts), (seed, pieces)
+        assert tokens is None or len(tokens) == least == min(counts), (seed, pieces, tokens)
+        known += tokens is not None
+    assert known > 10, known
 
 
 class No:

@@ -11,11 +11,11 @@ from structgen.automaton.bytewise import ends_at
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (
-    OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, YES, A, B,
+    OPEN, Int64, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, YES, A, B,
     position as packed,
 )  # fmt: skip
 from structgen.errors import DeadEnd, TokenRejected
-from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
+from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, advance_each, resume
 from structgen.masks.closing import Closing
 from structgen.masks.late import Asked, Late, Snapshot
 from structgen.masks.leads import Question
@@ -166,6 +166,15 @@ class Grammar:
                 self.automaton.provide()
         return int(after)
 
+    def advance_each(self, position: int, tokens: Int64) -> Int64:
+        """The same after each of many text tokens, int64[n]."""
+        tokens, after, done = np.ascontiguousarray(tokens), np.empty_like(tokens), 0
+        where = position, tokens.ctypes.data
+        with self.lock:
+            while (done := advance_each(self._base, *where, done, len(tokens), after.ctypes.data)) < len(tokens):
+                self.automaton.provide()
+        return after
+
     def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
         """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,
         REJECTED, or the question that has to be answered first."""
@@ -174,8 +183,12 @@ class Grammar:
                 self.automaton.provide()
             if after != ASKS:
                 return int(after)
-            test, frame, taken = (self._registers[r] for r in (R_ARGUMENT, R_FRAME, R_NODE))
-            yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
+            return self._question(self._registers[R_NODE])
+
+    def _question(self, taken: int) -> Question:
+        """What the registers want answered."""
+        test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
+        yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
         return Question(self.automaton.checks[test], taken, yes, no)
 
     def follow(self, position: int, token_id: int, asked: Asked) -> int:
@@ -193,16 +206,18 @@ class Grammar:
 
     def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
         """May the text end at this position? `reading()` is what was read, if a test has to know."""
-        reading = reading or self.automaton.reading
-        while position >= 0:
-            with self.lock:
-                while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
-                    self.automaton.provide()
-                if ends >= 0:
-                    return bool(ends)
-                test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
-            position = self._answered(test, frame, holds=self.automaton.checks[test].holds(reading()))
-        return False
+        reading, lead = reading or self.automaton.reading, self.end_lead(position)
+        while isinstance(lead, Question):
+            resumed = lead.yes if lead.check.holds(reading()) else lead.no
+            lead = resumed >= 0 and self.end_lead(resumed)
+        return lead
+
+    def end_lead(self, position: int) -> bool | Question:
+        """May the text end at this position, or what has to be asked to know?"""
+        with self.lock:
+            while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
+                self.automaton.provide()
+            return bool(ends) if ends >= 0 else self._question(0)
 
     @cached_property
     def closing(self) -> Closing:
