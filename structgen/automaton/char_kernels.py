@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.tables import (
-    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, A, Int32,
+    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, A, B, Int32,
 )  # fmt: skip
 from structgen.kernels import kernel
 
@@ -102,7 +102,8 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
         edges[n, 0] = _CONTINUED[i, 0] | _CONTINUED[i, 1] << 8
         edges[n, 1] = target if follows < 0 else first + follows
         states[first + i, KIND], states[first + i, START], states[first + i, COUNT] = RANGES, n, 1
-        states[first + i, MISS], states[first + i, LO], states[first + i, HI] = NOTHING, 0, limit
+        states[first + i, MISS], states[first + i, A], states[first + i, B] = NOTHING, 0, 0
+        states[first + i, LO], states[first + i, HI] = 0, limit
         n += 1
     return n
 
@@ -165,6 +166,6 @@ def lift_rows(
         states[s, KIND] = RANGES | CHARS << 4 | block << 8
         states[s, START], states[s, COUNT] = start, n_edges - start
         states[s, MISS] = POP if leaves else NOTHING
-        states[s, A] = ends[q] - 1 if leaves else 0
+        states[s, A], states[s, B] = ends[q] - 1 if leaves else 0, 0
         states[s, LO], states[s, HI] = 0, limits[q]
     return n_states, n_edges

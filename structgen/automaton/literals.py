@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from itertools import accumulate
 
-import numpy as np
-import numpy.typing as npt
-
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edge, edges_at, int64, states_at
+from structgen.automaton.step import edge, edges_at, int64, registers_at, scratch_at, states_at
 from structgen.automaton.tables import (
-    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
+    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B,
 )  # fmt: skip
+from structgen.automaton.views import view_uint8
 from structgen.kernels import kernel
 
 
@@ -28,15 +27,13 @@ def write_literals(
     """
     pairs = sorted(literals)
     blob = b"".join([literal for literal, _ in pairs])
-    tables = automaton.tables
-    tables.reserve(states=len(blob), edges=len(blob))
-    ends = np.fromiter(accumulate(len(literal) for literal, _ in pairs), np.int32, len(pairs))
-    targets = np.fromiter((target for _, target in pairs), np.int32, len(pairs))
-    data = np.frombuffer(blob, np.uint8)
-    todo: Int32 = np.zeros((len(pairs) + 1, 5), np.int32)
-    todo[0] = (0, len(pairs), 0, state, other)
+    tables, count, size = automaton.tables, len(pairs), len(blob)
+    tables.reserve(states=size, edges=size)
+    ends = accumulate([len(literal) for literal, _ in pairs])
+    data = array("i", [*ends, *[target for _, target in pairs]]).tobytes() + blob
+    tables.scratch(len(data) + 20 * (count + 2))[: len(data)] = data
     tables.n_states, tables.n_edges = insert_literals(
-        tables.base, data, ends, targets, todo, inner, tables.n_states, tables.n_edges
+        tables.base, count, size, state, inner, other, tables.n_states, tables.n_edges
     )
 
 
@@ -53,48 +50,52 @@ def after_text(automaton: Automaton, state: int, text: bytes) -> int:
 
 @kernel
 def insert_literals(
-    base: int, blob: npt.NDArray[np.uint8], ends: Int32, targets: Int32, todo: Int32, inner: int,
-    n_states: int, n_edges: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Write the trie of the sorted literals `blob[ends[i - 1]:ends[i]]`; the new counts.
+    base: int, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
+) -> tuple[int, int]:
+    """Write the trie of the `count` sorted literals in the scratch space; the new numbers of states and edges.
 
-    A node is the range of literals that share its prefix. The stack `todo` holds the nodes still to be written, the
+    There stand where each literal ends in the text of all, the target of each, and that text, of `size` bytes. A node
+    is the range of literals that share its prefix. Behind the text is the stack of the nodes still to be written, the
     root being the first: from literal, to literal, length of the prefix, state, state of the other text (0: none).
     """
-    states, edges = states_at(base), edges_at(base)
-    left = 1
-    while left:
-        left -= 1
-        a, end, depth = todo[left, 0], todo[left, 1], todo[left, 2]
-        state, fallback = todo[left, 3], todo[left, 4]
-        states[state, START] = n_edges
+    states, edges, scratch = states_at(base), edges_at(base), scratch_at(base)
+    blob = view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
+    bottom = 2 * count + (size + 3) // 4
+    scratch[bottom], scratch[bottom + 1], scratch[bottom + 2] = 0, count, 0
+    scratch[bottom + 3], scratch[bottom + 4] = state, other
+    top = bottom + 5
+    while top > bottom:
+        top -= 5
+        a, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
+        node, fallback = int64(scratch[top + 3]), int64(scratch[top + 4])
+        states[node, START] = n_edges
         while a < end:
-            start = ends[a - 1] if a else 0
-            byte = blob[start + depth]
+            start = int64(scratch[a - 1]) if a else 0
+            byte = int64(blob[start + depth])
             b = a + 1
-            while b < end and blob[ends[b - 1] + depth] == byte:
+            while b < end and blob[scratch[b - 1] + depth] == byte:
                 b += 1
-            target = targets[a]
-            if b > a + 1 or ends[a] - start > depth + 1:
+            target = int64(scratch[count + a])
+            if b > a + 1 or scratch[a] - start > depth + 1:
                 target = n_states
                 n_states += 1
                 after = 0
                 if fallback:
-                    taken = edge(base, int64(fallback), int64(byte))
+                    taken = int64(edge(base, fallback, byte))
                     # The quote that closes the other text ends what the literals have in common with it.
                     after = taken & TARGET if taken > 0 and not taken & NEED else 0
-                todo[left, 0], todo[left, 1], todo[left, 2] = a, b, depth + 1
-                todo[left, 3], todo[left, 4] = target, after
-                left += 1
+                scratch[top], scratch[top + 1], scratch[top + 2] = a, b, depth + 1
+                scratch[top + 3], scratch[top + 4] = target, after
+                top += 5
             edges[n_edges, 0] = byte | byte << 8
             edges[n_edges, 1] = target
             n_edges += 1
             a = b
-        states[state, KIND] = RANGES
+        states[node, KIND] = RANGES
         if fallback and inner:
-            states[state, KIND] = RANGES | OVERLAY << 4 | (fallback != inner) << 8
-        states[state, COUNT] = n_edges - states[state, START]
-        states[state, MISS] = GOTO if fallback else NOTHING
-        states[state, A], states[state, B] = fallback, 0
-        states[state, LO], states[state, HI] = 0, UNBOUNDED
+            states[node, KIND] = RANGES | OVERLAY << 4 | (fallback != inner) << 8
+        states[node, COUNT] = n_edges - states[node, START]
+        states[node, MISS] = GOTO if fallback else NOTHING
+        states[node, A], states[node, B] = fallback, 0
+        states[node, LO], states[node, HI] = 0, UNBOUNDED
     return n_states, n_edges

@@ -17,7 +17,7 @@ from numba import types
 from structgen.automaton.tables import (
     ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
-    R_OUTCOME, R_RETURNS, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
+    R_OUTCOME, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
     WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int64
@@ -32,6 +32,7 @@ int64: Any = np.int64
 registers_at = view_int64
 states_at = table(types.int32, 8, R_STATES)
 edges_at = table(types.int32, 2, R_EDGES)
+scratch_at = table(types.int32, 0, R_SCRATCH)
 _frames_at = table(types.int64, 4, R_FRAMES)
 _buckets_at = table(types.int32, 0, R_BUCKETS)
 _returns_at = table(types.int64, 2, R_RETURNS)

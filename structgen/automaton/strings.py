@@ -10,11 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import types
 
 from structgen.automaton.machine import Automaton
+from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
     FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
+from structgen.automaton.views import view
+from structgen.kernels import kernel
 
 CLOSE = (1 << 24) - 1
 """Stands for the state after the closing quote in a template."""
@@ -26,8 +30,6 @@ class Template:
 
     states: Int32
     edges: Int32
-    close: int
-    """The edge of the closing quote."""
 
 
 def _utf8(inner: int, first: int) -> list[list[Edge]]:
@@ -108,9 +110,7 @@ def _template(rows: list[list[Edge]], kind: int) -> Template:
     counts = [len(row) for row in rows]
     states[:, START] = np.cumsum([0, *counts[:-1]])
     states[:, START + 1] = counts
-    edges: Int32 = np.array(flat, np.int32)
-    close = next(i for i, (_, target) in enumerate(flat) if target == CLOSE | NEED)
-    return Template(states, edges, close)
+    return Template(states, np.array(flat, np.int32))
 
 
 VALUE, NAME = 0, 1
@@ -128,25 +128,41 @@ TEMPLATES = {(kind, True): _template(rows, kind) for kind, rows in _ROWS.items()
     (kind, False): _template(_uncounted(rows), kind) for kind, rows in _ROWS.items()
 }
 """By kind, and by whether code points are counted (they need not be where there are no bounds)."""
+_PLACES = {
+    key: (template.states.ctypes.data, len(template.states), template.edges.ctypes.data, len(template.edges))
+    for key, template in TEMPLATES.items()
+}
+"""Where the arrays of each template lie, and how many rows they have."""
+_template_states, _template_edges = view(types.int32, 8), view(types.int32, 2)
 
 
 def free_string(
     automaton: Automaton, kind: int, close: int, *, min_length: int = 0, max_length: int | None = None
 ) -> int:
     """A copy of the block: the state after the opening quote. `close` is the state after the closing one."""
-    counted = min_length > 0 or max_length is not None
-    template, tables = TEMPLATES[kind, counted], automaton.tables
-    count, n_edges = len(template.states), len(template.edges)
+    states, count, edges, n_edges = _PLACES[kind, min_length > 0 or max_length is not None]
+    tables = automaton.tables
     tables.reserve(states=count, edges=n_edges)
     first, start = tables.n_states, tables.n_edges
-    states = tables.states[first : first + count]
-    states[:] = template.states
-    states[:, START] += start
-    states[:, LO] = min_length
-    states[:, HI] = UNBOUNDED if max_length is None else max_length
-    edges = tables.edges[start : start + n_edges]
-    edges[:] = template.edges
-    edges[:, 1] += first
-    edges[template.close, 1] = close | NEED
+    high = UNBOUNDED if max_length is None else max_length
+    copy_block(tables.base, states, count, edges, n_edges, first, start, close, min_length, high)
     tables.n_states, tables.n_edges = first + count, start + n_edges
     return first
+
+
+@kernel
+def copy_block(
+    base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int, low: int, high: int
+) -> None:
+    """Copy the template at the addresses `states` and `edges` to the states from `first` and the edges from `start`."""
+    to_states, to_edges = states_at(base), edges_at(base)
+    from_states, from_edges = _template_states(states), _template_edges(edges)
+    for i in range(count):
+        for column in range(8):
+            to_states[first + i, column] = from_states[i, column]
+        to_states[first + i, START] += start
+        to_states[first + i, LO], to_states[first + i, HI] = low, high
+    for i in range(n_edges):
+        target = from_edges[i, 1]
+        to_edges[start + i, 0] = from_edges[i, 0]
+        to_edges[start + i, 1] = close | NEED if target == CLOSE | NEED else first + target

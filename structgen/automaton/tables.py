@@ -71,6 +71,7 @@ R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
 R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
 # Tests: how they are answered, the last one met, and of one that stops a walk its frame and whether the byte was taken.
 R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
+R_SCRATCH = 23
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
 N_REGISTERS = 64
@@ -88,12 +89,20 @@ STACK_DEPTH = 256
 """Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
 _SIZES = (
     32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS, 96, 512,
-    8 * N_REGISTERS, 32 * STACK_DEPTH,
+    8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
-"""Bytes of the first arrays, in the order of their registers, of the registers themselves, and of the stack."""
+"""Bytes of the first arrays, in the order of their registers, of the registers themselves, of the stack, and of the
+scratch space."""
 _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
-_ARENA, _STACK = _STARTS[7], _STARTS[8]
+_REGISTERS, _STACK, _SCRATCH = _STARTS[7:10]
+_ZEROS = bytes(_STACK - _STARTS[2])
+"""What is looked at before it is written: frames, buckets, returns and registers. States are cleared one by one."""
 
+
+_STUB = bytes(32)
+_FIRST_REGISTERS = struct.Struct("11q")
+_FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
+"""The states 0, which is nowhere, and `DONE`."""
 
 _ARENAS = 8
 """Tables that share one allocation: to ask numpy for an address costs more than all else of a new table."""
@@ -101,12 +110,12 @@ _free_arenas: list[tuple[memoryview, int]] = []
 
 
 def _new_arena() -> tuple[memoryview, int]:
-    """Zeroed room for the first arrays of one table, and its address."""
+    """Room for the first arrays of one table, and its address."""
     try:
         return _free_arenas.pop()
     except IndexError:
         size = _STARTS[-1]
-        block: npt.NDArray[np.uint8] = np.zeros(_ARENAS * size, np.uint8)
+        block: npt.NDArray[np.uint8] = np.empty(_ARENAS * size, np.uint8)
         address, data = int(block.ctypes.data), block.data
         _free_arenas.extend((data[i * size : (i + 1) * size], address + i * size) for i in range(1, _ARENAS))
         return data[:size], address
@@ -130,12 +139,15 @@ class Tables:
         # them are made when they are asked for.
         data, address = _new_arena()
         self._arena = data
+        data[_STARTS[2] : _STACK] = _ZEROS
         sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_RETURNS
-        struct.pack_into("11q", data, _ARENA, *[address + start for start in _STARTS[:7]], *sizes)
-        struct.pack_into("8i", data, 32 * DONE, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
-        self.base: int = address + _ARENA
+        _FIRST_REGISTERS.pack_into(data, _REGISTERS, *[address + start for start in _STARTS[:7]], *sizes)
+        data[: len(_FIRST_ROWS)] = _FIRST_ROWS
+        self.base: int = address + _REGISTERS
         self.stack: int = address + _STACK
-        self.registers = data[_ARENA:_STACK].cast("q")
+        self.registers = data[_REGISTERS:_STACK].cast("q")
+        self.registers[R_SCRATCH] = address + _SCRATCH
+        self._scratch = data[_SCRATCH:]
         self._state_bytes = data[: _STARTS[1]]
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
@@ -216,7 +228,15 @@ class Tables:
             self.reserve(states=count)
         first = self.n_states
         self.n_states = first + count
+        self._state_bytes[32 * first : 32 * self.n_states] = _STUB if count == 1 else bytes(32 * count)
         return first
+
+    def scratch(self, size: int) -> memoryview:
+        """uint8[`size` or more]: space in which a kernel finds what it is to write, at R_SCRATCH."""
+        if size > len(self._scratch):
+            array: Int32 = np.empty(size // 2, np.int32)
+            self._scratch, self.registers[R_SCRATCH] = memoryview(array).cast("B"), array.ctypes.data
+        return self._scratch
 
     def _write(
         self, state: int, kind: int, start: int = 0, count: int = 0, miss: int = 0, a: int = 0, b: int = 0,
