@@ -66,7 +66,15 @@ class Emptiness:
 
     def objects(self, objects: Objects) -> bool:
         """True when no object satisfies `objects`."""
-        return objects not in self._some and self._answer(self._objects(objects))
+        if objects in self._some or self._plainly_some(objects):
+            return False
+        return self._answer(self._objects(objects))
+
+    def _plainly_some(self, objects: Objects) -> bool:
+        """Does a glance tell that there are such objects? Only where the required members alone decide."""
+        if objects.patterns or objects.some or objects.min_properties or objects.max_properties is not None:
+            return False
+        return all(self._glance(member.value) is False for member in objects.properties if member.required)
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """What may come next in an array that can then still be closed; nothing when it must close now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from structgen.options import Whitespace
 
@@ -23,6 +24,7 @@ class Layout:
     bound: int
 
     @staticmethod
+    @lru_cache(64)
     def of(whitespace: Whitespace) -> Layout:
         """The layout that a user's choice stands for."""
         if whitespace.kind == "indented":

@@ -8,11 +8,11 @@ costs about what its own name costs.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
+from json.encoder import encode_basestring
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +30,9 @@ Flags = npt.NDArray[np.bool_]
 
 @lru_cache(65536)
 def quoted(text: str) -> bytes:
-    """The one spelling of a name or literal inside quotes that is allowed, UTF-8."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    """The one spelling of a name or literal inside quotes that is allowed, UTF-8: that of `json.dumps`, from the
+    function that it takes four more microseconds to reach."""
+    return encode_basestring(text)[1:-1].encode()
 
 
 class Roster:

@@ -17,8 +17,8 @@ from numba import types
 from structgen.automaton.tables import (
     ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
-    R_OUTCOME, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
-    WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
+    R_OUTCOME, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED,
+    WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int64
 from structgen.kernels import inner_kernel

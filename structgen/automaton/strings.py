@@ -152,8 +152,9 @@ def free_string(
 
 @kernel
 def copy_block(
-    base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int, low: int, high: int
-) -> None:
+    base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
+    low: int, high: int,
+) -> None:  # fmt: skip
     """Copy the template at the addresses `states` and `edges` to the states from `first` and the edges from `start`."""
     to_states, to_edges = states_at(base), edges_at(base)
     from_states, from_edges = _template_states(states), _template_edges(edges)

@@ -25,6 +25,7 @@ from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.names import ending
 from structgen.automaton.objects import ObjectFrames
+from structgen.automaton.plain_objects import PlainObjects
 from structgen.automaton.rosters import quoted
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, Edge
@@ -34,7 +35,7 @@ from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Numbers, Strings
 
 
-class JsonAutomaton(ObjectFrames):
+class JsonAutomaton(PlainObjects):
     """The automaton of a normal form.
 
     Args:
