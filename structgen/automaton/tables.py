@@ -234,8 +234,8 @@ class Tables:
     def scratch(self, size: int) -> memoryview:
         """uint8[`size` or more]: space in which a kernel finds what it is to write, at R_SCRATCH."""
         if size > len(self._scratch):
-            array: Int32 = np.empty(size // 2, np.int32)
-            self._scratch, self.registers[R_SCRATCH] = memoryview(array).cast("B"), array.ctypes.data
+            space: npt.NDArray[np.uint8] = np.empty(2 * size, np.uint8)
+            self._scratch, self.registers[R_SCRATCH] = space.data, int(space.ctypes.data)
         return self._scratch
 
     def _write(
