@@ -1,18 +1,17 @@
-"""Banned words: what leaks, what is read again, what is forbidden without need and what it costs, beside other ways.
+"""Banned words: what leaks, what is read again, and what a guard costs, beside other ways.
 
     python benchmarks/guards.py [--data FOLDER] [--words 200] [--tokenizers demo llama3 v1 tekken v3]
 
-A scripted model wants each word and nothing else, in tokens that it chooses anew at each prefix.
-The contestants:
+A scripted model wants each word and nothing else, in tokens that it chooses anew at each prefix: the words are random,
+of one to four of the tokenizer's tokens, in whatever script these have. The contestants:
 
-- guard: `BannedWords` in structgen's loop; `masks`: the same with `rollbacks=0`.
-- routes: every tokenisation of the word is listed; when the text's tokens end with one, they are taken back, the
-  cache is dropped and all is read again, and the first of them is banned at its position for good.
+- guard: `BannedWords` in structgen's loop, as it is without options; `masks`: the same with `rollbacks=0`.
+- routes: every tokenisation of the word is known; when the text's tokens end with one, they are taken back, the cache
+  is dropped and all is read again, and the first of them is banned at its position for good.
 - bad_words_ids: transformers' processor with the word's own tokens, with and without a space before it.
 - tokens: every token is forbidden that stands in the word's own tokens.
 
-A forbidden token is harmless where the text with it does not have the word in it. How much of the model's probability
-such tokens had is counted at each step of each contestant's own text.
+What the ways do to the distribution of texts is counted by distortion.py.
 
 Writes results/guards.json and results/guards.md beside this file.
 """
@@ -26,15 +25,13 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np
 import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
@@ -42,7 +39,6 @@ from structgen.decoding.checks import Checks
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
-from structgen.decoding.masking import bits_of
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
@@ -54,7 +50,7 @@ from tokenizer_files import unpacked
 
 HERE = Path(__file__).resolve().parent
 PROMPT = [5, 6, 7, 8, 9, 10, 11, 12]
-TOKENS, ROLLBACKS, ROUTES = 16, 24, 2000
+TOKENS, ROLLBACKS = 16, Limits().rollbacks
 
 
 class Stubborn(ScriptedModel):
@@ -63,6 +59,7 @@ class Stubborn(ScriptedModel):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__("", vocabulary)
         self.known = {text: i for i in range(vocabulary.width - 1, -1, -1) if (text := vocabulary.token(i))}
+        self.textless = [i for i in range(vocabulary.width) if not vocabulary.token(i)]
         self.read = self.forwards = 0
         self.word = b"x"
         self.register_forward_pre_hook(self.count, with_kwargs=True)
@@ -80,7 +77,7 @@ class Stubborn(ScriptedModel):
         order = random.Random(hash(tuple(said)))
         for token in [self.known[rest[:n]] for n in range(1, len(rest) + 1) if rest[:n] in self.known]:
             scores[token] = 10 + order.random()
-        scores[list(self.vocabulary.end_ids)] = -1
+        scores[self.textless] = -1
         return scores
 
 
@@ -92,91 +89,73 @@ class Outcome:
         text: what was said.
         forwards: passes of the model.
         read: tokens that it read in them.
-        harmless: of each choice, the probability of the tokens that were forbidden without need.
     """
 
     text: bytes
     forwards: int
     read: int
-    harmless: list[float]
-
-
-def harmless(model: Stubborn, said: Sequence[int], forbidden: Any) -> float:
-    """The probability of the tokens that were forbidden although the text with them has no word in it."""
-    if not len(forbidden):
-        return 0.0
-    text, chances = model.vocabulary.decode(said), torch.softmax(model._scores(0, said).double(), 0)
-    tail = text[-len(model.word) :]
-    needless = [i for i in forbidden if (token := model.vocabulary.token(i)) and model.word not in tail + token]
-    return float(chances[needless].sum())
-
-
-class Watched(Session):
-    """Notes what was forbidden at each choice."""
-
-    def ask(self) -> Any:
-        """See `Session.ask`."""
-        found = super().ask()
-        if found is not None:
-            masked = () if found.words is None else np.flatnonzero(~bits_of(found.words, self.model.vocabulary.width))
-            self.harmless.append(harmless(self.model, self.tokens, masked))
-        return found
 
 
 def guarded(model: Stubborn, word: str, rollbacks: int) -> Outcome:
     """What structgen says."""
     vocabulary, model.read, model.forwards = model.vocabulary, 0, 0
-    guards = Guarding([BannedWords([word])], vocabulary)
-    limits = Limits(TOKENS, rollbacks)
-    session = Watched(PROMPT, vocabulary, matcher=None, sampling=Sampling(), limits=limits, guards=guards)
-    session.model, session.harmless = model, []
+    checks, limits = Checks(Guarding([BannedWords([word])], vocabulary)), Limits(TOKENS, rollbacks)
+    session = Session(Prompt(PROMPT), vocabulary, matcher=None, sampling=Sampling(), limits=limits, checks=checks)
     decode(model, vocabulary, [session])
     assert session.error is None, session.error
-    return Outcome(session.said, model.forwards, model.read, session.harmless)
+    return Outcome(session.said, model.forwards, model.read)
 
 
-def routes(vocabulary: Vocabulary, known: dict[bytes, int], text: bytes) -> Iterator[list[int]]:
-    """Every tokenisation of a text."""
-    if not text:
-        yield []
-    for end in range(len(text), 0, -1):
-        if text[:end] in known:
-            for rest in routes(vocabulary, known, text[end:]):
-                yield [known[text[:end]], *rest]
+def route(vocabulary: Vocabulary, tokens: Sequence[int], word: bytes) -> int:
+    """How many tokens at the end are a tokenisation of the word; 0 where none are.
+
+    That is what looking them up in a list of all of them tells, which nobody could write for long words.
+    """
+    text = b""
+    for count in range(1, len(tokens) + 1):
+        text = vocabulary.token(tokens[-count]) + text
+        if text == word:
+            return count
+        if not word.endswith(text):
+            return 0
+    return 0
+
+
+def number_of_routes(known: dict[bytes, int], word: bytes) -> int:
+    """Of how many tokenisations the list would be."""
+    ways = [1]
+    for end in range(1, len(word) + 1):
+        ways.append(sum(ways[start] for start in range(end) if word[start:end] in known))
+    return ways[-1]
 
 
 def by_routes(model: Stubborn, word: str) -> Outcome:
     """The baseline, with what a model would have read."""
-    listed = list(islice(routes(model.vocabulary, model.known, word.encode()), ROUTES))
     tokens, banned, read, backs = list[int](), dict[int, set[int]](), len(PROMPT), 0
-    forwards, needless = 0, list[float]()
+    forwards = 0
     while len(tokens) < TOKENS:
-        scores, forbidden = model._scores(0, tokens), list(banned.get(len(tokens), ()))
-        needless.append(harmless(model, tokens, forbidden))
-        scores[forbidden] = -torch.inf
+        scores = model._scores(0, tokens)
+        scores[list(banned.get(len(tokens), ()))] = -torch.inf
         forwards += 1
         tokens.append(int(scores.argmax()))
         read += 1
-        found = next((route for route in listed if tokens[-len(route) :] == route), None)
-        if found is not None:
-            first = len(tokens) - len(found)
-            banned.setdefault(first, set()).add(found[0])
+        first = len(tokens) - route(model.vocabulary, tokens, word.encode())
+        if first < len(tokens):
+            banned.setdefault(first, set()).add(tokens[first])
             del tokens[first:]
             backs += 1
             read += len(PROMPT) + len(tokens) - 1
             if backs > 50 * TOKENS:
                 break
-    return Outcome(model.vocabulary.decode(tokens), forwards, read, needless)
+    return Outcome(model.vocabulary.decode(tokens), forwards, read)
 
 
 def processed(model: Stubborn, change: Callable[[list[int], torch.Tensor], torch.Tensor]) -> Outcome:
     """The text with scores that a processor changes."""
-    tokens, needless = list[int](), list[float]()
+    tokens = list[int]()
     while len(tokens) < TOKENS:
-        scores = change(tokens, model._scores(0, tokens))
-        needless.append(harmless(model, tokens, torch.nonzero(torch.isneginf(scores))[:, 0].tolist()))
-        tokens.append(int(scores.argmax()))
-    return Outcome(model.vocabulary.decode(tokens), TOKENS, len(PROMPT) + TOKENS - 1, needless)
+        tokens.append(int(change(tokens, model._scores(0, tokens)).argmax()))
+    return Outcome(model.vocabulary.decode(tokens), TOKENS, len(PROMPT) + TOKENS - 1)
 
 
 def without_words(spelled: list[list[int]]) -> Callable[[list[int], torch.Tensor], torch.Tensor]:
@@ -210,9 +189,10 @@ def compare(tokenizer: Any, count: int) -> dict[str, Any]:
     model = Stubborn(Vocabulary.from_tokenizer(tokenizer))
     encode = plain_encoder(tokenizer)
     guarded(model, "x", 0)  # finds out how the model is read
-    leaks, read, forwards, needless = Counter[str](), Counter[str](), Counter[str](), dict[str, list[float]]()
+    leaks, read, forwards, listed = Counter[str](), Counter[str](), Counter[str](), list[int]()
     for word in random_words(model, count):
         model.word = word.encode()
+        listed.append(number_of_routes(model.known, model.word))
         spelled = [ids for ids in (encode(word), encode(" " + word)) if ids]
         outcomes = {
             "guard": guarded(model, word, ROLLBACKS),
@@ -225,9 +205,8 @@ def compare(tokenizer: Any, count: int) -> dict[str, Any]:
             leaks[name] += model.word in outcome.text
             read[name] += outcome.read
             forwards[name] += outcome.forwards
-            needless.setdefault(name, []).extend(outcome.harmless)
-    distorted = {name: statistics.mean(each) for name, each in needless.items()}
-    return {"words": count, "leaks": leaks, "tokens_read": read, "forwards": forwards, "harmless": distorted}
+    routes = {"median": statistics.median(listed), "most": max(listed)}
+    return {"words": count, "leaks": leaks, "tokens_read": read, "forwards": forwards, "tokenisations": routes}
 
 
 def cost() -> dict[str, float]:
@@ -305,14 +284,14 @@ def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:
 def page(results: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = [
-        "| tokenizer | words | contestant | leaks | forwards | tokens read | harmless probability forbidden |",
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
+        "| tokenizer | words | tokenisations: median, most | contestant | leaks | forwards | tokens read |",
+        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
     ]
     for name, found in results["tokenizers"].items():
+        known = f"{found['tokenisations']['median']:,.0f}, {found['tokenisations']['most']:,}"
         for way in ("guard", "masks", "routes", "bad_words_ids", "tokens"):
             numbers = [f"{found[key][way]:,}" for key in ("leaks", "forwards", "tokens_read")]
-            share = f"{found['harmless'][way]:.4%}"
-            lines.append(f"| {name} | {found['words']} | {way} | {' | '.join(numbers)} | {share} |")
+            lines.append(f"| {name} | {found['words']} | {known} | {way} | {' | '.join(numbers)} |")
     cost = results["cost"]
     built, each = f"{cost['build_seconds']:.2f} s", f"{cost['microseconds_per_token']:.1f} µs"
     lines += ["", f"10,000 words: built in {built}, {each} per token of a stream without a hit."]

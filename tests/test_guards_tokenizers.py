@@ -157,6 +157,7 @@ def test_look_ahead_masks_refuse_what_feeding_every_token_refuses(vocabulary, op
     for word in words[:3]:
         text = word.encode()
         assert_mask(guard, vocabulary, allowed, text[: rng.randint(0, len(text) - 1)])
+    assert_mask(guard, vocabulary, allowed, words[0].encode()[:-1] + b"\xe2\x82")  # within a character
 
 
 def assert_mask(guard: Guard, vocabulary: Vocabulary, allowed: np.ndarray, text: bytes) -> None:
@@ -168,10 +169,12 @@ def assert_mask(guard: Guard, vocabulary: Vocabulary, allowed: np.ndarray, text:
             break
         state = after
         watch._watch.feed(bytes([byte]))
-    found = set(ids_of(watch.mask()))
-    expected = {i for i in ids_of(allowed) if not isinstance(guard.feed(state, vocabulary.token(i)), Veto)}
-    expected -= set(vocabulary.end_ids) if guard.finish(state) else set()
-    assert found == expected
+    ends = set(vocabulary.end_ids) if guard.finish(state) else set[int]()
+    after = {i: guard.feed(state, vocabulary.token(i)) for i in ids_of(allowed)}
+    expected = {i for i, found in after.items() if not isinstance(found, Veto)} - ends
+    assert set(ids_of(watch.mask())) == expected
+    last = {i for i in expected if not vocabulary.token(i) or guard.finish(after[i]) is None}
+    assert set(ids_of(watch._watch.without_refused(allowed, last=True))) == last
 
 
 def ids_of(words: np.ndarray) -> list[int]:

@@ -10,6 +10,7 @@ import numpy as np
 from structgen.decoding.conflicts import conflict, shortened
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
+from structgen.decoding.respelling import Begun
 from structgen.decoding.steering import Steering
 from structgen.decoding.tries import Tries
 from structgen.errors import DeadEnd
@@ -43,6 +44,7 @@ class Allowed:
     ) -> None:
         self._vocabulary, self._budget, self._matcher = vocabulary, budget, matcher
         self._steering, self._guards, self._tries = steering, guards, tries
+        self._begun = Begun(vocabulary) if tries.is_greedy else None
         self.beside: Words | None = None
 
     def fork(self, matcher: Matcher | None, steering: Steering | None, guards: Guarding | None) -> Allowed:
@@ -69,8 +71,8 @@ class Allowed:
         """What is left of the constraint's mask; caps are let go where that is nothing. May be empty all the same."""
         left = self._unrefused(words, tokens)
         if left is not None and not left.any() and self._steering is not None and self._steering.waive(len(tokens)):
-            return self._unrefused(self.constrained(tokens, said), tokens)
-        return left
+            left = self._unrefused(self.constrained(tokens, said), tokens)
+        return self._new(left, tokens, said)
 
     def elsewhere(self, tokens: Sequence[int], said: bytearray) -> Words:
         """The mask where a row has gone back to; empty where nothing is left. Caps hold."""
@@ -79,8 +81,30 @@ class Allowed:
             words = self.constrained(tokens, said)
         except DeadEnd:
             return np.zeros_like(everything)
-        left = self._unrefused(everything if words is None else words, tokens)
+        left = self._new(self._unrefused(everything if words is None else words, tokens), tokens, said)
         return everything if left is None else left
+
+    def refused(self, tokens: Sequence[int], start: int) -> None:
+        """Notes a refused text, whose tokens from the one with the number `start` on may be spelled in other ways."""
+        if self._begun is not None:
+            self._begun.add(tokens, start)
+
+    def anything_new(self, tokens: Sequence[int], said: bytearray) -> bool:
+        """May anything come where a row has gone back to that was not begun there in other tokens?"""
+        again = self._begun_again(tokens, said)
+        return again is None or bool((self.elsewhere(tokens, said) & ~again).any())
+
+    def _begun_again(self, tokens: Sequence[int], said: bytearray) -> Words | None:
+        """The tokens that begin again what was begun in others, where the row has gone back to."""
+        return self._begun.again(said) if self._begun is not None and self._tries.tried(tokens) else None
+
+    def _new(self, words: Words | None, tokens: Sequence[int], said: bytearray) -> Words | None:
+        """A mask without what begins again what was begun in other tokens, where there is something else."""
+        again = self._begun_again(tokens, said)
+        if words is None or again is None:  # what was tried is forbidden in a mask
+            return words
+        new = words & ~again
+        return new if new.any() else words
 
     def _unrefused(self, words: Words | None, tokens: Sequence[int]) -> Words | None:
         """The mask without bans, and without what guards refuse that look ahead."""
@@ -117,3 +141,4 @@ class Allowed:
         reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
         told = conflict(vetoes[0], said, self._matcher, tokens, reasons)
         return f"{told}; the guards refuse every token that the constraint allows there"
+

@@ -139,6 +139,7 @@ class Rollback:
         chances = [None if entry is None else UNKNOWN for entry in entries[:count]]
         chances[depth:] = [self._chance(at) for at in range(depth, count)]
         self._tries.refuse(refusal.tokens, entries[:count], chances)
+        self._allowed.refused(refusal.tokens, next(iter(refusal.depths), 0))
         if refusal.pointer is not None:
             roomier = self._room.made_for(refusal)
             if roomier is not refusal:
@@ -159,14 +160,38 @@ class Rollback:
         return True
 
     def _go_to_first(self, refusal: Refusal, places: Iterator[Place]) -> None:
-        """To the first place where something is allowed that was not refused."""
+        """To the first place where something is allowed that was not refused, nor begun in other tokens if may be."""
+        begun = list[tuple[Place, float]]()
+        is_new = self._go_to_new(refusal, places, begun)
+        for place, left in begun:
+            place.node.left = left
+        if is_new:
+            return
+        if not begun:
+            raise refusal.error()
+        others = iter([place for place, _ in begun])
+        place = next(others)
+        self._way = _Way(refusal, place, others)
+        self._go_to(place, refusal)
+
+    def _go_to_new(self, refusal: Refusal, places: Iterator[Place], begun: list[tuple[Place, float]]) -> bool:
+        """To the first place where something new is allowed; False where there is none. Closes those before it.
+
+        Args:
+            refusal: why.
+            places: where the row may go.
+            begun: gets those where only what was begun in other tokens is allowed, with what was left there.
+        """
+        said = self._transcript
         for place in places:
             self._way = _Way(refusal, place, places)
             self._go_to(place, refusal)
             if self._is_open():
-                return
+                if self._allowed.anything_new(said.tokens, said.said):
+                    return True
+                begun.append((place, place.node.left))
             place.close()
-        raise refusal.error()
+        return False
 
     def _is_open(self) -> bool:
         """May anything be said here that was not refused, with room for what comes later?"""

@@ -121,6 +121,11 @@ class Tries:
         self._values = 0
         self._draw = draw
 
+    @property
+    def is_greedy(self) -> bool:
+        """Does the row go where most is left, and not where a number is drawn?"""
+        return self._draw is None
+
     def refuse(
         self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]
     ) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError
-from structgen.guards.folding import START, Fold
+from structgen.guards.folding import Fold
 from structgen.guards.patterns import PatternSearch, Walk
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, Strings
@@ -164,12 +164,12 @@ class BannedWords(Banned[Place]):
     def suspects(self, state: Reading, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Tokens that have a word in them or complete one, and those that cannot be told without their text."""
         _, place, scan = state
-        if scan is not None and scan.rest:
+        if place.fold.begun or (scan is not None and scan.rest):
             return None
         always = unsettled(vocabulary, is_json=scan is not None)
         if scan is not None and scan.mode != VALUE:
             return always
-        last = place.fold.last if not place.fold.begun else START.last
+        last = place.fold.last
         known = self._tokens.setdefault(vocabulary, {})
         if last not in known:
             known[last] = Tokens(vocabulary, self._words, last)

@@ -123,7 +123,7 @@ class Watch:
         """
         allowed = np.unpackbits(words.view(np.uint8), count=self._vocabulary.width, bitorder="little")
         for guard, state in zip(self._guards, self._states[-1], strict=True):
-            suspects = None if last else guard.suspects(state, self._vocabulary)
+            suspects = guard.suspects(state, self._vocabulary)
             among = np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects] != 0]
             for token in among.tolist():
                 if (text := self._vocabulary.token(token)) and _refuses(guard, state, text, last=last):

@@ -64,5 +64,7 @@ class Guard(ABC, Generic[S]):
         return 0
 
     def suspects(self, state: S, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Ids of tokens among which are all that `feed` would veto; None when it may be any. For masks."""
+        """Ids of tokens among which are all that `feed` would veto or behind which `finish` would; None when it may be
+        any. For masks.
+        """
         return None

@@ -18,7 +18,7 @@ FEW = 200
 
 
 class Tokens:
-    """The tokens of a vocabulary in the order of their units behind a character of some kind.
+    """The tokens of a vocabulary in the order of their units behind a character of some kind, as if the text ended.
 
     Args:
         vocabulary: whose tokens they are.
@@ -57,9 +57,12 @@ class Tokens:
 
 @lru_cache(maxsize=16)
 def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes], NDArray[np.int64]]:
-    """The units of all tokens in order, and their ids."""
-    at = Folding(b"", last)
-    pairs = [(fold.feed(at, text)[1], i) for i in range(vocabulary.width) if (text := vocabulary.token(i))]
+    """The units of all tokens in order, each with the end of a word behind it where it ends one, and their ids."""
+    begun, pairs = Folding(b"", last), []
+    for i in range(vocabulary.width):
+        if text := vocabulary.token(i):
+            after, units, _ = fold.feed(begun, text)
+            pairs.append((units + fold.finish(after), i))
     pairs.sort()
     return [units for units, _ in pairs], np.array([i for _, i in pairs], np.int64)
 
