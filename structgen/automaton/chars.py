@@ -29,6 +29,7 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
     ((0x61, 0x7A),),
     ((0x41, 0x5A), (0x61, 0x7A)),
     ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
     ((0x2D, 0x2D), (0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
     ((0x20, 0x20), (0x41, 0x5A), (0x61, 0x7A)),
     ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)),
@@ -39,8 +40,10 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
     ),
 )  # fmt: skip
 """Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
-letters, letters and digits, identifiers, words, printable ASCII without quote and backslash, all such text, and such
-text without white space."""
+letters, letters and digits, identifiers, those with hyphens, words, printable ASCII without quote and backslash, all
+such text, and such text without white space."""
+NAMING = 6
+"""The first classes have no characters but those of identifiers and the hyphen."""
 
 Span = tuple[int, int, int, int]
 

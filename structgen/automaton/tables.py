@@ -74,7 +74,7 @@ R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
 R_SCRATCH = 23
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
-N_REGISTERS = 64
+N_REGISTERS = 72
 
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
 ASK, YES, REFUSE, OPEN = range(4)

@@ -1,7 +1,6 @@
 """What is computed once per vocabulary, so that no mask has to walk the whole trie.
 
-*Free slices* and the *text slice*: see `string_slices`. *Class slices*: tokens made of one class of characters alone
-(`TEXT_CLASSES`), rows by length, and for each trie node the length within which its whole subtree is such tokens.
+*Free slices* and the *text slice*: see `string_slices`. *Class slices*: see `class_slices`.
 """
 
 from __future__ import annotations
@@ -13,22 +12,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.chars import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.strings import NAME, VALUE
 from structgen.automaton.tables import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
-from structgen.masks.string_slices import HAS_TWIN, IMPURE, FreeSlice, TextSlice, Uint32, pack
+from structgen.masks.class_slices import ClassSlice, RestSlice
+from structgen.masks.string_slices import HAS_TWIN, FreeSlice, TextSlice, Uint32
 from structgen.vocabulary import Vocabulary
-
-LENGTHS = 16
-"""Class slices tell lengths below this apart; row `LENGTHS` is any length."""
-ANY_LENGTH = 254
 
 FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
  V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
- V_LIKE, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 24)  # fmt: skip
+ V_LIKE, V_REST_IDS, V_REST_STARTS, V_REST_COVER, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 27)  # fmt: skip
 """`V_LIKE`, the one that changes: see `masks.text_walk`."""
 (F_ROWS, F_LEVELS, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(6)
 
@@ -60,12 +55,8 @@ class Slices:
         self.kid_starts: Int32 = np.zeros(len(trie) + 1, np.int32)
         self.kids: Int32 = np.zeros(len(trie), np.int32)
         children(self.nodes, self.kid_starts, self.kids)
-        lengths = np.full((len(TEXT_CLASSES), vocabulary.width), IMPURE, np.uint8)
-        short = ascii_classes(class_bounds, class_ends)
-        class_lengths(vocabulary.data, vocabulary.offsets, short, class_bounds, class_ends, lengths)
-        self.cover = np.empty((len(TEXT_CLASSES), len(trie)), np.uint8)
-        cover(self.nodes, lengths, self.cover)
-        self.rows, self.counts = _class_rows(lengths, vocabulary.words)
+        self.whole = ClassSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words)
+        self.rest = RestSlice.build(vocabulary.data, vocabulary.offsets, self.nodes)
         self.free = (FreeSlice.build(vocabulary, VALUE), FreeSlice.build(vocabulary, NAME))
         self.text = TextSlice.build(vocabulary, self.nodes)
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
@@ -97,8 +88,10 @@ class Slices:
         text = self.text
         values = {
             V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
-            V_TWIN: _address(twin), V_COVER: _address(self.cover), V_ROWS: _address(self.rows),
-            V_COUNTS: _address(self.counts), V_WORDS: self.words, V_DATA: _address(data),
+            V_TWIN: _address(twin), V_COVER: _address(self.whole.cover), V_ROWS: _address(self.whole.rows),
+            V_COUNTS: _address(self.whole.counts), V_REST_IDS: _address(self.rest.ids),
+            V_REST_STARTS: _address(self.rest.starts), V_REST_COVER: _address(self.rest.cover),
+            V_WORDS: self.words, V_DATA: _address(data),
             V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts),
             V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
             V_TEXT_ROWS: _address(text.rows), V_TEXT_LEVELS: _address(text.levels), V_HELD: _address(text.held),
@@ -123,8 +116,8 @@ class Slices:
         free = sum(f.rows.nbytes + f.nodes.nbytes + f.entries.nbytes + f.levels.nbytes for f in self.free)
         text = self.text
         arrays = (
-            self.nodes, self.kids, self.kid_starts, self.cover, self.rows, self.counts,
-            text.rows, text.levels, text.held, text.longest,
+            self.nodes, self.kids, self.kid_starts, self.whole.rows, self.whole.counts, self.whole.cover,
+            self.rest.ids, self.rest.starts, self.rest.cover, text.rows, text.levels, text.held, text.longest,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays) + free
 
@@ -135,83 +128,6 @@ _built: WeakKeyDictionary[Vocabulary, Slices] = WeakKeyDictionary()
 def _address(array: npt.NDArray[Any]) -> int:
     assert array.flags.c_contiguous
     return int(array.ctypes.data)
-
-
-def _class_rows(lengths: npt.NDArray[np.uint8], words: int) -> tuple[Uint32, Int32]:
-    rows = np.zeros((len(lengths), LENGTHS + 1, words), np.uint32)
-    counts = np.zeros((len(lengths), LENGTHS + 1), np.int32)
-    for k, row in enumerate(lengths):
-        for level in range(LENGTHS + 1):
-            allowed = row <= (level if level < LENGTHS else ANY_LENGTH)
-            counts[k, level] = allowed.sum()
-            rows[k, level] = pack(allowed, words)
-    return rows, counts
-
-
-def ascii_classes(spans: Int32, ends: Int32) -> Int32:
-    """int32[128]: the text classes that hold each ASCII character, as bits."""
-    classes: Int32 = np.zeros(128, np.int32)
-    start = 0
-    for k, end in enumerate(ends.tolist()):
-        for first, last in spans[start:end].tolist():
-            classes[first : last + 1] |= 1 << k
-        start = end
-    return classes
-
-
-@kernel
-def class_lengths(
-    data: npt.NDArray[np.uint8], offsets: Int32, short: Int32, spans: Int32, ends: Int32,
-    lengths: npt.NDArray[np.uint8],
-) -> None:  # fmt: skip
-    """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone.
-
-    `short` is what `ascii_classes` gives."""
-    for token in range(offsets.size - 1):
-        classes, characters, left, low, high, point = 0xFFFF, 0, 0, 0x80, 0xBF, 0
-        for i in range(offsets[token], offsets[token + 1]):
-            byte = data[i]
-            if left:
-                classes = classes if low <= byte and byte <= high else 0
-                left, low, high, point = left - 1, 0x80, 0xBF, point << 6 | (byte & 0x3F)
-                if left == 0:
-                    j = 0
-                    for k in range(ends.size):
-                        held = False
-                        while j < ends[k]:
-                            held = held or (spans[j, 0] <= point and point <= spans[j, 1])
-                            j += 1
-                        if not held:
-                            classes &= ~(1 << k)
-            elif byte < 0x80:
-                classes &= short[byte]
-                characters += 1
-            else:
-                classes = classes if 0xC2 <= byte and byte <= 0xF4 else 0
-                left = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
-                low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80
-                high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF
-                point = byte & (0x3F >> left)
-                characters += 1
-        if left == 0 and characters:
-            for k in range(lengths.shape[0]):
-                if classes >> k & 1:
-                    lengths[k, token] = characters if characters < ANY_LENGTH else ANY_LENGTH
-
-
-@kernel
-def cover(nodes: Int32, lengths: npt.NDArray[np.uint8], covers: npt.NDArray[np.uint8]) -> None:
-    """uint8[classes, nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one is not."""
-    for k in range(covers.shape[0]):
-        for i in range(nodes.shape[0] - 1, -1, -1):
-            token = nodes[i, 2]
-            most = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
-            j = i + 1
-            while j < nodes[i, 1]:
-                if most < covers[k, j]:
-                    most = covers[k, j]
-                j = nodes[j, 1]
-            covers[k, i] = most
 
 
 @kernel

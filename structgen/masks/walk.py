@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from numba import types
 
+from structgen.automaton.chars import NAMING, class_bounds, class_ends
 from structgen.automaton.step import (
     Position, edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
@@ -19,22 +20,27 @@ from structgen.automaton.tables import (
 from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
-    ANY_LENGTH, F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, LENGTHS,
-    V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_N_ENDS, V_N_NODES, V_LIKE, V_ROWS, V_WORDS,
+    F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_COUNTS, V_COVER, V_ENDS, V_FIRST,
+    V_FREE, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_COVER, V_REST_IDS, V_REST_STARTS, V_ROWS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, untouched
 
 TESTED = 4
 NARROW = 4
+MANY = 200
+"""Trie nodes below a first byte from which on it is looked for a class."""
 
 _first = table(types.int32, 0, V_FIRST)
 _kids = table(types.int32, 0, V_KIDS)
 _kid_starts = table(types.int32, 0, V_KID_STARTS)
 _ends = table(types.int32, 0, V_ENDS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
+_rest_starts = table(types.int32, 257, V_REST_STARTS)
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
+_NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 _suffix_nodes = view(types.int32, 4)
 _suffix_entries = view(types.int32, 2)
 
@@ -75,8 +81,8 @@ def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) ->
 
     Subtrees with at most `within` in the uint8[nodes] at `covers` are left out: their bits are set already. The
     stack's flag is the node of a narrow state, plus 1: of its children, only those that an edge takes are looked at.
-    Returns `high`, or, below 0, the node at which the automaton wants something, less LENGTH. The commonest step, an
-    edge without flags, is taken here.
+    Returns the node to go on with, or, below 0, the node at which the automaton wants something, less LENGTH. The
+    commonest step, an edge without flags, is taken here.
     """
     nodes, stack, states, cover = nodes_at(base), stack_at(base), states_at(base), view_uint8(covers)
     i = low
@@ -106,35 +112,88 @@ def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) ->
         else:
             put(base, depth, s, f, c, int64(0))
             i += 1
-    return high
+    return i
+
+
+@inner_kernel
+def _takes_names(base: int, s: int) -> bool:
+    """Has the state an edge for a character of the largest class of `RestSlice`?"""
+    states, edges = states_at(base), edges_at(base)
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        for i in range(_NAMES.shape[0]):
+            if edges[e, 0] & 255 <= _NAMES[i, 1] and edges[e, 0] >> 8 >= _NAMES[i, 0]:
+                return True
+    return False
+
+
+@inner_kernel
+def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
+    """The largest class of which any characters may follow behind a byte, or -1; -2 when the registers say what is
+    wanted. What the byte leads to is left, if it takes no such characters, as any of them would leave it."""
+    states, blocks, depths = states_at(base), _blocks(base), _depths(base)
+    s, f, c = step(base, s, f, c, byte)
+    while s > 0:
+        if unexpanded(base, s):
+            return -2
+        if _takes_names(base, s):
+            mode, block = (states[s, KIND] >> 4) & 15, states[s, KIND] >> 8
+            if states[s, HI] != UNBOUNDED:
+                return -1
+            if mode == FREE:
+                return NAMING - 1
+            if mode == CHARS:
+                at = blocks[block, 2] + s - blocks[block, 0]
+                for k in range(NAMING - 1, -1, -1):
+                    if depths[at + k * blocks[block, 1]] == 255:
+                        return int64(k)
+            return -1
+        s, f, c = miss(base, s, f, c)
+    return -2 if s < 0 else -1
+
+
+@inner_kernel
+def _walk_byte(base: int, out: int, low: int, byte: int, covers: int, within: int) -> int:
+    """`_walk` below a first byte, from node `low` on. Where it has many nodes, and any characters of a class may follow
+    the byte, its tokens that go on with them are allowed at once."""
+    r, stack, starts, first = registers_at(base), stack_at(base), _rest_starts(base), _first(base)
+    high = int64(first[byte + 1])
+    if high - first[byte] < MANY or view_uint8(covers)[first[byte]] <= within:
+        return _walk(base, out, low, high, covers, within)
+    k = _class_behind(base, stack[0, 0], stack[0, 1], stack[0, 2], byte)
+    if k == -2:
+        return low - LENGTH
+    if k == -1:
+        return _walk(base, out, low, high, covers, within)
+    ids, mask = view_int32(r[V_REST_IDS]), view_uint32(out)
+    for i in range(starts[k, byte], starts[k, byte + 1]):
+        mask[ids[i] >> 5] |= 1 << (ids[i] & 31)
+    return _walk(base, out, low, high, r[V_REST_COVER] + k * r[V_N_NODES], ANY_LENGTH)
 
 
 @inner_kernel
 def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within: int) -> int:
-    """`_walk` below the first bytes that the position can take at all: 0, or -1 when something is wanted.
+    """`_walk_byte` for the first bytes that the position can take at all: 0, or -1 when something is wanted.
 
-    They are the edges of the state and of those that its misses lead to, in turn; a *segment* is one such edge.
+    They are the edges of the state and of those that its misses lead to, in turn; a *segment* is one byte of an edge.
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = _first(base)
     put(base, int64(0), s, f, c, int64(0))
-    segment = 0
+    segment = int64(0)
     while s > 0:
         if unexpanded(base, s):
             return -1
         start = states[s, START]
         for e in range(start, start + states[s, COUNT]):
-            if segment >= r[R_SEGMENT]:
-                low = int64(first[edges[e, 0] & 255])
-                high = int64(first[(edges[e, 0] >> 8) + 1])
-                if segment == r[R_SEGMENT] and low < r[R_NODE]:
-                    low = r[R_NODE]
-                stopped = _walk(base, out, low, high, covers, within)
-                if stopped < 0:
-                    r[R_SEGMENT], r[R_NODE] = segment, stopped + LENGTH
-                    return -1
-                r[R_SEGMENT], r[R_NODE] = segment + 1, 0
-            segment += 1
+            for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+                if segment >= r[R_SEGMENT] and first[byte] < first[byte + 1]:
+                    low = r[R_NODE] if segment == r[R_SEGMENT] and first[byte] < r[R_NODE] else int64(first[byte])
+                    stopped = _walk_byte(base, out, low, int64(byte), covers, within)
+                    if stopped < 0:
+                        r[R_SEGMENT], r[R_NODE] = segment, stopped + LENGTH
+                        return -1
+                    r[R_SEGMENT], r[R_NODE] = segment + 1, 0
+                segment += 1
         s, f, c = miss(base, s, f, c)
     return s
 
@@ -270,7 +329,7 @@ def _fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
-    """The mask by a walk of the trie, less what a text class covers: 0, or -1 when it is stopped."""
+    """The mask by a walk of the trie, less what text classes cover: 0, or -1 when it is stopped."""
     r = registers_at(base)
     best, level = 0, 0
     if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:

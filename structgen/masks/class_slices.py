@@ -1,0 +1,169 @@
+"""Tokens made of one class of characters alone (`TEXT_CLASSES`).
+
+In a state from which any number of letters may follow, all tokens of letters are one row of a mask, and a walk leaves
+out the subtrees of the trie that hold nothing else (`ClassSlice`). Most tokens do not begin with what they go on with,
+though: a blank or a bracket is something of its own to a grammar, and a name begins with a letter but goes on with
+digits as well. So the tokens are also kept by their first byte and the class of all others (`RestSlice`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from structgen.automaton.chars import NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.automaton.tables import Int32
+from structgen.kernels import kernel
+from structgen.masks.string_slices import HAS_TWIN, IMPURE, Uint8, Uint32, pack
+
+LENGTHS = 16
+"""Lengths below this are told apart; row `LENGTHS` is any length."""
+ANY_LENGTH = 254
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassSlice:
+    """Whole tokens by class and length.
+
+    Attributes:
+        rows: uint32[classes, LENGTHS + 1, words]: the tokens of at most that length.
+        counts: int32[classes, LENGTHS + 1]: how many these are.
+        cover: uint8[classes, trie nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one
+            has others.
+    """
+
+    rows: Uint32
+    counts: Int32
+    cover: Uint8
+
+    @staticmethod
+    def build(data: Uint8, offsets: Int32, nodes: Int32, words: int) -> ClassSlice:
+        """From the bytes of all tokens, as a `Vocabulary` has them."""
+        lengths = lengths_by_class(data, offsets, len(TEXT_CLASSES))
+        return ClassSlice(*_class_rows(lengths, words), covered(nodes, lengths))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RestSlice:
+    """Tokens of several bytes by the first one, and the class of what is behind it; the first `NAMING` classes.
+
+    Attributes:
+        ids: int32[.]: tokens, by class and then by first byte.
+        starts: int32[NAMING, 257]: those of a class with first byte `b` are `ids[starts[k, b]:starts[k, b + 1]]`.
+        cover: uint8[NAMING, trie nodes]: 1 where all tokens of a subtree are of the class behind their first byte;
+            `IMPURE` where one is not.
+    """
+
+    ids: Int32
+    starts: Int32
+    cover: Uint8
+
+    @staticmethod
+    def build(data: Uint8, offsets: Int32, nodes: Int32) -> RestSlice:
+        """From the bytes of all tokens."""
+        sizes = np.diff(offsets)
+        heads = offsets[:-1][sizes > 0]
+        first = np.full(len(sizes), 256)
+        first[sizes > 0] = data[heads]
+        rest: Int32 = np.zeros(len(offsets), np.int32)
+        np.cumsum(np.maximum(sizes - 1, 0), out=rest[1:])
+        lengths = lengths_by_class(np.delete(data, heads), rest, NAMING)
+        order = np.argsort(first, kind="stable").astype(np.int32)
+        kept = [order[row[order] != IMPURE] for row in lengths]
+        starts = np.stack([np.searchsorted(first[ids], np.arange(257)) for ids in kept])
+        starts += np.cumsum([0, *map(len, kept[:-1])])[:, np.newaxis]
+        marks = np.where(lengths == IMPURE, IMPURE, 1).astype(np.uint8)
+        return RestSlice(np.concatenate(kept), starts.astype(np.int32), covered(nodes, marks))
+
+
+def lengths_by_class(data: Uint8, offsets: Int32, classes: int) -> Uint8:
+    """uint8[classes, tokens]: see `class_lengths`."""
+    lengths = np.full((classes, len(offsets) - 1), IMPURE, np.uint8)
+    ends = class_ends[:classes]
+    class_lengths(data, offsets, ascii_classes(class_bounds, ends), class_bounds, ends, lengths)
+    return lengths
+
+
+def covered(nodes: Int32, lengths: Uint8) -> Uint8:
+    """uint8[classes, trie nodes]: see `cover`."""
+    covers = np.empty((len(lengths), len(nodes)), np.uint8)
+    cover(nodes, lengths, covers)
+    return covers
+
+
+def _class_rows(lengths: Uint8, words: int) -> tuple[Uint32, Int32]:
+    rows = np.zeros((len(lengths), LENGTHS + 1, words), np.uint32)
+    counts = np.zeros((len(lengths), LENGTHS + 1), np.int32)
+    for k, row in enumerate(lengths):
+        for level in range(LENGTHS + 1):
+            allowed = row <= (level if level < LENGTHS else ANY_LENGTH)
+            counts[k, level] = allowed.sum()
+            rows[k, level] = pack(allowed, words)
+    return rows, counts
+
+
+def ascii_classes(spans: Int32, ends: Int32) -> Int32:
+    """int32[128]: the text classes that hold each ASCII character, as bits."""
+    classes: Int32 = np.zeros(128, np.int32)
+    start = 0
+    for k, end in enumerate(ends.tolist()):
+        for first, last in spans[start:end].tolist():
+            classes[first : last + 1] |= 1 << k
+        start = end
+    return classes
+
+
+@kernel
+def class_lengths(
+    data: Uint8, offsets: Int32, short: Int32, spans: Int32, ends: Int32,
+    lengths: Uint8,
+) -> None:  # fmt: skip
+    """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone.
+
+    `short` is what `ascii_classes` gives."""
+    for token in range(offsets.size - 1):
+        classes, characters, left, low, high, point = 0xFFFF, 0, 0, 0x80, 0xBF, 0
+        for i in range(offsets[token], offsets[token + 1]):
+            byte = data[i]
+            if left:
+                classes = classes if low <= byte and byte <= high else 0
+                left, low, high, point = left - 1, 0x80, 0xBF, point << 6 | (byte & 0x3F)
+                if left == 0:
+                    j = 0
+                    for k in range(ends.size):
+                        held = False
+                        while j < ends[k]:
+                            held = held or (spans[j, 0] <= point and point <= spans[j, 1])
+                            j += 1
+                        if not held:
+                            classes &= ~(1 << k)
+            elif byte < 0x80:
+                classes &= short[byte]
+                characters += 1
+            else:
+                classes = classes if 0xC2 <= byte and byte <= 0xF4 else 0
+                left = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+                low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80
+                high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF
+                point = byte & (0x3F >> left)
+                characters += 1
+        if left == 0 and characters:
+            for k in range(lengths.shape[0]):
+                if classes >> k & 1:
+                    lengths[k, token] = characters if characters < ANY_LENGTH else ANY_LENGTH
+
+
+@kernel
+def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
+    """uint8[classes, nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one is not."""
+    for k in range(covers.shape[0]):
+        for i in range(nodes.shape[0] - 1, -1, -1):
+            token = nodes[i, 2]
+            most = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
+            j = i + 1
+            while j < nodes[i, 1]:
+                if most < covers[k, j]:
+                    most = covers[k, j]
+                j = nodes[j, 1]
+            covers[k, i] = most
