@@ -69,7 +69,7 @@ def _returned(base: int, ret: int, outcome: int) -> int:
     returns = _returns_at(base)
     mask = registers_at(base)[R_CAP_RETURNS] - 1
     key = ret << 24 | outcome
-    slot = _hash_frame(ret, outcome, 0) & mask
+    slot = _hash_frame(ret, outcome, int64(0)) & mask
     while returns[slot, 0] != 0:
         if returns[slot, 0] == key:
             return returns[slot, 1]
