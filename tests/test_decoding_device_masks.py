@@ -120,16 +120,73 @@ for width, columns in [(31, 31), (64, 64), (257, 260), (1024, 1024), (5001, 5056
         apply_masks_plainly(twin, table, numbers, width)
         assert torch.equal(ours, twin), (width, columns, dtype)
         checked += 1
+apart = torch.empty(3 * 2**30, dtype=torch.bfloat16)  # pages that nobody touches cost nothing
+far = apart.as_strided((3, 100), (2**30, 1))
+far[:] = torch.randn(3, 100)
+twin = far.clone()
+launch(far, table, numbers[:3], 100)
+apply_masks_plainly(twin, table, numbers[:3], 100)
+assert torch.equal(far, twin), "the last row lies beyond what 32 bits count"
 print(checked)
 """
 
 
 @pytest.mark.skipif(not triton_is_there(), reason="triton is not installed: its kernel runs where it is")
 def test_the_triton_kernel_is_its_twin_under_triton_s_interpreter():
-    """In a process of its own: whether kernels are interpreted is settled when they are first read."""
+    """In a process of its own: whether kernels are interpreted is settled when they are first read.
+
+    Widths that fill no block, rows that are parts of longer ones, rows that lie far apart.
+    """
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     run = subprocess.run(
         [sys.executable, "-c", INTERPRETED], capture_output=True, text=True, env=environment, timeout=300
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "15"
+
+
+def assembler() -> str:
+    """Where triton's ptxas is; empty where there is none."""
+    if not triton_is_there():
+        return ""
+    from triton import knobs
+
+    try:
+        return str(knobs.nvidia.ptxas.path)
+    except RuntimeError:  # triton's wheel for this machine brings none
+        return ""
+
+
+ARGUMENTS = {"table": "*i32", "numbers": "*i32", "stride": "i32", "columns": "i32", "words": "i32", "width": "i32"}
+
+
+@pytest.mark.skipif(not assembler(), reason="triton is not installed, or brings no ptxas here")
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("scores", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("capability", [80, 90])
+def test_the_triton_kernel_is_compiled_to_machine_code_without_a_device(
+    capability, scores, aligned, tmp_path, monkeypatch
+):
+    """For A100 and H100, addresses and sizes that divide by 16 and others: as a launch would have it compiled.
+
+    What it reads is the row's number and words, never a score; nothing is spilled.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from structgen.decoding.triton_masks import WORDS, kernel
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    signature = {"scores": f"*{scores}", **ARGUMENTS, "block": "constexpr"}
+    divisible = {(at,): [["tt.divisibility", 16]] for at in range(len(ARGUMENTS) + 1)} if aligned else {}
+    source = ASTSource(fn=kernel, signature=signature, constexprs={"block": WORDS}, attrs=divisible)
+    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32))
+    ptx = compiled.asm["ptx"]
+    assert f".target sm_{capability}" in ptx
+    assert compiled.asm["cubin"][:4] == b"\x7fELF"
+    width = 32 if scores == "fp32" else 16
+    assert ptx.count(f"st.global.b{width}") == ptx.count("st.global") > 0
+    assert ".local" not in ptx
+    if scores != "fp32":
+        assert ptx.count("ld.global.b32") == ptx.count("ld.global") > 0
