@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import gc
 import random
+from dataclasses import replace
 
 import pytest
 import torch
 
 import structgen as sg
-from structgen.constraints import Regex
 from structgen.decoding import static
 from structgen.decoding.forward import forward_for
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.processed import Prompt
+from structgen.decoding.request import prepare
 from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
+from structgen.decoding.stream import events
+from structgen.testing import ByteTokenizer
 from tests.test_decoding_forward import SLOTTED, WIDTH, make, wander
 from tests.test_decoding_overlap import WITHOUT_Z, llama, outcome, sessions
 
@@ -118,6 +121,23 @@ def test_steps_are_lent_again_when_a_run_is_over_and_never_twice_at_once():
     assert forward_for(module, graphs=True)._steps is not lent
 
 
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_steps_are_lent_again_though_somebody_keeps_the_error_of_a_row(stops_early):
+    """The error's frames keep whatever was there when it came, but not the cache and its graphs."""
+    model, lent, errors = sg.Model(llama(), ByteTokenizer(), WITHOUT_Z), [], []
+    for _ in range(3):
+        request = prepare(model, ["a", "b"], sg.Regex("(a|b)z"))
+        told = events(replace(request, execution=Execution(graphs=True)))
+        if stops_early:
+            next(event for event in told if event.result is not None)
+            told.close()
+        else:
+            errors += [event.result.error for event in told if event.result is not None]
+        lent.append(forward_for(model.module, graphs=True)._steps)
+    assert lent[0] is lent[1] is lent[2]
+    assert stops_early or [type(error) for error in errors] == [sg.DeadEnd] * 6
+
+
 def test_a_cache_that_is_too_large_goes_when_its_run_is_over(monkeypatch):
     module, vocabulary = llama(), WITHOUT_Z
 
@@ -147,34 +167,6 @@ def test_what_is_left_in_a_lent_cache_is_never_seen():
         decode(module, vocabulary, [session])
         alone.append(session.tokens)
     assert [run([1, 2, 3]), run([9])] == alone
-
-
-class Again:
-    """Stands for a graph where there is no device for one: a replay runs the step anew."""
-
-    def __init__(self, run, device, pool) -> None:
-        self.pool, self.why_not, self._run = (pool or 0) + 1, "", run
-        self.eager = run()
-        self.replays = 0
-
-    def replay(self) -> torch.Tensor:
-        self.replays += 1
-        return self._run()
-
-
-def test_a_shape_that_comes_often_is_captured_and_forgotten_when_the_cache_grows(monkeypatch):
-    """The same tokens; most forward passes are replays, and the run's stats say so."""
-    monkeypatch.setattr(static, "Captured", Again)
-    monkeypatch.setattr(static, "cannot_capture", lambda module: "")
-    module, said, stats = llama(), [], None
-    for graphs in (False, True):
-        matcher = Regex("([a-m]{2} ){30}").compile(WITHOUT_Z).matcher()
-        session = Session(Prompt([5, 6]), WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), limits=sg.Limits(95))
-        stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=graphs)).stats(session)
-        said.append(session.tokens)
-    assert said[0] == said[1]
-    assert stats.forwards > stats.replayed >= 0.7 * stats.forwards
-    assert stats.why_eager == ""
 
 
 def test_where_nothing_can_be_captured_the_stats_say_why(monkeypatch):

@@ -20,7 +20,8 @@ from functools import reduce
 import torch
 from transformers import PreTrainedModel
 
-from structgen.decoding.forward import Forward, forward_for
+from structgen.decoding.attention import of_any_shape
+from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
@@ -254,11 +255,13 @@ class BeamBatch:
         self._waiting = deque(search for search in self.searches if not search.done)
         self._active: list[Search] = []
         self._steps = 0
+        self._forward: Forward = Over()
         if self._waiting:
             self._forward = forward_for(module, graphs=execution.graphs)
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
 
     @torch.inference_mode()
+    @of_any_shape()
     def step(self) -> bool:
         """One token more for every hypothesis. False when all searches are over.
 
@@ -294,15 +297,20 @@ class BeamBatch:
         if self._steps == 1:
             self._prefilled = time.perf_counter()
 
+    def close(self) -> None:
+        """Lets go of the model's cache, as `Batch.close` does."""
+        if not isinstance(self._forward, Over):
+            self._forward = Over(self._forward)
+
     def stats(self, session: Session) -> Stats:
         """What the batch cost so far, and what this text's search had of it."""
         return Stats(
-            forwards=self._forward.count if self._steps else 0,
+            forwards=self._forward.count,
             tokens=sum(len(search.text.tokens) for search in self.searches),
             fast_forwarded=session.forced,
             rollbacks=session.rollbacks,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
-            replayed=self._forward.replays if self._steps else 0,
-            why_eager=self._forward.why_eager if self._steps else "",
+            replayed=self._forward.replays,
+            why_eager=self._forward.why_eager,
         )

@@ -62,6 +62,27 @@ class Forward(Protocol):
         """The row is not read any more; what is kept for it can go."""
 
 
+class Over:
+    """What is left of a forward whose run is over, or never began: its counts. See `Forward`."""
+
+    foresees = False
+
+    def __init__(self, forward: Forward | None = None) -> None:
+        counts = (0, 0, "") if forward is None else (forward.count, forward.replays, forward.why_eager)
+        self.count, self.replays, self.why_eager = counts
+
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
+        """Nothing is read any more."""
+        raise AssertionError("the run is over")
+
+    def fork(self, row: Row, twin: Row) -> None:
+        """No row stands anywhere."""
+        raise AssertionError("the run is over")
+
+    def release(self, row: Row) -> None:
+        """There is nothing to be let go of."""
+
+
 def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forward:
     """A fresh forward of the fastest kind that is exact for the model, found out once per model.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,7 +14,11 @@ from transformers import PreTrainedModel
 from structgen.decoding.rounding import near
 
 WARM_UPS = 2
-"""Runs before a capture, on a stream of their own: what is set up lazily is set up then."""
+"""Runs before a capture, on the stream of captures: what is set up lazily is set up then."""
+
+_alone = threading.Lock()
+"""Held by whoever captures: to begin, torch waits for the whole device, which CUDA refuses while any stream of it is
+being captured, and both captures would be lost."""
 
 
 def cannot_capture(module: PreTrainedModel) -> str:
@@ -28,41 +34,55 @@ def cannot_capture(module: PreTrainedModel) -> str:
     return ""
 
 
+@cache
+def side_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream of a device's warm-ups and captures, one for all: graphs share memory only if they share it, and what
+    libraries keep by stream, such as cuBLAS's workspace, is there before a capture."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def warm_up(run: Callable[[], Tensor], device: torch.device) -> Tensor:
+    """Runs a step as it is, as often as it needs before a capture: its logits."""
+    current, side = torch.cuda.current_stream(device), side_stream(device)
+    side.wait_stream(current)
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UPS):
+            logits = run()
+    current.wait_stream(side)
+    logits.record_stream(current)
+    return logits
+
+
 class Captured:
-    """The graph of a step.
+    """The graph of a step that was warmed up.
 
     Args:
         run: the step, over tensors that stay where they are; it gives the logits.
         device: of the model.
         pool: memory shared with graphs that are never replayed at the same time; None for a new one.
+        expected: the step's logits, with the inputs that it has.
 
     Attributes:
-        eager: what the step gave before it was captured.
         pool: as above.
         why_not: why it could not be captured, or cannot be relied on; empty where it can.
     """
 
-    def __init__(self, run: Callable[[], Tensor], device: torch.device, pool: Any) -> None:
+    def __init__(self, run: Callable[[], Tensor], device: torch.device, pool: Any, expected: Tensor) -> None:
         self.pool, self.why_not = pool, ""
-        with torch.cuda.device(device):
-            self._capture(run)
-        if not self.why_not and not near(self.replay(), self.eager):
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(device), _alone:
+            self._capture(run, side_stream(device))
+        if not self.why_not and not near(self.replay(), expected):
             self.why_not = "a replay gave other logits than the step that was captured"
 
-    def _capture(self, run: Callable[[], Tensor]) -> None:
-        current, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(current)
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UPS):
-                self.eager = run()
-        current.wait_stream(side)
-        self.eager.record_stream(current)
-        self._graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(self._graph, pool=self.pool, capture_error_mode="thread_local"):
+    def _capture(self, run: Callable[[], Tensor], stream: torch.cuda.Stream) -> None:
+        current = torch.cuda.current_stream()
+        try:  # other threads may allocate and wait meanwhile: that is no error of this capture
+            with torch.cuda.graph(self._graph, pool=self.pool, stream=stream, capture_error_mode="thread_local"):
                 self._logits = run()
         except RuntimeError as error:  # what cannot be captured says so like this, whatever it is
             self.why_not = f"a capture failed: {str(error).strip().splitlines()[0]}"
+            torch.cuda.set_stream(current)  # torch leaves a thread on the stream whose capture has failed
         else:
             self.pool = self._graph.pool()
 

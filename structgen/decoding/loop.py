@@ -11,16 +11,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from structgen.decoding.attention import of_any_shape
 from structgen.decoding.choice import Ask, Drawn, chooser_for
 from structgen.decoding.drafts import Drafts
-from structgen.decoding.forward import forward_for
+from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.masking import is_few
 from structgen.decoding.measure import Ledger
@@ -71,8 +72,9 @@ def decode(
     """Runs every session to its end; a row's failure stays in its session. See `Batch`."""
     with evaluating(module):
         batch = Batch(module, vocabulary, sessions, rows=rows, record=record, execution=execution)
-        while batch.step():
-            pass
+        with closing(batch):
+            while batch.step():
+                pass
     return batch
 
 
@@ -111,6 +113,7 @@ class Batch:
         self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
         for session in (*sessions, *self._waiting):
             session.measured_in(self.ledger)
+        self._forward: Forward = Over()
         if self._waiting:
             self._forward = forward_for(module, graphs=execution.graphs)
             wanted = module.device.type != "cpu" if execution.overlap is None else execution.overlap
@@ -122,6 +125,7 @@ class Batch:
             self._chooser = chooser_for(vocabulary, module.device)
 
     @torch.inference_mode()
+    @of_any_shape()
     def step(self) -> bool:
         """One token more for every row that can choose, and what is sure to follow. False when all sessions are done.
 
@@ -218,18 +222,28 @@ class Batch:
             return logits
         return torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in rows])
 
+    def close(self) -> None:
+        """Lets go of the model's cache with its graphs, which the next run takes, and of the masks on the device.
+
+        This is not left to the end of the batch: a row's error keeps the frames that it came through, and those keep
+        the batch.
+        """
+        if not isinstance(self._forward, Over):
+            self._forward, self._ahead = Over(self._forward), ((), None)
+            del self._chooser
+
     def stats(self, session: Session) -> Stats:
         """What the batch cost so far, and what this session had of it."""
         return Stats(
-            forwards=self._forward.count if self._steps else 0,
+            forwards=self._forward.count,
             tokens=sum(len(s.tokens) + (0 if s.before is None else len(s.before.tokens)) for s in self._sessions),
             fast_forwarded=session.forced,
             drafted=0 if self._drafts is None else self._drafts.accepted[session],
             rollbacks=session.rollbacks,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
-            replayed=self._forward.replays if self._steps else 0,
-            why_eager=self._forward.why_eager if self._steps else "",
+            replayed=self._forward.replays,
+            why_eager=self._forward.why_eager,
         )
 
 

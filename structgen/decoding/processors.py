@@ -22,6 +22,7 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
+from structgen.decoding.transfer import sent
 from structgen.errors import OptionError
 from structgen.options import Sampling
 
@@ -52,7 +53,7 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
     Raises:
         OptionError: a processor gives something else than scores.
     """
-    ids = torch.tensor([[*prompt, *tokens]], dtype=torch.long, device=scores.device)
+    ids = sent([[*prompt, *tokens]], scores.device)
     changed = scores.clone()
     for processor in (p for p in way.processors if not isinstance(p, WARPERS)):
         changed = _applied(processor, ids, changed)

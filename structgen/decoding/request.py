@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -122,8 +123,7 @@ class Request:
 
     def run(self, *, record: bool) -> Batch | BeamBatch:
         """Runs it to its end; a row's failure stays in its row. See `batch`."""
-        with evaluating(self.model.module):
-            batch = self.batch(record=record)
+        with evaluating(self.model.module), closing(self.batch(record=record)) as batch:
             while batch.step():
                 pass
         return batch

@@ -20,6 +20,7 @@ from transformers.cache_utils import LinearAttentionLayer
 from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import encoded, no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
+from structgen.decoding.transfer import sent
 from structgen.errors import OptionError
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
@@ -169,9 +170,9 @@ class SoloForward:
         if len(rows) == 1 or self._takes_positions or not states_only:
             return [self._run(alone, row, [row.ids[alone.length]]) for row, alone in zip(rows, each, strict=True)]
         together = _merged([alone.cache for alone in each])
-        ids = torch.tensor([[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)])
+        ids = sent([[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)], self._module.device)
         self.count += 1
-        given = {"input_ids": ids.to(self._module.device), self._argument: together}
+        given = {"input_ids": ids, self._argument: together}
         output = self._module(use_cache=True, return_dict=True, **given, **self._options)
         for number, alone in enumerate(each):
             _take_back(alone.cache, together, number)
@@ -180,10 +181,11 @@ class SoloForward:
         return list(output.logits[:, -1])
 
     def _run(self, alone: Alone, row: Row, ids: Sequence[int]) -> Tensor:
-        options: dict[str, Any] = {self._ids: torch.tensor([ids]), self._argument: alone.cache, **self._options}
+        first = alone.length + row.shift
+        inputs = sent([[list(ids)], [list(range(first, first + len(ids)))]], self._module.device)
+        given: dict[str, Any] = {self._ids: inputs[0], self._argument: alone.cache, **self._options}
         if self._takes_positions:
-            options["position_ids"] = torch.arange(alone.length, alone.length + len(ids)).unsqueeze(0) + row.shift
-        given = {name: v.to(self._module.device) if isinstance(v, Tensor) else v for name, v in options.items()}
+            given["position_ids"] = inputs[1]
         if self._module.config.is_encoder_decoder:
             given["encoder_outputs"] = encoded(self._module, row)
         if self._tells_prompts:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.graphs import Captured, cannot_capture
+from structgen.decoding.graphs import Captured, cannot_capture, warm_up
 from structgen.decoding.slot_cache import Places, SlotModel
 
 B = TypeVar("B")
@@ -147,12 +147,14 @@ class StaticSteps:
         return captured.replay()
 
     def _capture(self, shape: Shape) -> Tensor:
+        """Captures a step for the next time: float[rows, width], by the step as it is."""
         step = self._steps[shape]
-        captured = Captured(step.run, self._device, self._pool)
+        logits = warm_up(step.run, self._device)
+        captured = Captured(step.run, self._device, self._pool, logits)
         self._pool, self.why_not = captured.pool, captured.why_not
         if not self.why_not:
             self._captured[shape] = captured
-        return captured.eager
+        return logits
 
     def _forget(self) -> None:
         self._captured.clear()

@@ -133,8 +133,7 @@ def events(request: Request) -> Iterator[Event[Any]]:
         if session.before is not None
     }
     running = list(range(len(sessions)))
-    with evaluating(model.module):
-        batch = request.batch(record=True)
+    with evaluating(model.module), closing(request.batch(record=True)) as batch:
         watched: Sequence[Session | Search] = batch.searches if isinstance(batch, BeamBatch) else sessions
         watches = [
             Watch(each, target.type, is_json=target.is_json, row=row)
