@@ -37,12 +37,14 @@ class Draft:
         start: ids that the row had.
         tokens: that may follow.
         forced: so many of the first were forced text; the others are a guess of the lookup.
+        position: in the constraint, where they begin; negative without one.
     """
 
     session: Session
     start: int
     tokens: list[int]
     forced: int
+    position: int = -1
 
     @property
     def taken(self) -> int:
@@ -117,10 +119,11 @@ class Drafts:
         if room < 1:
             return draft
         matcher = None if session.matcher is None else session.matcher.fork()
+        position = -1 if matcher is None else matcher.position
         forced = _forced(session, matcher, room)
         lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
         guess = [] if len(forced) == room else lookup.after([*row.ids, *forced], room - len(forced))
-        return replace(draft, tokens=forced + _allowed(matcher, guess), forced=len(forced))
+        return replace(draft, tokens=forced + _allowed(matcher, guess), forced=len(forced), position=position)
 
     def _learn(self) -> None:
         """Tells the lookups which of their guesses were right."""
@@ -128,8 +131,11 @@ class Drafts:
             taken = draft.taken
             if draft.session.done:
                 self._lookups.pop(draft.session, None)
-            elif taken >= draft.forced < len(draft.tokens):
+                continue
+            if taken >= draft.forced < len(draft.tokens):
                 self._lookups[draft.session].learn(right=taken > draft.forced)
+            if 0 <= taken and draft.forced and draft.session.spans is not None:
+                draft.session.spans.learn(draft.position, right=taken >= draft.forced)
 
 
 def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
@@ -150,7 +156,7 @@ def _forced(session: Session, matcher: Matcher | None, most: int) -> list[int]:
     """The tokens of forced text, those that are left to the model to choose among them."""
     if matcher is None or session.spans is None:
         return []
-    return _allowed(matcher, session.spans.whole(matcher, session.tokens)[:most])
+    return _allowed(matcher, session.spans.probable(matcher, session.tokens)[:most])
 
 
 def _allowed(matcher: Matcher | None, tokens: Sequence[int]) -> list[int]:

@@ -34,6 +34,9 @@ MOST_TOKENS = 64
 REMEMBERED = 65_536
 """Positions and spans that are kept."""
 
+DOUBT = 8
+"""So much a guess can gain or lose in trust."""
+
 STRADDLED = 2
 """Of so many tokens at the end of forced text it is asked whether what follows belongs to them."""
 
@@ -98,6 +101,7 @@ class Spans(ForcedText):
         self._straddling = Straddling(vocabulary)
         self._anchor = next((a for a in ANCHORS if self._tokens_of(a, b'{"') is not None), None)
         self._spans: dict[tuple[int, tuple[int, ...]], tuple[list[int], list[int]]] = {}
+        self._trust: dict[int, int] = {}
 
     def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
         """The tokens that can be fed next without asking the model; mostly none.
@@ -108,17 +112,26 @@ class Spans(ForcedText):
         """
         return self._found(matcher, tokens)[0]
 
-    def whole(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
+    def probable(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
         """The tokens that the tokenizer makes of the forced text, as if nothing behind it belonged to them.
+
+        None where this was mostly not what was said from the same position, see `learn`.
 
         Args:
             matcher: where the text stands.
             tokens: the text's tokens so far.
         """
-        return self._found(matcher, tokens)[1]
+        return [] if self._trust.get(matcher.position, 0) < 0 else self._found(matcher, tokens)[1]
+
+    def learn(self, position: int, *, right: bool) -> None:
+        """What was `probable` at a position was what was said, or was not."""
+        if len(self._trust) >= REMEMBERED:
+            self._trust.clear()
+        trust = self._trust.get(position, 0) + (1 if right else -1)
+        self._trust[position] = max(-DOUBT, min(trust, DOUBT))
 
     def _found(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
-        """`after` and `whole`."""
+        """What is sure of the forced text's tokens, and all of them."""
         text, last = self.text(matcher.grammar, matcher.position)
         if not text or self._anchor is None:
             return [], []

@@ -54,7 +54,7 @@ class Lookup:
         least = max(self._least, min(last, len(word)), 1)
         length = min(len(word), LONGEST)
         while length >= least:
-            for start in ([b" " + word] if length == len(word) else []) + [word[-length:]]:
+            for start in _beginnings(word) if length == len(word) else [word[-length:]]:
                 at = self._place(start)
                 if at is not None:
                     return self._ids[at : at + most]
@@ -95,3 +95,8 @@ class Lookup:
                 return token + 1
             end -= 1
         return None
+
+
+def _beginnings(word: bytes) -> list[bytes]:
+    """Where a word may stand: behind a blank, or within another, where it is more than a letter."""
+    return [b" " + word, word] if len(word) > 1 else [b" " + word]
