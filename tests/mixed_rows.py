@@ -37,7 +37,7 @@ WAYS = [
     sg.Sampling(),
     sg.Sampling(temperature=1.0, seed=5),
     sg.Sampling(temperature=0.8, top_p=0.9, seed=6),
-    sg.Sampling(temperature=1.5, typical_p=0.7, seed=7),  # the host decides: the device has read in vain
+    sg.Sampling(temperature=1.5, typical_p=0.7, seed=7),
     sg.Sampling(repetition_penalty=1.4, frequency_penalty=0.2),
 ]
 

@@ -61,6 +61,22 @@ def test_host_and_device_choose_the_same_allowed_tokens(vocabulary, dtype):
             assert mask[token >> 5] >> np.uint32(token & 31) & 1
 
 
+def test_the_host_decides_once_where_few_columns_were_sorted(vocabulary):
+    """Flat logits: top-p needs more than the sorted ones, then 16 times as many are sorted, at last all."""
+    host, device = HostChooser(vocabulary), DeviceChooser(vocabulary, CPU)
+    generator, by_host = torch.Generator().manual_seed(4), []
+    ways = [Sampling(temperature=1.0, top_p=0.9, seed=1), Sampling(temperature=1.0, top_p=0.7, typical_p=0.9, seed=2)]
+    for step in range(6):
+        logits = 0.1 * torch.randn(2, WIDTH, generator=generator)
+        wishes = asks(
+            [None, None], ways[: 2 - step % 2] + ways[: step % 2], torch.rand(2, generator=generator).tolist()
+        )
+        drawn = device.draw(logits, wishes)
+        assert drawn.tokens() == host.draw(logits, wishes).tokens()
+        by_host.append(len(drawn.by_host))
+    assert by_host == [2, 0, 0, 0, 0, 0]
+
+
 def test_greedy_takes_the_likeliest_allowed_token_at_every_size_of_mask(vocabulary):
     chooser = HostChooser(vocabulary)
     for allowed in (1, 2, FEW, FEW + 1, WIDTH // 2, WIDTH):

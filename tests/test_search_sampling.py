@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from structgen.options import Sampling
-from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, pick
+from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, pick
 
 WAYS = [
     Sampling(temperature=1.0),
@@ -28,8 +28,8 @@ WAYS = [
 ]
 
 
-def drawn(ways, scores: torch.Tensor, uniforms) -> list[int]:
-    sampler = Sampler(ways)
+def drawn(ways, scores: torch.Tensor, uniforms, keep: int = KEEP) -> list[int]:
+    sampler = Sampler(ways, keep)
     return sampler.draw(scores, torch.tensor(uniforms, dtype=torch.float64), torch.from_numpy(sampler.table)).tolist()
 
 
@@ -66,20 +66,24 @@ def test_a_draw_is_the_inverse_transform_of_the_filtered_distribution(way, width
     assert wrong == 0
 
 
-@pytest.mark.parametrize("way", WAYS, ids=repr)
+TYPICAL = [Sampling(temperature=1.0, typical_p=0.6), Sampling(temperature=0.8, top_k=20, typical_p=0.9)]
+FLAT = [Sampling(temperature=9.0, top_p=0.9), Sampling(temperature=9.0, top_k=900, top_p=0.8, typical_p=0.7)]
+
+
+@pytest.mark.parametrize("way", [*WAYS, *TYPICAL, *FLAT], ids=repr)
 def test_a_device_draws_what_the_host_picks_or_says_that_it_cannot_tell(way):
-    """Rows of 4,000 columns with many equal logits: a decided draw of the batch is the host's pick."""
+    """Rows of 4,000 columns with many equal logits; what it cannot tell of few sorted columns it can of all."""
     generator = torch.Generator().manual_seed(1)
     scores = (4 * torch.randn(200, 4000, generator=generator)).bfloat16().float()  # bf16: many equal logits
     uniforms = torch.rand(200, generator=generator).tolist()
-    batch = drawn([way] * 200, scores, uniforms)
     host = [pick(row, way, u) for row, u in zip(scores.numpy(), uniforms, strict=True)]
+    batch = drawn([way] * 200, scores, uniforms)
     decided = [(a, b) for a, b in zip(batch, host, strict=True) if a != UNDECIDED]
     assert sum(a != b for a, b in decided) <= 1  # float32 here, float64 there: a number on the border
-    assert len(decided) > 150 or way.top_k > 256
-
-
-TYPICAL = [Sampling(temperature=1.0, typical_p=0.6), Sampling(temperature=0.8, top_k=20, typical_p=0.9)]
+    assert len(decided) > 150 or way.temperature == 9
+    wide = drawn([way] * 200, scores, uniforms, keep=4000)
+    assert UNDECIDED not in wide
+    assert sum(a != b for a, b in zip(wide, host, strict=True)) <= 1
 
 
 @pytest.mark.parametrize("way", [*WAYS, *TYPICAL], ids=repr)

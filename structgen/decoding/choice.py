@@ -16,7 +16,7 @@ from structgen.decoding.processors import processed
 from structgen.decoding.transfer import Download, upload
 from structgen.options import Sampling
 from structgen.search.penalties import Penalties, penalise, penalties
-from structgen.search.sampling import NOTHING, UNDECIDED, Sampler, Scores, pick
+from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores, pick
 from structgen.vocabulary import Vocabulary
 
 
@@ -137,13 +137,13 @@ class DeviceChooser:
         self._device, self._width = device, vocabulary.width
         self._precise = np.float32 if device.type == "mps" else np.float64  # which has no float64
         self.rows = MaskRows(vocabulary, device)
-        self._sampler = Sampler([])
+        self._sampler = Sampler([], KEEP)
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
         """See `Chooser`."""
         ways = [ask.way for ask in asks]
         if ways != self._sampler.rows:
-            self._sampler = Sampler(ways)
+            self._sampler = Sampler(ways, self._sampler.keep)
         numbers, places, words = self.rows.places([ask.words for ask in asks])
         points = np.array([ask.uniform for ask in asks], self._precise)
         penalties = _penalties(asks, self._width)
@@ -157,14 +157,17 @@ class DeviceChooser:
             if ask.way.processors:
                 scores[row] = processed(scores[row], ask.way, ask.prompt, ask.tokens)
         ids = self._sampler.draw(scores, parts[3], parts[4])
-        return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]))
+        return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]), self._sampler)
 
 
 class _OnItsWay:
     """A choice that a device makes."""
 
-    def __init__(self, ids: Tensor, scores: Tensor, asks: Sequence[Ask], masks: tuple[Tensor, Tensor]) -> None:
+    def __init__(
+        self, ids: Tensor, scores: Tensor, asks: Sequence[Ask], masks: tuple[Tensor, Tensor], sampler: Sampler
+    ) -> None:
         self.ids = ids
+        self._sampler = sampler
         self.by_host: list[int] = []
         self._scores, self._asks, self._masks = scores, asks, masks
         self._coming = Download(ids)
@@ -179,6 +182,8 @@ class _OnItsWay:
         """See `Drawn`. What the device could not decide is picked here: the row's scores come to the host for it."""
         tokens: list[int] = self._coming.numbers()
         self.by_host = [row for row, token in enumerate(tokens) if token == UNDECIDED]
+        if self.by_host:
+            self._sampler.widen()
         for row in self.by_host:
             ask = self._asks[row]
             tokens[row] = pick(self._scores[row].cpu().numpy(), ask.way, ask.uniform)

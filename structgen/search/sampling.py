@@ -7,8 +7,8 @@ and its own generator alone, never on its neighbours or the path taken.
 The filters' order: temperature, top-k, top-p (of what top-k left), min-p, typical-p. Equal logits rank by ascending id.
 What is forbidden is `-inf` before.
 
-`pick` is for one row on the host, exact for every option. `Sampler` is for a batch on a device: it never
-waits for the device, and says `UNDECIDED` in the rare case that it would have to sort the whole vocabulary.
+`pick` is for one row on the host, exact for every option. `Sampler` is for a batch on a device: it never waits for the
+device, and says `UNDECIDED` where top-p needs more columns than it has sorted. From then on it sorts more of them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,16 @@ NOTHING = -2
 """The row has no finite score: everything is forbidden, or the logits are not numbers."""
 
 UNDECIDED = -1
-"""A device's draw needs more than the likeliest `KEEP` columns: ask `pick`."""
+"""A device's draw needs more than the columns that were sorted: ask `pick`."""
 
 KEEP = 256
-"""How many of the likeliest columns a device sorts."""
+"""How many of the likeliest columns a device sorts at first."""
+
+WIDER = 16
+"""So many times more of them are sorted where these were too few."""
+
+EXACT = 1 << 24
+"""Whole numbers up to this are numbers of float32."""
 
 COLDEST = 1e-30
 """Temperatures below this would divide to NaN; from here on the likeliest tokens alone are left."""
@@ -129,17 +135,27 @@ class Sampler:
 
     Args:
         rows: one `Sampling` per row.
+        keep: how many of the likeliest columns are sorted for top-p.
 
     Attributes:
         rows: as given.
+        keep: see above; more once they were too few.
         table: float32[rows, 7]: what `draw` has to have of them on the device.
     """
 
-    def __init__(self, rows: Sequence[Sampling]) -> None:
+    def __init__(self, rows: Sequence[Sampling], keep: int = KEEP) -> None:
         self.rows = list(rows)
-        self._all_greedy = all(row.greedy for row in rows)
-        self._any_ranked = any(row.top_k or row.top_p < 1 for row in rows if not row.greedy)
+        self.keep = keep
+        drawing = [row for row in rows if not row.greedy]
+        self._all_greedy = not drawing
+        self._any_ranked = any(row.top_k or row.top_p < 1 for row in drawing)
+        self._any_typical = any(row.typical_p < 1 for row in drawing)
+        self._top_k = max((row.top_k for row in drawing), default=0)
         self.table = np.array([_numbers(row) for row in rows], np.float32).reshape(-1, 7)
+
+    def widen(self) -> None:
+        """More columns are sorted from now on."""
+        self.keep *= WIDER
 
     def draw(self, scores: Tensor, points: Tensor, table: Tensor) -> Tensor:
         """The chosen column of each row, or `NOTHING`, or `UNDECIDED`: int64[rows], still on the device.
@@ -158,12 +174,14 @@ class Sampler:
 
     def _drawn(self, scores: Tensor, best: Tensor, points: Tensor, way: _Columns) -> Tensor:
         weights = ((scores - best) / way.temperature).exp()
-        unsure = way.by_host > 0
+        unsure = torch.zeros_like(best, dtype=torch.bool)
         if self._any_ranked:
-            ranked, undecided = _only_ranked(weights, way)
-            unsure = unsure | undecided
+            keep = min(max(self.keep, self._top_k), scores.shape[-1])
+            ranked, unsure = _only_ranked(weights, way, keep, points.dtype)
             weights = torch.where(way.ranked > 0, ranked, weights)
         weights = weights.where(weights >= way.min_p, 0.0)
+        if self._any_typical:
+            weights = torch.where(way.typical_p < 1, _only_typical(weights, way.typical_p, points.dtype), weights)
         cumulated = weights.cumsum(dim=-1, dtype=points.dtype)  # in float32 the batch's size would round differently
         column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
         inside = column.clamp(max=scores.shape[-1] - 1)
@@ -176,29 +194,27 @@ class _Columns(NamedTuple):
 
     greedy: Tensor
     ranked: Tensor
-    by_host: Tensor
     temperature: Tensor
     top_k: Tensor
     top_p: Tensor
     min_p: Tensor
+    typical_p: Tensor
 
 
 def _numbers(row: Sampling) -> tuple[float, ...]:
-    """A row of a sampler's table; a `top_k` beyond what a device sorts is the host's business, whatever it is."""
+    """A row of a sampler's table."""
     ranked = bool(row.top_k) or row.top_p < 1
-    by_host = row.typical_p < 1
-    return row.greedy, ranked, by_host, max(row.temperature, COLDEST), min(row.top_k, KEEP + 1), row.top_p, row.min_p
+    temperature, top_k = max(row.temperature, COLDEST), min(row.top_k, EXACT)
+    return row.greedy, ranked, temperature, top_k, row.top_p, row.min_p, row.typical_p
 
 
-def _only_ranked(weights: Tensor, way: _Columns) -> tuple[Tensor, Tensor]:
+def _only_ranked(weights: Tensor, way: _Columns, keep: int, precise: torch.dtype) -> tuple[Tensor, Tensor]:
     """The weights, 0 outside of top-k and top-p: float32[rows, columns]; who is undecided."""
-    width = weights.shape[-1]
-    keep = min(KEEP, width)
     values, columns = _likeliest(weights, keep)
     top_k = way.top_k.long()
     in_top_k = (top_k > 0) & (top_k <= keep)
-    cumulated = values.cumsum(dim=-1)
-    total = weights.sum(dim=-1, keepdim=True)
+    cumulated = values.cumsum(dim=-1, dtype=precise)
+    total = weights.sum(dim=-1, keepdim=True, dtype=precise)
     mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), total)
     rank = torch.arange(keep, device=weights.device)
     kept = (~in_top_k | (rank < top_k)) & (
@@ -207,9 +223,19 @@ def _only_ranked(weights: Tensor, way: _Columns) -> tuple[Tensor, Tensor]:
     last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
     floor = values[:, -1:]  # what is beyond the sorted columns is at most this
     unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= way.min_p)
-    unsure |= top_k > keep
     only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
-    return only, unsure & (way.ranked > 0) & (keep < width)
+    return only, unsure & (way.ranked > 0) & (keep < weights.shape[-1])
+
+
+def _only_typical(weights: Tensor, typical_p: Tensor, precise: torch.dtype) -> Tensor:
+    """The weights, 0 outside of the typical columns, see `_typical`: float32[rows, columns]."""
+    chances = weights.to(precise) / weights.sum(dim=-1, keepdim=True, dtype=precise)
+    surprise = -chances.clamp(min=torch.finfo(precise).tiny).log()
+    distance = (surprise - (chances * surprise).sum(dim=-1, keepdim=True)).abs()
+    order = distance.masked_fill(weights == 0, torch.inf).sort(dim=-1, stable=True).indices
+    ranked = chances.gather(1, order)
+    kept = ranked.cumsum(dim=-1) - ranked < typical_p
+    return torch.zeros_like(weights).scatter(1, order, weights.gather(1, order).where(kept, 0.0))
 
 
 def _likeliest(weights: Tensor, keep: int) -> tuple[Tensor, Tensor]:
