@@ -13,8 +13,11 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
 from structgen.errors import OptionError, SchemaError
+from structgen.schema import references
+from structgen.schema.dialects import DIALECTS, dialect_of
 from structgen.schema.normal import ANY, NEVER, Node, Objects
 from structgen.schema.reader import patterns, read
+from structgen.schema.scan import SchemaScan
 from tests.schema_oracle import accepts
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
@@ -364,3 +367,44 @@ def test_the_common_case_imports_no_schema_library() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+LOCAL = [
+    {"definitions": {"a": {"id": "#a", "type": "null"}}, "items": {"$ref": "#a"}},
+    {"id": "http://e.org/r", "definitions": {"a": {"id": "#a"}}, "items": {"$ref": "#a"}, "not": {"$ref": "#"}},
+    {"definitions": {"a": {"id": "#/definitions/b"}, "b": {}}, "items": {"$ref": "#/definitions/b"}},
+    {"definitions": {"a": {"id": "/x", "type": "null"}}, "items": {"$ref": "#/definitions/a"}},
+    {"x": {"y": {"$ref": "#/definitions/a"}}, "definitions": {"a": {"id": "b/c"}}, "items": {"$ref": "#/x/y"}},
+    {"$schema": DRAFT_7, "definitions": {"a": {"$id": "#a", "type": "null"}}, "items": {"$ref": "#a"}},
+]
+
+
+@pytest.mark.parametrize("schema", LOCAL)
+def test_what_is_followed_here_leads_where_the_library_leads(schema: dict[str, Any]) -> None:
+    """The twin of the short way is `referencing`."""
+    dialect = dialect_of(schema, DIALECTS[4])
+    scans, short, long = [SchemaScan(schema), SchemaScan(schema)], dict[int, Any](), dict[int, Any]()
+    for scan in scans:
+        scan.walk(schema, "", dialect)
+        assert not scan.identified
+        assert not references._any_rebased(scan)
+    references._follow_local(scans[0], dialect, short)
+    references._follow_uris(scans[1], dialect, None, long)
+    assert short
+    assert {source: id(target) for source, (target, _) in short.items()} == {s: id(t) for s, (t, _) in long.items()}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"definitions": {"a": {"id": "x", "items": {"$ref": "#/definitions/b"}, "definitions": {"b": {}}}}},
+        {"id": "http://e.org/r", "definitions": {"a": {"id": "http://e.org/r"}}, "items": {"$ref": "#/definitions/a"}},
+        {"definitions": {"a": {"id": "#a"}, "b": {"id": "#a"}}, "items": {"$ref": "#/definitions/a"}},
+        {"definitions": {"a": {"id": "x#a"}}, "items": {"$ref": "#/definitions/a"}},
+    ],
+)
+def test_what_takes_more_is_left_to_the_library(schema: dict[str, Any]) -> None:
+    """A reference below a base URI of its own, a base URI or a name that two places have, both in one."""
+    scan = SchemaScan(schema)
+    scan.walk(schema, "", DIALECTS[4])
+    assert scan.identified or references._any_rebased(scan)

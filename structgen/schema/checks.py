@@ -35,8 +35,9 @@ class Scan(Protocol):
         stack: schemas still to be scanned.
         references, patterned: the schemas met so far that hold a reference, a pattern.
         dynamic: some reference depends on the way that led to it.
-        identified: some place has a name or base URI of its own, so that a reference needs more than a
-            pointer.
+        names: the schemas that a fragment names (`#name`), by that fragment.
+        rebased: the schemas below the root that have a base URI of their own.
+        identified: to find where references lead takes more than pointers, `names` and `rebased`.
         lone_references: what stands beside a `$ref` has no effect (up to draft 7).
     """
 
@@ -45,6 +46,8 @@ class Scan(Protocol):
     references: list[dict[str, Any]]
     patterned: list[dict[str, Any]]
     dynamic: bool
+    names: dict[str, dict[str, Any]]
+    rebased: list[dict[str, Any]]
     identified: bool
     lone_references: bool
 
@@ -240,7 +243,26 @@ def recursive_reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def identifier(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     """`id` and `$id` up to draft 7, where a fragment names a place."""
     text(scan, schema, value)
-    if schema is not scan.root or "#" in value[:-1]:
+    if schema is scan.root and "#" not in value[:-1]:
+        return
+    if value[:1] == "#" and len(value) > 1 and not (scan.lone_references and "$ref" in schema):
+        if value[1] != "/":  # a fragment that is a pointer names nothing
+            _named(scan, schema, value)
+    elif "#" in value or "$ref" in schema or not value or value in _names_of(scan.root):
+        scan.identified = True
+    else:
+        scan.rebased.append(schema)
+
+
+def _names_of(root: Any) -> tuple[Any, ...]:
+    """The base URI of a root schema, however it is spelled."""
+    found = root.get("$id", root.get("id")) if isinstance(root, dict) else None
+    return (found, found.rstrip("#")) if isinstance(found, str) else ()
+
+
+def _named(scan: Scan, schema: dict[str, Any], fragment: str) -> None:
+    """A fragment names this schema; where it names two, it is not for us to choose."""
+    if scan.names.setdefault(fragment, schema) is not schema:
         scan.identified = True
 
 
@@ -254,14 +276,14 @@ def anchor(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     if not _ANCHOR.fullmatch(value):
         raise Malformed(value, "a letter or _, then letters, digits, '-', '_' and '.'")
-    scan.identified = True
+    _named(scan, schema, f"#{value}")
 
 
 def anchor_2019(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     if not _ANCHOR_2019.fullmatch(value):
         raise Malformed(value, "a letter, then letters, digits, '-', '_', ':' and '.'")
-    scan.identified = True
+    _named(scan, schema, f"#{value}")
 
 
 def vocabulary(scan: Scan, schema: dict[str, Any], value: Any) -> None:

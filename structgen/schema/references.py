@@ -1,8 +1,9 @@
 """Where every `$ref` of a schema leads, found before anything runs.
 
-Nearly all references are local JSON pointers, and those are followed here. As soon as a schema has names or
-base URIs below its root, or a reference goes elsewhere, the `referencing` library resolves all of them; it is
-imported only then. Nothing is ever fetched: other documents come from the registry that the user passes.
+Nearly all references are local: JSON pointers and names of places in the same document, and those are followed here.
+As soon as a reference goes elsewhere, or stands below a base URI of its own, the `referencing` library resolves all of
+them; it is imported only then, which takes as long as fifty schemas. Nothing is ever fetched: other documents come from
+the registry that the user passes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 
 from structgen.errors import SchemaError
 from structgen.schema.dialects import Dialect, dialect_of
-from structgen.schema.scan import SchemaScan, subschemas
+from structgen.schema.scan import SchemaScan, every, subschemas
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -51,9 +52,8 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
     targets: dict[int, Target] = {}
     if not scan.references:
         return targets
-    simple = not scan.identified and all(_is_pointer(_reference(schema)) for schema in scan.references)
-    if simple:
-        _follow_pointers(scan, dialect, targets)
+    if not scan.identified and not _any_rebased(scan):
+        _follow_local(scan, dialect, targets)
     if len(targets) < len(scan.references):
         _follow_uris(scan, dialect, registry, targets)
     _refuse_circles(scan, targets)
@@ -66,23 +66,35 @@ def _reference(schema: dict[str, Any]) -> str:
     return str(next(schema[name] for name in REFERENCES if name in schema))
 
 
-def _is_pointer(reference: str) -> bool:
-    return reference[:1] == "#" and (len(reference) == 1 or reference[1] == "/")
+def _any_rebased(scan: SchemaScan) -> bool:
+    """Does a reference stand where the base URI is not the root's?"""
+    if not scan.rebased:
+        return False
+    below = {id(schema) for top in scan.rebased for schema, _ in every(top, "", scan.seen[id(top)])}
+    return any(id(schema) in below for schema in scan.references)
 
 
-def _follow_pointers(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]) -> None:
-    """Resolve local pointers; stops early when a target turns out to need more than that."""
+def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]) -> None:
+    """Resolve pointers and names; stops early when a reference, or a target, turns out to need more than that."""
+    names = {} if scan.rebased else dict(scan.names)  # those in targets that stand anywhere do not count
     known: dict[str, Target] = {}
+    rebased = len(scan.rebased)
     for source in scan.references:  # grows while new targets are scanned
         reference = _reference(source)
         target = known.get(reference)
         if target is None:
-            if scan.identified or not _is_pointer(reference):
-                return
             pointer = unquote(reference[1:])
-            target = known[reference] = (_at(scan.root, pointer, reference), pointer)
-            if id(target[0]) not in scan.seen:
-                scan.walk(target[0], pointer, dialect)
+            if reference in names:
+                contents: Any = names[reference]
+            elif reference[:1] == "#" and (len(reference) == 1 or reference[1] == "/"):
+                contents = _at(scan.root, pointer, reference)
+            else:
+                return
+            target = known[reference] = (contents, pointer)
+            if id(contents) not in scan.seen:
+                scan.walk(contents, pointer, dialect)
+            if scan.identified or len(scan.rebased) != rebased:
+                return
         targets[id(source)] = target
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaError
-from structgen.schema.checks import Malformed, text
+from structgen.schema.checks import TYPES, Malformed, text, type_names
 from structgen.schema.dialects import Dialect
 
 MAX_SCHEMAS = 1_000_000
@@ -22,7 +22,7 @@ class SchemaScan:
 
     Attributes:
         seen: the draft of every schema object met, by its id (the root keeps them alive).
-        references, patterned, dynamic, identified, lone_references: see `checks.Scan`.
+        references, patterned, dynamic, names, rebased, identified, lone_references: see `checks.Scan`.
     """
 
     def __init__(self, root: Any) -> None:
@@ -33,6 +33,8 @@ class SchemaScan:
         self.references: list[dict[str, Any]] = []
         self.patterned: list[dict[str, Any]] = []
         self.dynamic = False
+        self.names: dict[str, dict[str, Any]] = {}
+        self.rebased: list[dict[str, Any]] = []
         self.identified = False
         self.lone_references = False
 
@@ -58,8 +60,10 @@ class SchemaScan:
                     seen[place] = dialect
                     for name, value in schema.items():
                         check = get(name)
-                        if check is None or (check is text and type(value) is str):
-                            continue  # most of a schema is prose
+                        if check is None or (
+                            type(value) is str and (check is text or (check is type_names and value in TYPES))
+                        ):
+                            continue  # most of a schema is prose and names of types
                         check(self, schema, value)
                 elif (schema is not True and schema is not False) or not dialect.booleans:
                     raise _not_a_schema(schema, start, pointer, dialect)
@@ -71,14 +75,14 @@ class SchemaScan:
 
     def pointer_of(self, schema: dict[str, Any]) -> str:
         """Where `schema`, which was met, stands. Slow."""
-        places = (place for start in self.starts for place in _every(*start))
+        places = (place for start in self.starts for place in every(*start))
         return next(pointer for found, pointer in places if found is schema)
 
     def places(self) -> Iterator[tuple[dict[str, Any], str, Dialect]]:
         """Every schema object that was met, with its pointer and its draft. Slow."""
         met: set[int] = set()
         for start in self.starts:
-            for schema, pointer in _every(*start):
+            for schema, pointer in every(*start):
                 if isinstance(schema, dict) and id(schema) in self.seen and id(schema) not in met:
                     met.add(id(schema))
                     yield schema, pointer, self.seen[id(schema)]
@@ -106,7 +110,8 @@ def subschemas(schema: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[An
             yield value, path
 
 
-def _every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, str]]:
+def every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, str]]:
+    """`start`, which stands at `pointer`, and everything below it where its draft expects schemas."""
     stack, seen = [(start, pointer)], set()
     while stack:
         schema, path = stack.pop()
@@ -118,13 +123,13 @@ def _every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, st
 
 
 def _pointer_of(wanted: Any, start: Any, pointer: str, dialect: Dialect) -> str:
-    return next(path for schema, path in _every(start, pointer, dialect) if schema is wanted)
+    return next(path for schema, path in every(start, pointer, dialect) if schema is wanted)
 
 
 def _not_a_schema(found: Any, start: Any, pointer: str, dialect: Dialect) -> SchemaError:
     """The error about a place that holds something else than a schema."""
     expected = "an object, true or false" if dialect.booleans else "an object"
-    for schema, path in _every(start, pointer, dialect):
+    for schema, path in every(start, pointer, dialect):
         boolean = schema is True or schema is False
         allowed = dialect.booleans or path.endswith(("/additionalProperties", "/additionalItems"))
         if not isinstance(schema, dict) and not (boolean and allowed):
