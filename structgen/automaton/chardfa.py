@@ -133,6 +133,16 @@ def _is_text(word: str) -> bool:
 def literals(strings: Iterable[str]) -> CharDfa:
     """Exactly these strings. Strings with surrogates in them are not text and are left out."""
     words = [word for word in strings if _is_text(word)]
+    return _literals(words, [1] * len(words))
+
+
+def numbered(strings: Sequence[str]) -> CharDfa:
+    """Exactly these different strings, the `final` of each being its place among them, from 1 on; see `literals`."""
+    places = [place for place, word in enumerate(strings, 1) if _is_text(word)]
+    return _literals([strings[place - 1] for place in places], places)
+
+
+def _literals(words: list[str], finals: list[int]) -> CharDfa:
     codes = np.frombuffer("".join(words).encode("utf-32-le"), np.int32).astype(np.int64)
     chars, numbers = np.unique(codes, return_inverse=True)
     starts = np.unique(np.concatenate((np.zeros(1, np.int64), chars, chars + 1)))
@@ -140,21 +150,23 @@ def literals(strings: Iterable[str]) -> CharDfa:
     classes = np.zeros(starts.size, np.int32)
     classes[np.searchsorted(starts, chars)] = np.arange(1, chars.size + 1)
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-    table, final = _prefixes((numbers + 1).tolist(), ends.tolist(), chars.size + 1)
+    table, final = _prefixes((numbers + 1).tolist(), ends.tolist(), finals, chars.size + 1)
     return tidied(starts.astype(np.int32), classes, table, final)
 
 
-def _prefixes(letters: list[int], ends: list[int], classes: int) -> tuple[NDArray[np.int32], list[int]]:
-    """The trie of words as a table and its final states: word i is the `letters` (classes) before `ends[i]`."""
+def _prefixes(
+    letters: list[int], ends: list[int], finals: list[int], classes: int
+) -> tuple[NDArray[np.int32], list[int]]:
+    """The trie of words as a table and what is final: word i is the `letters` (classes) before `ends[i]`."""
     after: dict[int, int] = {}
     final = [0, 0]
     start = 0
-    for end in ends:
+    for end, mark in zip(ends, finals, strict=True):
         here = 1
         for letter in letters[start:end]:
             here = after.setdefault(here * classes + letter, len(after) + 2)
         final += [0] * (len(after) + 2 - len(final))
-        final[here] = 1
+        final[here] = mark
         start = end
     table = np.zeros((len(final), classes), np.int32)
     table.ravel()[np.fromiter(after.keys(), np.int64, len(after))] = np.fromiter(after.values(), np.int32, len(after))
@@ -223,6 +235,15 @@ def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
         level = [_recombined(level[i : i + _GROUP], width, limit) for i in range(0, len(level), _GROUP)]
         width *= _GROUP
     return level[0]
+
+
+def beside(low: CharDfa, high: CharDfa, width: int, limit: int = STATE_LIMIT) -> CharDfa:
+    """The union, with the `final` of `high` above the lowest `width` bits, which are those of `low`.
+
+    Raises:
+        LimitExceeded: more than `limit` joint states.
+    """
+    return _recombined((low, high), width, limit)
 
 
 def _combined(dfas: Sequence[CharDfa], limit: int) -> CharDfa:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property, lru_cache
 
-from structgen.automaton.chardfa import CharDfa, combine, count_members, length, literals, members, tidied
+from structgen.automaton.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.automaton.finite import FEW
 from structgen.automaton.leaves import name_language, string_predicate
 from structgen.schema.algebra import Algebra
@@ -43,11 +43,9 @@ class Joint:
         self.sets, self.listed = sets, listed
         self.predicates = [string_predicate(names) for names in sets]
         self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
-        bits = [
-            literals([name for i, name in enumerate(listed, 1) if i >> k & 1]) for k in range(len(listed).bit_length())
-        ]
         # The set of all names comes first, so that names in no set are there too.
-        self._dfa = combine([length(), *map(name_language, sets), *bits])
+        told = combine([length(), *map(name_language, sets)])
+        self._dfa = beside(told, numbered(listed), 1 + len(sets)) if listed else told
         self._trimmed: dict[frozenset[int], CharDfa] = {}
 
     def marks(self, final: int) -> int:

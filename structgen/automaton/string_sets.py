@@ -19,6 +19,8 @@ from structgen.automaton.chardfa import (
 )  # fmt: skip
 from structgen.automaton.formats import format_dfa, format_doubts, format_length, format_predicate
 from structgen.automaton.patterns import pattern_language, pattern_predicate
+from structgen.automaton.regex.glance import plain_lengths
+from structgen.automaton.regex.parser import parse
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Strings
 
@@ -178,10 +180,23 @@ def string_is_empty(strings: Strings) -> bool:
     """True when no string satisfies `strings`. Where the set is not regular and large, no is taken to be."""
     if strings.literals is not None:
         return not allowed_literals(strings)
+    if _plainly_some(strings):
+        return False
     if is_free(strings):
         return strings.max_length is not None and strings.max_length < strings.min_length
     language, most = uncapped_language(strings)
     return language.empty or (most is not None and language.length_range()[0] > most)
+
+
+def _plainly_some(strings: Strings) -> bool:
+    """Does a glance at one pattern tell that there are such strings? Its automaton is made when a text comes to it."""
+    if strings.formats or strings.without or len(strings.patterns) != 1:
+        return False
+    lengths = plain_lengths(parse(strings.patterns[0]))
+    if lengths is None:
+        return False
+    shortest = max(lengths[0], strings.min_length)
+    return all(longest is None or longest >= shortest for longest in (lengths[1], strings.max_length))
 
 
 @lru_cache(1024)

@@ -9,6 +9,8 @@ quantifiers and atomic groups. The rest (`\\h`, `\\G`, `(?R)`, `(?x)`) is refuse
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from structgen.automaton.regex import charsets
 from structgen.automaton.regex.charsets import ANY, CLASS_ESCAPES
 from structgen.automaton.regex.escapes import Scanner
@@ -32,6 +34,7 @@ _BOUNDARIES = {"b": Assertion(Place.BOUNDARY), "B": Assertion(Place.NO_BOUNDARY)
 _FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
 
+@lru_cache(256)
 def parse(pattern: str, *, strict: bool = False) -> Node:
     """The syntax tree of an ECMA-262 pattern; with `strict`, of no other dialect.
 
