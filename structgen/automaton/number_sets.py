@@ -181,7 +181,7 @@ def _plainly_some(numbers: Numbers) -> bool:
     low, high = numbers.minimum, numbers.maximum
     if numbers.literals is not None or any(b is not None and abs(b.numerator) > _GLANCE for b in (low, high)):
         return False
-    step = common_step((*numbers.multiples, Fraction(1))) or 1
+    step = common_step((*numbers.multiples, Fraction(1))) or Fraction(1)
     tried = [Fraction(0)]
     if low is not None:
         tried += [step * (math.ceil(low / step) + i) for i in (0, 1)]

@@ -92,6 +92,8 @@ class Grammar:
 
     def _found(self, position: int) -> Filled:
         """The mask at a position, from that of another where they are alike (see `masks.text_walk`)."""
+        if not self.automaton.tables.n_blocks:  # there is no `CharDfa` yet, and no position in one
+            return self._walked(position)
         main = self._home(position)
         bare = uncounted(self._base, position)
         if bare != position and has_room(self._base, position):
