@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
     from structgen.compositions import Repeat, Sequence, Text, Union
     from structgen.constraints import Choice, JsonSchema, Regex
+    from structgen.decoding.validator_guard import ValidatorGuard
     from structgen.errors import (
         BudgetExhausted,
         DeadEnd,
@@ -41,6 +42,7 @@ _HOMES = {
     "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
     "compositions": ("Repeat", "Sequence", "Text", "Union"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
+    "decoding.validator_guard": ("ValidatorGuard",),
     "errors": (
         "BudgetExhausted",
         "DeadEnd",
@@ -106,6 +108,7 @@ __all__ = [
     "UnsupportedSchema",
     "ValidationFailed",
     "ValidatorError",
+    "ValidatorGuard",
     "Veto",
     "Vocabulary",
     "VocabularyError",

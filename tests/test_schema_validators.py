@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -11,9 +12,11 @@ from pydantic import (
     AliasPath,
     BaseModel,
     BeforeValidator,
+    Discriminator,
     Field,
     PastDate,
     PaymentCardNumber,
+    Tag,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -87,6 +90,13 @@ class Named(NamedTuple):
 
 
 Json = TypeAliasType("Json", "list[Json] | dict[str, Json] | Even")
+
+
+class Size(Enum):
+    LARGE = "l"
+
+
+BY_CODE = Discriminator(lambda value: value["z"])
 NO, YES, LATER = "no", "yes", "later"
 
 
@@ -134,6 +144,50 @@ def test_a_value_is_judged_as_soon_as_that_can_be_told(tp, path, text, members, 
     assert judge.judges(path) == (verdict is not LATER)
     refusal = judge.refusal(path, text.encode(), members.encode(), "/p")
     assert (refusal is not None) == (verdict is NO)
+
+
+class Small(BaseModel):
+    size: Literal["s"] = Field(alias="z")
+    n: Even
+
+
+class Large(BaseModel):
+    size: Literal[Size.LARGE] = Field(alias="z")
+    n: int
+
+
+Sized = Annotated[Small | Large, Field(discriminator="size")]
+
+
+class Box(BaseModel):
+    inner: Sized | None
+
+
+@pytest.mark.parametrize(
+    ("tp", "path", "begun", "verdict"),
+    [
+        (Sized, ("n",), '{"z": "s", "n": ', NO),
+        (Sized, ("n",), '{"z": "l", "n": ', LATER),
+        (Sized, ("n",), '{"n": ', LATER),
+        (list[Sized], (1, "n"), '[{"z": "l", "n": 3}, {"z": "s", "n": ', NO),
+        (list[Sized], (1, "n"), '[{"z": "s", "n": 4}, {"z": "l", "n": ', LATER),
+        (Box, ("inner", "n"), '{"inner": {"z": "s", "n": ', NO),
+        (Box, ("inner", "n"), '{"inner": {"z": "l", "n": ', LATER),
+        (Annotated[Sized, BeforeValidator(lambda v: v)], ("n",), '{"z": "s", "n": ', LATER),
+        (
+            Annotated[Annotated[Small, Tag("s")] | Annotated[Large, Tag("l")], BY_CODE],
+            ("n",),
+            '{"z": "s", "n": ',
+            LATER,
+        ),
+    ],
+)
+def test_a_member_of_a_discriminated_union_is_judged_where_the_tag_is_known(tp, path, begun, verdict):
+    """By the alternative that the tag names; a discriminator that is code waits for the whole."""
+    judge = validators_of(tp)
+    assert judge.judges(path, begun.encode()) == (verdict is not LATER)
+    members = (begun[begun.rindex("{") :] + "3}").encode()
+    assert (judge.refusal(path, b"3", members, "/p", begun.encode()) is not None) == (verdict is NO)
 
 
 def test_a_refusal_says_where_in_the_value_and_why():

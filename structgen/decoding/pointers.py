@@ -86,6 +86,11 @@ class PointerReader:
         return [self._complete(number.start(1), self._at)]
 
     @property
+    def is_inside(self) -> bool:
+        """Is a container open?"""
+        return bool(self._open)
+
+    @property
     def settled(self) -> bytes:
         """The text without the beginning of a number whose value may still change."""
         number = _NUMBER.match(self.text, self._at)

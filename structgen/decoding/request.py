@@ -139,7 +139,8 @@ class Request:
         text, error, value = session.text(), session.error, None
         if error is None:
             try:
-                value = self.targets[row].parse(text)
+                accepted = session.accepted
+                value = self.targets[row].parse(text) if accepted is None else accepted.value
             except ValidatorError as bug:
                 error = bug
             except (ValidationError, ValueError) as refusal:

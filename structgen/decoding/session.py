@@ -16,6 +16,7 @@ from structgen.decoding.choice import Ask
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.conflicts import shortened
 from structgen.decoding.forced import Spans
+from structgen.decoding.judging import Accepted
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.measure import Choice, Entry, Ledger
 from structgen.decoding.processed import Prompt
@@ -231,6 +232,13 @@ class Session:
         watching = [each for each in (self._checks.guards, self._checks.validating) if each is not None]
         at_risk = [each.at_risk(self._transcript.said) for each in watching]
         return max(self._transcript.begun_stop(), *at_risk, 0)
+
+    @property
+    def accepted(self) -> Accepted | None:
+        """The text with the value that its type's validators made of it when they accepted it; None without them."""
+        validating = self._checks.validating
+        found = None if validating is None else validating.accepted
+        return found if found is not None and found.text == self.said else None
 
     def choices(self, ledger: Ledger | None) -> list[Choice | None]:
         """What was measured of each token; None where the model was not asked. Empty without a ledger."""

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 
+from structgen.decoding.judging import Accepted, Judge
 from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.tries import Refusal
 from structgen.errors import ValidationFailed
@@ -43,10 +44,15 @@ class Validating:
 
     def __init__(self, validators: Validators, vocabulary: Vocabulary, budget: int) -> None:
         self._validators, self._vocabulary, self._budget = validators, vocabulary, budget
+        self._judge = Judge(validators)
         self._reader = PointerReader()
         self._scalars: list[int] = []  # where those that are complete start
-        self._verdicts: dict[bytes, str | None] = {}
         self._failures: Counter[str] = Counter()
+
+    @property
+    def accepted(self) -> Accepted | None:
+        """The whole text that was accepted last; None before there is one."""
+        return self._judge.accepted
 
     @property
     def complete(self) -> int:
@@ -88,7 +94,7 @@ class Validating:
         for span in spans:
             if said[span.start] not in CONTAINERS:
                 self._scalars.append(span.start)
-            reason = self._judge(span, said)
+            reason = self._judge.refusal(span, said)
             if reason is not None:
                 return self._refusal(span, reason, tokens, said, cut)
         return None
@@ -100,17 +106,7 @@ class Validating:
             reader = PointerReader()
             reader.feed(bytes(said))
         path = reader.pending
-        return 0 if path is None or not self._validators.judges(path) else len(said) - reader.read
-
-    def _judge(self, span: Span, said: bytes) -> str | None:
-        """What the type has against a value, asked once behind the same text."""
-        if not self._validators.judges(span.path):
-            return None
-        begun, text = said[: span.end], said[span.start : span.end]
-        if begun not in self._verdicts:
-            around = said[span.around : span.end] + b"}"
-            self._verdicts[begun] = self._validators.refusal(span.path, text, around, span.pointer)
-        return self._verdicts[begun]
+        return 0 if path is None or not self._validators.judges(path, reader.text) else len(said) - reader.read
 
     def _refusal(self, span: Span, reason: str, tokens: Sequence[int], said: bytes, cut: str) -> Refusal:
         """Where the tokens stand that a value was completed with, and those that it may be changed from."""

@@ -80,3 +80,10 @@ def _unsettled(vocabulary: Vocabulary, is_json: bool) -> NDArray[np.int64]:
 def unsettled(vocabulary: Vocabulary, *, is_json: bool) -> NDArray[np.int64]:
     """Tokens that start within a character; of JSON, those that have a string's end or beginning in them, too."""
     return _unsettled(vocabulary, is_json)
+
+
+@lru_cache(maxsize=64)
+def holding(vocabulary: Vocabulary, signs: bytes) -> NDArray[np.int64]:
+    """Tokens that have one of these bytes in them."""
+    before = np.concatenate([[0], np.cumsum(np.isin(vocabulary.data, list(signs)))])
+    return np.flatnonzero(np.diff(before[vocabulary.offsets]))

@@ -8,6 +8,7 @@ its members are validated, nothing can be said of the members alone: the path is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from structgen.schema.object_fields import fields_of
@@ -70,13 +71,18 @@ class CoreParts:
             node = self._by_ref[node["schema_ref"]]
         return node
 
-    def members(self, part: Part, key: str | int) -> list[Part] | None:
+    def members(self, part: Part, key: str | int, around: Any = None) -> list[Part] | None:
         """What may describe a member or an item: one part for each way to read the value around it.
 
         None: it cannot be told without the whole, or any value may stand there.
+
+        Args:
+            part: describes the value around it.
+            key: its name or index.
+            around: JSON of that value, with the members that are complete; None where it is not known.
         """
         found: list[Part] = []
-        for container in self._containers(part):
+        for container in self._containers(part, around):
             if container is None:
                 return None
             inner = self._member(container, key)
@@ -85,20 +91,20 @@ class CoreParts:
             found += inner
         return found
 
-    def _containers(self, part: Part) -> Iterator[Part | None]:
+    def _containers(self, part: Part, value: Any) -> Iterator[Part | None]:
         """The ways to read a value, without what only wraps them; None for an opaque one."""
         node = self.resolved(part.node)
         kind = node["type"]
         if kind in UNIONS:
-            for choice in _choices(node):
-                yield from self._containers(part._replace(node=choice))
+            for choice in _tagged(node, value) or _choices(node):
+                yield from self._containers(part._replace(node=choice), value)
         elif kind == "default" and node.get("on_error", "raise") != "raise":
             yield None
         elif kind in INNER:
             config = node.get("config") or part.config
-            yield from self._containers(Part(node[INNER[kind]], config, part.owner, part.name))
+            yield from self._containers(Part(node[INNER[kind]], config, part.owner, part.name), value)
         elif kind in FUNCTIONS and not is_custom(node) and "schema" in node:
-            yield from self._containers(part._replace(node=node["schema"]))
+            yield from self._containers(part._replace(node=node["schema"]), value)
         else:
             yield None if kind in OPAQUE else part._replace(node=node)
 
@@ -135,6 +141,14 @@ class CoreParts:
         if kind == "dict" and "keys_schema" in node:
             return self.asks_anywhere(node["keys_schema"])
         return kind in INNER and self.asks(node[INNER[kind]])
+
+    def is_tagged(self, node: Node, seen: set[int] | None = None) -> bool:
+        """Is there a discriminated union in a value or anywhere within it?"""
+        seen, node = set() if seen is None else seen, self.resolved(node)
+        if id(node) in seen:
+            return False
+        seen.add(id(node))
+        return bool(tag_names(node)) or any(self.is_tagged(child, seen) for child in _children(node))
 
     def asks_anywhere(self, node: Node) -> bool:
         """Is there anything to judge in a value or anywhere within it?"""
@@ -190,6 +204,24 @@ def _tuple_item(node: Node, config: Any, index: int) -> list[Part]:
     if variadic is not None and index >= variadic:
         index = variadic
     return [Part(items[index], config)] if index < len(items) else []
+
+
+def tag_names(node: Node) -> list[str]:
+    """The members that tell the alternatives of a discriminated union apart; none for any other node."""
+    key = node.get("discriminator") if node["type"] == "tagged-union" else None
+    ways = [[key]] if isinstance(key, str) else key if isinstance(key, list) else []
+    return [way[0] for way in ways if isinstance(way, list) and len(way) == 1]
+
+
+def _tagged(node: Node, value: Any) -> list[Any]:
+    """The alternative of a discriminated union that the value's tag names; nothing before it has one."""
+    tags = [value[name] for name in tag_names(node) if name in value] if isinstance(value, Mapping) else []
+    return [choice for tag, choice in node["choices"].items() if _is_tag(tag, tags[0])] if tags else []
+
+
+def _is_tag(tag: Any, found: Any) -> bool:
+    plain = tag.value if isinstance(tag, Enum) else tag
+    return type(plain) is type(found) and plain == found
 
 
 def _choices(node: Node) -> list[Any]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import SchemaValidator
+from pydantic_core import SchemaValidator, from_json
 
 from structgen.schema.core_parts import CoreParts, Node, Part, spellings
 from structgen.schema.object_fields import fields_of
@@ -57,6 +57,7 @@ class Validators:
         self._name = name
         self._whole = adapter.validator
         self._core = CoreParts(adapter.core_schema)
+        self._is_tagged = self._core.is_tagged(self._core.root.node)
         self._parts: dict[Path, list[Part]] = {}
         self._validators: dict[tuple[int, frozenset[str]], SchemaValidator] = {}
 
@@ -65,12 +66,25 @@ class Validators:
         """Is there anything to judge at all?"""
         return self._core.asks_anywhere(self._core.root.node)
 
-    def judges(self, path: Path) -> bool:
-        """Will a value at this path be judged when it is complete?"""
-        parts = self._described(path)
-        return not path or (bool(parts) and all(self._core.asks(part.node) for part in parts))
+    def judges(self, path: Path, begun: bytes = b"") -> bool:
+        """Will a value at this path be judged when it is complete?
 
-    def refusal(self, path: Path, text: bytes, members: bytes, pointer: str) -> str | None:
+        Args:
+            path: names and indexes that lead to it.
+            begun: the text before it; with the tags in it, what stands in an alternative can be judged by that one.
+        """
+        return not path or self._ask(self._described(path, begun))
+
+    def whole(self, text: bytes) -> tuple[Any, str | None]:
+        """The value of a whole text, and None; or None, and why it cannot stay.
+
+        Raises:
+            ValidatorError: a validator raised what is no validation error.
+        """
+        with UsersCode(self._name, "", text):
+            return _judged(self._whole, text)
+
+    def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, begun: bytes = b"") -> str | None:
         """Why a complete value cannot stay; None when it may, as far as can be told.
 
         Args:
@@ -78,40 +92,55 @@ class Validators:
             text: of the value.
             members: text of the object around it, with the members that are complete; not asked for others.
             pointer: of the value, for messages.
+            begun: the text before the value.
 
         Raises:
             ValidatorError: a validator raised what is no validation error.
         """
-        if not self.judges(path):
+        if not path:
+            return self.whole(text)[1]
+        parts = self._described(path, begun)
+        if not self._ask(parts):
             return None
         with UsersCode(self._name, pointer, text):
-            if not path:
-                return _refused(self._whole, text)
             refusals: list[str] = []
-            for part in self._described(path):
+            for part in parts:
                 refusal = self._refusal(part, text, path[-1], members)
                 if refusal is None:
                     return None
                 refusals.append(refusal)
         return "; or ".join(dict.fromkeys(refusals))
 
-    def _described(self, path: Path) -> list[Part]:
+    def _ask(self, parts: Sequence[Part]) -> bool:
+        """Have all the ways to read a value something to ask of it?"""
+        return bool(parts) and all(self._core.asks(part.node) for part in parts)
+
+    def _described(self, path: Path, begun: bytes) -> list[Part]:
         """What may describe the value at a path; nothing where it cannot be judged."""
-        if not path:
-            return [self._core.root]
+        if self._is_tagged:
+            return self._members(path, from_json(begun, allow_partial=True) if begun.strip() else None)
         known = self._parts.get(path)
         if known is None:
             if len(self._parts) >= REMEMBERED:
                 self._parts.clear()
-            known = []
-            for part in self._described(path[:-1]):
-                inner = self._core.members(part, path[-1])
-                if inner is None:
-                    known = []
-                    break
-                known += inner
-            self._parts[path] = known
+            known = self._parts[path] = self._members(path, None)
         return known
+
+    def _members(self, path: Path, value: Any) -> list[Part]:
+        """What may describe the value at a path.
+
+        Args:
+            path: names and indexes that lead to it.
+            value: JSON of the whole as far as it goes; None where it tells nothing.
+        """
+        found = [self._core.root]
+        for key in path:
+            inner = [self._core.members(part, key, value) for part in found]
+            if any(parts is None for parts in inner):
+                return []
+            found = [part for parts in inner for part in parts or ()]
+            value = _at(value, key)
+        return found
 
     def _refusal(self, part: Part, text: bytes, key: str | int, members: bytes) -> str | None:
         if part.owner is None or not self._core.wants_data(part.node):
@@ -148,15 +177,26 @@ def _with_fields(owner: Node, names: frozenset[str]) -> dict[str, Any]:
     return {**schema, "fields": fields, "extra_behavior": "ignore"}
 
 
+def _at(value: Any, key: str | int) -> Any:
+    """A member or an item of a JSON value; None where there is none yet."""
+    if isinstance(value, dict):
+        return value.get(key)
+    return value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
+
+
 def _refused(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> str | None:
     """What the validator has against a text; only of the members in `keys` where there are any."""
+    return _judged(validator, text, keys)[1]
+
+
+def _judged(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> tuple[Any, str | None]:
+    """The value that the validator makes of a text, and None; or None, and what it has against the text."""
     try:
-        validator.validate_json(text)
+        return validator.validate_json(text), None
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         said = [_message(one["loc"][1:] if keys else one["loc"], one["msg"]) for one in found if _is_of(one, keys)]
-        return "; ".join(said) or None
-    return None
+        return None, "; ".join(said) or None
 
 
 def _is_of(error: Any, keys: Sequence[Any] | set[Any]) -> bool:
