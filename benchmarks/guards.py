@@ -231,13 +231,13 @@ def cost() -> dict[str, float]:
 
 
 def share_of_a_loop(words: list[str]) -> dict[str, float]:
-    """What the guard adds to a whole decode loop, as processor time: the demo model, which is tiny, one row and 16."""
+    """What the guard adds to a decode loop in least processor time: the demo model, which is tiny, 1 and 16 rows."""
     module, tokenizer = load_demo()
     vocabulary, found = Vocabulary.from_tokenizer(tokenizer), dict[str, float]()
     guard = BannedWords(words)
     for rows in (1, 16):
         taken: dict[bool, list[float]] = {False: [], True: []}
-        for turn in range(11):
+        for turn in range(21):
             for with_guard in (False, True):
                 sessions = [free(vocabulary, guard if with_guard else None) for _ in range(rows)]
                 began = time.process_time()
@@ -245,7 +245,7 @@ def share_of_a_loop(words: list[str]) -> dict[str, float]:
                 seconds = (time.process_time() - began) / sum(len(session.tokens) for session in sessions)
                 if turn:
                     taken[with_guard].append(seconds * 1e6)
-        plain, watched = statistics.median(taken[False]), statistics.median(taken[True])
+        plain, watched = min(taken[False]), min(taken[True])  # what else runs on the machine only adds
         found |= {f"loop_microseconds_{rows}": plain, f"added_share_{rows}": watched / plain - 1}
     return found
 
