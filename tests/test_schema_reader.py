@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
-from referencing.jsonschema import DRAFT7, DRAFT202012
+from referencing.jsonschema import DRAFT4, DRAFT7, DRAFT202012
 
 from structgen.errors import OptionError, SchemaError
 from structgen.schema import references
@@ -193,6 +193,23 @@ def test_other_documents_come_from_the_registry_with_their_own_draft() -> None:
     assert not accepts(node, {"a": [1]})
     with pytest.raises(SchemaError, match="leads nowhere"):
         read(schema)
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("http://example.com/old", "at http://example.com/old#/definitions/a: found True; expected a schema"),
+        ("http://example.com/old#/definitions/a", "cannot be followed: .*in draft 4 a schema is an object everywhere"),
+        ("http://example.com/old#/definitions/b", "leads nowhere"),
+    ],
+)
+def test_boolean_schemas_in_a_registry_of_draft_4_are_schema_errors(reference: str, told: str) -> None:
+    """Draft 4 has none; the `referencing` library falls over them with errors of Python's."""
+    old = {"$schema": "http://json-schema.org/draft-04/schema#", "definitions": {"a": True}}
+    registry = Registry().with_resource("http://example.com/old", DRAFT4.create_resource(old))
+    with pytest.raises(SchemaError, match=told) as found:
+        read({"items": {"$ref": reference}}, registry=registry)
+    assert found.value.pointer.startswith("http://example.com/old#")
 
 
 CIRCLES = [

@@ -129,8 +129,16 @@ def load(
         name = repr(str(id_or_path)) + ("" if Path(id_or_path).exists() else " (no such folder here)")
         raise OptionError(f"cannot load a model that generates from {name}: {reason}") from error
     if device is not None:
-        module = module.to(device)
+        module = _moved(module, device)
     return Model.of(module, tokenizer)
+
+
+def _moved(module: Any, device: str) -> Any:
+    try:
+        return module.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch's: no such name, or built without what it stands for
+        reason = str(error).strip().splitlines()[0]
+        raise OptionError(f"device={device!r}: the model cannot be moved there: {reason}") from error
 
 
 def as_model(model: Any, tokenizer: Any = None) -> Model:

@@ -27,6 +27,12 @@ IN_PLACE = frozenset((*REFERENCES, *_LISTS, *_ONES, *_MAPS, "propertyNames"))
 """Keywords whose schemas must be read before the schema that holds them."""
 
 
+NO_SCHEMA = (
+    "a document of the registry is no schema of its draft; in draft 4 a schema is an object everywhere, {} in place of "
+    'true and {"not": {}} in place of false'
+)
+
+
 def in_place(schema: dict[str, Any]) -> list[tuple[Any, tuple[object, ...]]]:
     """The schemas that must be read before `schema`, references aside, with the tokens that lead to them."""
     found: list[tuple[Any, tuple[object, ...]]] = []
@@ -125,8 +131,11 @@ def _follow_uris(
             found = resolvers[id(source)].lookup(reference)
             home = found.resolver.lookup("#").contents
         except (Unresolvable, ValueError) as error:
-            raise SchemaError(f"the reference {reference!r} leads nowhere: {error}", reference) from None
-        pointer = unquote(reference.partition("#")[2]) if home is scan.root else reference
+            raise SchemaError(f"the reference {reference!r} leads nowhere: {error!s:.200}", reference) from None
+        except (TypeError, AttributeError) as error:  # what the library makes of a document that is no schema
+            raise SchemaError(f"the reference {reference!r} cannot be followed: {NO_SCHEMA} ({error})", reference) from None
+        document, _, fragment = reference.partition("#")
+        pointer = unquote(fragment) if home is scan.root else f"{document}#{fragment}"
         if isinstance(found.contents, (bool, dict)) and id(found.contents) not in scan.seen:
             draft = dialect_of(home, scan.seen[id(source)])
             scan.walk(found.contents, pointer, draft)
