@@ -16,7 +16,8 @@ def _require(condition: bool, name: str, value: object, allowed: str) -> None:
         raise OptionError(f"{name}={value!r}: expected {allowed}")
 
 
-def _digest(seed: int, number: int) -> bytes:
+def digest(seed: int, number: int) -> bytes:
+    """Eight bytes that a seed decides, others for each number."""
     return blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
 
 
@@ -105,7 +106,7 @@ class Sampling:
         _require(count >= 1, "count", count, "at least 1")
         if self.seed is None:
             return [self] * count
-        return [replace(self, seed=int.from_bytes(_digest(self.seed, i), "little")) for i in range(count)]
+        return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -408,3 +408,31 @@ def test_a_real_model_finds_values_that_the_type_takes(seed):
         assert run.error is None
         assert Report.model_validate_json(run.text) == run.value
         assert len(run.logprobs) == len(run.token_ids)
+
+
+class Sevens(BaseModel):
+    name: str = Field(max_length=12)
+    age: int = Field(ge=0, le=99)
+    city: str = Field(max_length=12)
+
+    @field_validator("age")
+    @classmethod
+    def seven(cls, age: int) -> int:
+        if age % 7:
+            raise ValueError("no seven in it")
+        return age
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+def test_text_that_is_fed_shifts_no_draw(temperature):
+    """With fast-forward and without: the same values, by the same ways."""
+    model = sg.Model.of(*load_demo())
+    text = "Extract the person: name, age, city.\nText: {}, {}, lives in {}.\nJSON: "
+    prompts = [text.format(*facts) for facts in (("Ada Moreau", 36, "Lyon"), ("Tom Berg", 51, "Oslo"))]
+    way = sg.Sampling(temperature=temperature, seed=1 if temperature else None)
+    fast, slow = (
+        sg.generate(model, prompts, Sevens, sampling=way, fast_forward=choice, details=True) for choice in (True, False)
+    )
+    assert [run.value for run in fast] == [run.value for run in slow]
+    assert [len(run.trace) for run in fast] == [len(run.trace) for run in slow]
+    assert all(run.trace for run in fast)

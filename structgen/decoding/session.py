@@ -31,6 +31,7 @@ from structgen.decoding.undo import Undone
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
+from structgen.search.draws import Draws
 from structgen.search.sampling import NOTHING
 from structgen.vocabulary import Vocabulary
 
@@ -86,7 +87,7 @@ class Session:
         self.recalled: Tensor | None = None
         self.before: Session | None = None
         self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
-        self._random = None if sampling.greedy else np.random.default_rng(self.seed)
+        self._draws = None if self.seed is None else Draws(self.seed)
         self.spans = spans
         self._vocabulary, self._checks = vocabulary, checks
         self._asked: Words | None = None
@@ -95,7 +96,7 @@ class Session:
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks)
         self._room = Room(self._transcript, checks)
-        tries = Tries(None if self._random is None else self._random.random)
+        tries = Tries(None if self._draws is None else self._draws.anywhere)
         self._allowed = Allowed(vocabulary, self.budget, matcher, checks.steering, checks.guards, tries)
         self._rollback = self._ways_back(
             self._transcript, checks, self._room,
@@ -179,7 +180,7 @@ class Session:
                 self.sent_back = False
                 return None
         self._asked = words
-        uniform = 0.0 if self._random is None else self._random.random()
+        uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
         said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
         elsewhere = self._rollback.uniform
         if elsewhere is not None:

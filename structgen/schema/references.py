@@ -133,7 +133,8 @@ def _follow_uris(
         except (Unresolvable, ValueError) as error:
             raise SchemaError(f"the reference {reference!r} leads nowhere: {error!s:.200}", reference) from None
         except (TypeError, AttributeError) as error:  # what the library makes of a document that is no schema
-            raise SchemaError(f"the reference {reference!r} cannot be followed: {NO_SCHEMA} ({error})", reference) from None
+            why = f"the reference {reference!r} cannot be followed: {NO_SCHEMA} ({error})"
+            raise SchemaError(why, reference) from None
         document, _, fragment = reference.partition("#")
         pointer = unquote(fragment) if home is scan.root else f"{document}#{fragment}"
         if isinstance(found.contents, (bool, dict)) and id(found.contents) not in scan.seen:
