@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
-    from structgen.compositions import Repeat, Sequence, Text, Union
+    from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
     from structgen.constraints import Choice, JsonSchema, Regex
     from structgen.decoding.validator_guard import ValidatorGuard
     from structgen.errors import (
@@ -40,7 +40,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
-    "compositions": ("Repeat", "Sequence", "Text", "Union"),
+    "compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
     "decoding.validator_guard": ("ValidatorGuard",),
     "errors": (
@@ -99,6 +99,7 @@ __all__ = [
     "Sampling",
     "SchemaError",
     "Sequence",
+    "SpecialToken",
     "StructgenError",
     "Text",
     "Thinking",

@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import abc
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from structgen.automaton.chardfa import CharDfa, literals
 from structgen.automaton.composed import Composed
-from structgen.automaton.parts import Loop, Options, Plan, Series, Words
+from structgen.automaton.parts import Loop, Options, Plan, Series, Words, parts_of
+from structgen.automaton.special import Special, Stopped, tokens_of, with_tokens
 from structgen.automaton.texts import escaped, free_text
 from structgen.constraints import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError
 from structgen.masks.grammar import Grammar
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, special_text
 
 
 @runtime_checkable
@@ -28,6 +31,8 @@ class Composable(Constraint, Protocol):
 Given: TypeAlias = "Composable | str | abc.Sequence[str] | dict[str, Any] | type[Any]"
 """A part as it may be written: a constraint; a string, for that text; a list of strings, for one of them; a type or a
 JSON Schema as a dict, for its JSON."""
+Stop: TypeAlias = "str | Regex | SpecialToken"
+"""What ends a text."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,52 @@ class Composition(ABC):
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
-        return Grammar(Composed(self.plan()), vocabulary)
+        plan = self.plan()
+        tokens = [token for part in parts_of(plan) for token in tokens_of(part)]
+        if not tokens:
+            return Grammar(Composed(plan), vocabulary)
+        known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
+        for token in tokens:
+            if token.needed and token.name not in known:
+                raise _unknown(token.name, vocabulary)
+        if known.isdisjoint(token.name for token in tokens):
+            return Grammar(Composed(with_tokens(plan, ())), vocabulary)
+        return Grammar(Composed(with_tokens(plan, known)), vocabulary.with_special_text)
+
+
+def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:
+    """What to say where a vocabulary has no such special token."""
+    if name in vocabulary.special_names:
+        return OptionError(f"SpecialToken({name!r}): it ends every text of this model, so it cannot stand inside one")
+    near = get_close_matches(name, vocabulary.special_names, 3, 0)
+    found = f"it has {', '.join(map(repr, near))}" if near else "it has none with a name"
+    return OptionError(f"SpecialToken({name!r}): the vocabulary has no special token of that name; {found}")
+
+
+@dataclass(frozen=True)
+class SpecialToken(Composition):
+    """A token of the model that is no text, by the name that its tokenizer has for it.
+
+        Sequence(SpecialToken("<think>"), Text(until=SpecialToken("</think>")), City)
+
+    It adds nothing to the text that comes back; it is among the token ids.
+
+    Attributes:
+        name: what the tokenizer calls it.
+
+    Raises (when it is compiled):
+        OptionError: the vocabulary has no such special token, or it ends the model's texts.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise OptionError(f"SpecialToken({self.name!r:.80}): expected the token's name, as '</think>'")
+
+    def plan(self) -> Plan:
+        """The token as a part."""
+        return Special(self.name, special_text(self.name))
 
 
 @dataclass(frozen=True)
@@ -51,35 +101,53 @@ class Text(Composition):
         Text(before="{")                  # everything that has no brace in it
 
     Attributes:
-        until: the text ends with the first of these: a string, a `Regex`, or several of them.
+        until: the text ends with the first of these: a string, a `Regex`, a `SpecialToken`, or several of them. Where a
+            string is the name of a special token of the vocabulary, that token ends the text as well.
         before: none of these stands in the text; what follows it in a `Sequence` may begin with one.
-        min_chars, max_chars: bounds of the length in characters, what it ends with included.
+        min_chars, max_chars: bounds of the length in characters, what it ends with included. A token has none.
 
     Raises (when it is compiled):
         OptionError: a stop is empty or no pattern that can be looked for, or no text has that length.
     """
 
-    until: str | Regex | abc.Sequence[str | Regex] = ()
+    until: Stop | abc.Sequence[Stop] = ()
     before: str | Regex | abc.Sequence[str | Regex] = ()
     min_chars: int = 0
     max_chars: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("until", "before"):
-            given = getattr(self, name)
-            object.__setattr__(self, name, (given,) if isinstance(given, (str, Regex)) else tuple(given))
+            object.__setattr__(self, name, _each(getattr(self, name)))
         if self.min_chars < 0 or (self.max_chars is not None and self.max_chars < self.min_chars):
             raise OptionError(f"min_chars={self.min_chars}, max_chars={self.max_chars}: expected 0 <= min <= max")
 
     def plan(self) -> Plan:
         """The text as a part."""
-        language = free_text(_patterns("until", self.until), _patterns("before", self.before), self.min_chars)
-        if language.empty or (self.max_chars is not None and language.length_range()[0] > self.max_chars):
+        until, before = _each(self.until), _patterns("before", _each(self.before))
+        stops = _patterns("until", [stop for stop in until if not isinstance(stop, SpecialToken)])
+        tokens = tuple(_token(stop) for stop in until if not isinstance(stop, Regex))
+        closed = free_text(stops, before, self.min_chars) if stops or not until else literals(())
+        opened = free_text((), [*stops, *before], self.min_chars) if tokens else closed
+        if not self._fits(opened if any(token.needed for token in tokens) else closed):
             raise OptionError(f"{self!r}: there is no such text")
-        return Words(language, self.max_chars)
+        return Stopped(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
+
+    def _fits(self, language: CharDfa) -> bool:
+        """Are there such texts that are no longer than is allowed?"""
+        return not language.empty and (self.max_chars is None or language.length_range()[0] <= self.max_chars)
 
 
-def _patterns(name: str, stops: Any) -> list[str]:
+def _each(stops: Stop | abc.Sequence[Stop]) -> tuple[Stop, ...]:
+    return (stops,) if isinstance(stops, (str, Regex, SpecialToken)) else tuple(stops)
+
+
+def _token(stop: str | SpecialToken) -> Special:
+    """The special token that a stop means, or that has its name."""
+    name = stop if isinstance(stop, str) else stop.name
+    return Special(name, special_text(name), needed=not isinstance(stop, str))
+
+
+def _patterns(name: str, stops: abc.Iterable[Any]) -> list[str]:
     for stop in stops:
         if not isinstance(stop, (str, Regex)) or stop in ("", Regex("")):
             raise OptionError(f"{name}={stop!r:.80}: expected a text or a Regex, not empty")

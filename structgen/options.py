@@ -163,17 +163,21 @@ class Thinking:
         closing: what thinking ends with. Its tag comes from the model, the white space around that is fed.
         max_tokens: so many at most; then the closing tag is fed, and the answer begins. They do not count among the
             answer's `max_new_tokens`.
+        answer_share: where the model's context has no room for both, so much of the room is kept for the answer, from 0
+            to 1, and the tokens that surely close it in any case.
     """
 
     opening: str = "<think>\n"
     closing: str = "</think>\n\n"
     max_tokens: int = 2048
+    answer_share: float = 0.25
 
     def __post_init__(self) -> None:
         for name in ("opening", "closing"):
             tag = getattr(self, name)
             _require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
         _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
+        _require(0 <= self.answer_share <= 1, "answer_share", self.answer_share, "0 to 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def test_the_value_is_the_answer_and_the_thinking_is_apart():
     run = sg.generate(scripted(SAID), "A city?", City, thinking=True, details=True)
     assert run.value == City(name="Rome", people=3)
     assert (run.thinking, run.text, run.finish) == (THOUGHT, ANSWER, "complete")
+    assert (bytes(run.thinking_ids), run.thinking_trace) == ((THOUGHT + "</think>").encode(), ())
     assert run.prompt_tokens == len("A city?")
     assert list(run.fields) == ["/name", "/people", ""]
     assert run.stats.tokens == len(run.token_ids) + len(THOUGHT + "</think>")
@@ -87,6 +88,27 @@ def test_too_much_thinking_is_closed_and_reported():
     assert (short.value.name, short.caps) == ("Rome", ())
 
 
+@pytest.mark.parametrize(("share", "thought", "answered"), [(0.25, 66, 25), (0.6, 36, 55)])
+def test_in_a_short_context_the_answer_keeps_its_share(share, thought, answered):
+    """Of the 91 places behind prompt and tags. 25 tokens close any answer; what is not thought is the answer's."""
+    way, limits = sg.Thinking(answer_share=share), sg.Limits(500)
+
+    def run(said):
+        model = scripted(said, max_position_embeddings=110)
+        return sg.generate(model, "x", City, thinking=way, limits=limits, details=True)
+
+    name = '{"name": "' + "R" * 200
+    long = run("I think " * 99 + "</think>\n\n" + name)
+    assert len(long.thinking_ids) == thought
+    assert len(long.token_ids) in (answered, answered + 1)
+    assert isinstance(long.value, City)
+    assert [(cap.name, cap.pointer) for cap in long.caps[:2]] == [("thinking.max_tokens", ""), ("context", "/name")]
+    short = run("so</think>\n\n" + name)
+    assert len(short.token_ids) > 75
+    assert isinstance(short.value, City)
+    assert run(SAID).value.name == "Rome"
+
+
 def test_tags_of_other_models():
     tags = sg.Thinking(opening="[THINK]", closing="[/THINK]")
     said = "hm [/think] no[/THINK]" + ANSWER
@@ -107,6 +129,7 @@ def test_a_guard_of_the_whole_text_sees_the_thinking_and_one_of_strings_does_not
     model = 'Rome is "Rome"</think>\n\n{"name": "Rome", "people": 3}'
     run = sg.generate(scripted(model), "x", City, thinking=True, guards=[sg.BannedWords(["Rome"])], details=True)
     assert "Rome" not in run.thinking + run.text
+    assert {undone.text for undone in run.thinking_trace} == {"Rome"}
     run = sg.generate(scripted(model), "x", City, thinking=True, banned=["Rome"], details=True)
     assert run.thinking == 'Rome is "Rome"'
     assert "Rome" not in run.text
@@ -151,6 +174,8 @@ def test_a_closing_tag_that_is_no_text_is_allowed_where_its_text_would_be(contro
     assert thought.row.ids.count(open_id) == 1
     cut = sg.generate(make("on and on" + ANSWER), "the city", City, thinking=sg.Thinking(max_tokens=3), details=True)
     assert [cap.limit for cap in cut.caps] == [3]
+    assert run.thinking_ids[-1] == close_id
+    assert close_id not in cut.thinking_ids
     plain = sg.generate(make("</think>" + ANSWER), "the city", City, details=True)
     assert close_id not in plain.token_ids  # in an answer it is none
     banned = sg.generate(make("x </think>" + SAID), "the city", City, thinking=True, guards=[Least()], details=True)
@@ -196,6 +221,8 @@ def test_what_cannot_be_is_refused_by_name():
         sg.generate(scripted(SAID), ["x", "y"], City, thinking=[True] * 3)
     with pytest.raises(OptionError, match="closing='  ': expected a tag"):
         sg.Thinking(closing="  ")
-    with pytest.raises(OptionError, match="leaves no room to think"):
-        sg.generate(scripted(SAID, max_position_embeddings=64), "x", City, thinking=True, limits=sg.Limits(50))
+    with pytest.raises(OptionError, match=r"the answer keeps 25: no room to think is left; .*answer_share"):
+        sg.generate(scripted(SAID, max_position_embeddings=44), "x", City, thinking=True, limits=sg.Limits(50))
+    with pytest.raises(OptionError, match=r"answer_share=1\.5: expected 0 to 1"):
+        sg.Thinking(answer_share=1.5)
     assert replace(sg.Thinking(), max_tokens=3).max_tokens == 3

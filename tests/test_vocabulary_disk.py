@@ -38,6 +38,7 @@ def test_second_reading_comes_from_disk(monkeypatch: pytest.MonkeyPatch) -> None
     again = read("b", width=50)
     assert again.fingerprint == made.fingerprint
     assert (again.width, again.end_ids, again.special_ids) == (50, (0,), {0})
+    assert again.special_names == made.special_names == {"</s>": 0}
     for name, array in made.trie.arrays().items():
         stored = again.trie.arrays()[name]
         assert stored.dtype == array.dtype

@@ -188,6 +188,7 @@ def test_tiktoken_holes_and_ends() -> None:
     ranks = len(encoding.token_byte_values())
     assert vocabulary.end_ids == (ranks + 5,)
     assert vocabulary.special_ids == {ranks + 5, ranks + 6}
+    assert vocabulary.special_names == encoding._special_tokens
     assert all(vocabulary.token(i) == b"" for i in range(ranks, ranks + 7))
     assert vocabulary.width == ranks + 7
 
@@ -198,6 +199,8 @@ def test_tekken_special_ids_come_first() -> None:
     vocabulary = prepared("tekken 131k")[0]
     assert vocabulary.special_ids == frozenset(range(tokenizer.num_special_tokens))
     assert vocabulary.end_ids == (tokenizer.eos_id,)
+    assert vocabulary.special_names["</s>"] == tokenizer.eos_id
+    assert set(vocabulary.special_names.values()) == vocabulary.special_ids
     assert vocabulary.width == tokenizer.n_words
 
 
@@ -208,6 +211,8 @@ def test_llama3_ends_and_specials() -> None:
     vocabulary = Vocabulary.from_tokenizer(tokenizer, generation_config=config)
     assert vocabulary.end_ids == (128001, 128008, 128009)
     assert vocabulary.special_ids == frozenset(range(128000, 128256))
+    assert vocabulary.special_names["<|eot_id|>"] == 128009
+    assert set(vocabulary.special_names.values()) == vocabulary.special_ids
     assert len(vocabulary.trie) == 274_520
     assert prepared("Llama-3, fast")[0].end_ids == (tokenizer.eos_token_id,)
 

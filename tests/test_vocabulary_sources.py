@@ -114,6 +114,7 @@ def test_slow_wordpiece(tmp_path: Path) -> None:
         tokenizer.tokenize("unaffable 日 un.")
     )
     assert vocabulary.special_ids == frozenset(range(5))
+    assert list(vocabulary.special_names) == ["[MASK]", "[CLS]", "[SEP]", "[UNK]", "[PAD]"]
 
 
 def test_slow_bytes() -> None:

@@ -60,9 +60,10 @@ class Lifted:
 
     Args:
         ends: by the DFA's final mask: in quotes, the state after the closing one; else the outcome with which a
-            final state leaves its frame.
+            final state leaves its frame, -1 where it does not.
         quoted: inside a JSON string, or plain UTF-8?
         most: the longest length in characters.
+        also: by the DFA's final mask: further edges of a state, with bytes that stand in no character.
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class Lifted:
         ends: Callable[[int], int],
         quoted: bool,
         most: int | None = None,
+        also: Callable[[int], list[Edge]] | None = None,
     ) -> None:
-        self._automaton, self._dfa, self._quoted = automaton, dfa, quoted
+        self._automaton, self._dfa, self._quoted, self._also = automaton, dfa, quoted, also
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
         n = len(dfa.next)
@@ -127,6 +129,9 @@ class Lifted:
         )  # fmt: skip
         for i in np.flatnonzero(uneven).tolist():
             self._add_wide(low + i)
+        if self._also is not None:
+            for q in range(low, high):
+                self._append(q, self._also(dfa.final[q]))
 
     def _add_wide(self, q: int) -> None:
         """Append the edges for characters beyond ASCII to the row of `q`, whose targets differ."""
@@ -138,7 +143,13 @@ class Lifted:
             limit = max((int(tables.states[target & TARGET, HI]) for _, _, target in row), default=0)
             state = tables.ranges(tables.stub(), row, hi=limit) if row else 0
             nodes.append(state and state | self._room)
-        first = self._first + q - 1
+        self._append(q, row)
+
+    def _append(self, q: int, row: list[Edge]) -> None:
+        """Append edges to the row of `q`."""
+        if not row:
+            return
+        tables, first = self._automaton.tables, self._first + q - 1
         edges = tables.edges_of(first) + row
         start = tables.n_edges
         tables.reserve(edges=len(edges))
@@ -352,7 +363,13 @@ def _astral(high: int, low: int) -> int:
 
 
 def lift(
-    automaton: Automaton, dfa: CharDfa, ends: Callable[[int], int], *, quoted: bool, most: int | None = None
+    automaton: Automaton,
+    dfa: CharDfa,
+    ends: Callable[[int], int],
+    *,
+    quoted: bool,
+    most: int | None = None,
+    also: Callable[[int], list[Edge]] | None = None,
 ) -> int:
     """The start state of `dfa` lifted; see `Lifted`."""
-    return Lifted(automaton, dfa, ends=ends, quoted=quoted, most=most).start
+    return Lifted(automaton, dfa, ends=ends, quoted=quoted, most=most, also=also).start

@@ -73,16 +73,16 @@ class Words(Part):
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most)
-        return Entered(start, _more_bytes(self.language))
+        return Entered(start, more_bytes(self.language))
 
 
-def _more_bytes(language: CharDfa) -> frozenset[int]:
-    """The bytes with which a member may go on to a longer one."""
+def more_bytes(language: CharDfa) -> frozenset[int]:
+    """The first bytes of what makes longer members of members."""
     final = np.array([mask != 0 for mask in language.final])
     going_on = language.next[final].any(axis=0)
     kinds = language.classes[np.searchsorted(language.bounds, np.arange(128), side="right") - 1]
     beyond = going_on[wide_classes(language.bounds, language.classes)].any()
-    return frozenset(np.flatnonzero(going_on[kinds]).tolist()) | frozenset(range(128, 256) if beyond else ())
+    return frozenset(np.flatnonzero(going_on[kinds]).tolist()) | frozenset(range(0xC2, 0xF5) if beyond else ())
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ class Allowed:
         tries: what was refused of it.
 
     Attributes:
-        beside: tokens that may come beside those of the constraint.
+        budget: see above.
     """
 
     def __init__(
@@ -42,10 +42,9 @@ class Allowed:
         guards: Guarding | None,
         tries: Tries,
     ) -> None:
-        self._vocabulary, self._budget, self._matcher = vocabulary, budget, matcher
+        self._vocabulary, self.budget, self._matcher = vocabulary, budget, matcher
         self._steering, self._guards, self._tries = steering, guards, tries
         self._begun = Begun(vocabulary) if tries.is_greedy else None
-        self.beside: Words | None = None
 
     def fork(self, matcher: Matcher | None, steering: Steering | None, guards: Guarding | None) -> Allowed:
         """Of another text that begins like this one, with its own walk and checks; tries are of both."""
@@ -63,9 +62,8 @@ class Allowed:
             return None
         if self._steering is None:
             words: Words = self._matcher.mask()
-        else:
-            words = self._steering.mask(self._matcher, len(tokens), said)
-        return words if self.beside is None else words | self.beside
+            return words
+        return self._steering.mask(self._matcher, len(tokens), said)
 
     def left(self, words: Words | None, tokens: Sequence[int], said: bytearray) -> Words | None:
         """What is left of the constraint's mask; caps are let go where that is nothing. May be empty all the same."""
@@ -109,7 +107,7 @@ class Allowed:
     def _unrefused(self, words: Words | None, tokens: Sequence[int]) -> Words | None:
         """The mask without bans, and without what guards refuse that look ahead."""
         if self._guards is not None:
-            words = self._guards.allowed(words, last=len(tokens) + 1 >= self._budget)
+            words = self._guards.allowed(words, last=len(tokens) + 1 >= self.budget)
         tried = self._tries.tried(tokens)
         if not tried:
             return words

@@ -69,7 +69,9 @@ class Generation(Generic[T]):
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, and which value that was.
         thinking: what the model thought before, without its tags; None where it was not asked to. None of the other
-            attributes but `stats` and `caps` knows of it.
+            attributes but `stats`, `caps` and the next two knows of it.
+        thinking_ids: the generated ids of that, with those of the closing tag where the model chose it.
+        thinking_trace: what was said of it and taken back.
         score: of a beam search, what the text was chosen by: the sum of `logprobs` by the length to the power of the
             penalty (see `Beams`); None without beams.
         beams: of a beam search, the complete texts that were found, as many as there are beams at most, best first;
@@ -89,6 +91,8 @@ class Generation(Generic[T]):
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
     thinking: str | None = None
+    thinking_ids: tuple[int, ...] = ()
+    thinking_trace: tuple[Undone, ...] = ()
     score: float | None = None
     beams: tuple[Generation[T], ...] = field(default=(), repr=False)
     error: StructgenError | None = None

@@ -159,10 +159,19 @@ class Request:
             trace=tuple(session.undone),
             seed=session.seed,
             caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),
-            thinking=None if session.before is None else session.before.text(),
+            **_thoughts(session.before),
             error=error,
             _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
         )
+
+
+def _thoughts(before: Session | None) -> dict[str, Any]:
+    """What a generation tells of what was said before the answer."""
+    if before is None:
+        return {}
+    return {
+        "thinking": before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": tuple(before.undone),
+    }  # fmt: skip
 
 
 def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = CallOptions()) -> Request:

@@ -218,6 +218,19 @@ class Session:
         row.ids += self.tokens
         self._transcript.row = row
 
+    @property
+    def fewest(self) -> int:
+        """So many tokens are enough to end the text, as far as the budget goes."""
+        matcher = self._transcript.matcher
+        cost = 1 if matcher is None else matcher.grammar.closing.cost(matcher.position)
+        return min(self.budget, len(self.tokens) + cost)
+
+    def shorten(self, budget: int) -> None:
+        """Has fewer tokens: before the model chooses one it is seen that its context has no room for more."""
+        self.budget = self._allowed.budget = budget
+        if self._checks.steering is not None:
+            self._checks.steering.shorten(budget)
+
     def fail(self, error: StructgenError) -> None:
         """Ends with an error."""
         self.finish, self.error = "error", error

@@ -105,6 +105,13 @@ class Steering:
         if closes:
             self._begin()
 
+    def shorten(self, budget: int) -> None:
+        """The model's context has room for so many tokens only; none was chosen yet."""
+        self.bound, self._name, self._cause, self._budget = CONTEXT, "context", "context", budget
+        self._closes.clear()
+        if self._closes_in_time:
+            self._begin()
+
     def _begin(self) -> None:
         """Where there is room for few texts only, one that fits is the close that is known from the start."""
         if self._closing.cost(self._grammar.start) <= self._budget:

@@ -4,24 +4,22 @@ Thinking is a session of its own, so everything that speaks of the answer (its b
 confidence) knows nothing of it. When it is over, the answer's session takes over its row with all that the model has
 read: nothing is read twice.
 
-Most models that think have tags that are tokens of their own, which are no text and which no other constraint allows.
-Here the closing one is allowed wherever its text would be.
+Most models that think have tags that are tokens of their own, and no text: such a closing one ends the thinking where
+its text would (see `compositions.Text`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from structgen.compositions import Text
 from structgen.decoding.checks import Checks
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.guarding import Guarding
-from structgen.decoding.masking import pack
 from structgen.decoding.model import Model
 from structgen.decoding.per_row import per_row
 from structgen.decoding.processed import Prompt
@@ -31,7 +29,6 @@ from structgen.errors import OptionError
 from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
 from structgen.options import Limits, Thinking
-from structgen.vocabulary import Vocabulary
 
 LIMIT = "thinking.max_tokens"
 """How `Cap` calls the bound."""
@@ -44,13 +41,11 @@ class Tags:
     Attributes:
         opening: of all that thinking begins with.
         closing, gap: of all that it ends with; of the white space behind the tag.
-        close: the id of the closing tag where it is a token of its own that is no text.
     """
 
     opening: list[int]
     closing: list[int]
     gap: list[int]
-    close: int | None
 
 
 class Thought(Session):
@@ -60,17 +55,13 @@ class Thought(Session):
         answer: goes on in the same row.
         tags: around the thinking.
         prompt: the opening tag included.
-        vocabulary: of the model.
+        model: that thinks.
         options: as for `Session`.
     """
 
-    def __init__(self, answer: Session, tags: Tags, prompt: Prompt, vocabulary: Vocabulary, **options: Any) -> None:
-        self._answer, self._tags = answer, tags
-        super().__init__(prompt, vocabulary, **options)
-        if tags.close is not None:
-            self._allowed.beside = pack(np.array([tags.close]), vocabulary.width)
-            self._transcript.closing = tags.close
-            self._finish_by[tags.close] = "stop"
+    def __init__(self, answer: Session, tags: Tags, prompt: Prompt, model: Model, **options: Any) -> None:
+        self._answer, self._tags, self._context = answer, tags, model.context
+        super().__init__(prompt, model.vocabulary, **options)
 
     def following(self) -> Session | None:
         """The answer; None, and the answer has failed, where thinking has."""
@@ -78,6 +69,10 @@ class Thought(Session):
             self._answer.fail(self.error)
             return None
         self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
+        if self._context is not None:
+            left = self._context - len(self.row.ids) + 1  # the last token is never read
+            if left < self._answer.budget:
+                self._answer.shorten(left)
         self._answer.go_on_in(self.row)
         return self._answer
 
@@ -111,7 +106,7 @@ def thought(
     if _ends_with(model, read, tags.closing, thinking.closing):
         return None
     opening = [] if _ends_with(model, read, tags.opening, thinking.opening) else tags.opening
-    budget = _budget(model, thinking, len(read) + len(opening) + len(tags.closing) + answer.budget)
+    budget = _budget(model, thinking, len(read) + len(opening) + len(tags.closing), answer)
     tag = thinking.closing.strip()
     seen = [guard for guard in guards if not isinstance(guard, Banned) or guard.scope == EVERYTHING]
     sampling = answer.sampling
@@ -119,7 +114,7 @@ def thought(
         answer,
         tags,
         prompt.followed_by(opening),
-        model.vocabulary,
+        model,
         matcher=grammar_for(Text(until=tag), model.vocabulary).matcher(),
         sampling=sampling if sampling.seed is None else replace(sampling, seed=sampling.seed ^ 1),
         limits=Limits(max_new_tokens=budget, stop=(tag,)),
@@ -132,28 +127,28 @@ def thinking_caps(before: Session | None) -> tuple[Cap, ...]:
     return (Cap(LIMIT, "", before.budget),) if before is not None and before.finish == "length" else ()
 
 
-def _budget(model: Model, thinking: Thinking, taken: int) -> int:
-    """Tokens to think in, where so many places of the context are taken."""
-    room = thinking.max_tokens if model.context is None else min(thinking.max_tokens, model.context - taken)
-    if room < 1:
+def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> int:
+    """Tokens to think in, where so many places of the context are taken: what the answer keeps is left."""
+    if model.context is None:
+        return thinking.max_tokens
+    left = model.context - taken
+    kept = min(answer.budget, max(answer.fewest, math.ceil(thinking.answer_share * left)))
+    if left - kept < 1:
         raise OptionError(
-            f"thinking: the prompt and the answer take {taken} tokens of the model's {model.context}, which leaves no "
-            "room to think; shorten the prompt or lower max_new_tokens"
+            f"thinking: the prompt takes {taken} tokens of the model's {model.context}, and the answer keeps {kept}: "
+            "no room to think is left; shorten the prompt, or lower max_new_tokens or Thinking(answer_share=...)"
         )
-    return room
+    return min(thinking.max_tokens, left - kept)
 
 
 def _tags(model: Model, thinking: Thinking) -> Tags:
     encode, vocabulary = plain_encoder(model.tokenizer), model.vocabulary
     tag = thinking.closing.strip()
     before, _, gap = thinking.closing.partition(tag)
-    alone = encode(tag)
-    controls = vocabulary.special_ids - set(vocabulary.end_ids)
-    close = alone[0] if len(alone) == 1 and alone[0] in controls else None
     behind = encode(gap) if gap else []
     if vocabulary.decode(behind).strip(b" ") != gap.encode().strip(b" "):
         raise OptionError(f"thinking: the tokenizer cannot spell {gap!r}, what comes behind the closing tag")
-    return Tags(encode(thinking.opening), [*encode(before), *alone, *behind], behind, close)
+    return Tags(encode(thinking.opening), [*encode(before), *encode(tag), *behind], behind)
 
 
 def _ends_with(model: Model, ids: Sequence[int], tag: Sequence[int], text: str) -> bool:

@@ -28,7 +28,6 @@ class Transcript:
         entries: of each token, where it is measured; None where the model was not asked.
         forced: tokens that were added without asking the model.
         said: their text, without a stop string.
-        closing: a token that ends the text and is none; the constraint does not know it.
     """
 
     def __init__(
@@ -44,7 +43,6 @@ class Transcript:
         self.entries: list[Entry | None] = []
         self.forced = 0
         self.said = bytearray()
-        self.closing: int | None = None
         self._vocabulary, self._checks = vocabulary, checks
         self._stop = [text.encode() for text in stop]
 
@@ -62,7 +60,7 @@ class Transcript:
 
     def take(self, token: int, entry: Entry | None) -> None:
         """Adds a token."""
-        if self.matcher is not None and token != self.closing:
+        if self.matcher is not None:
             self.matcher.advance(token)
         self.tokens.append(token)
         self.row.ids.append(token)
@@ -74,7 +72,7 @@ class Transcript:
         """Goes back to the first `length` tokens; the text of the others."""
         gone, checks = self.tokens[length:], self._checks
         if self.matcher is not None:
-            self.matcher.rollback(sum(token != self.closing for token in gone))
+            self.matcher.rollback(len(gone))
         self.forced -= self.entries[length:].count(None)
         del self.tokens[length:], self.entries[length:]
         self.said[:] = self._vocabulary.decode(self.tokens)  # a stop string may have been cut off

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from structgen.vocabulary.trie import Trie
-from structgen.vocabulary.vocabulary import Vocabulary
+from structgen.vocabulary.vocabulary import Vocabulary, special_text
 
-__all__ = ["Trie", "Vocabulary"]
+__all__ = ["Trie", "Vocabulary", "special_text"]

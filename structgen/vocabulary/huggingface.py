@@ -50,7 +50,11 @@ class FastSource:
                 special.add(i)
         for i in special:
             tokens[i] = None
-        return TokenTable(tokens, frozenset(special))
+        return TokenTable(tokens, {i: self._name(i) for i in special})
+
+    def _name(self, token_id: int) -> str:
+        added = self._added.get(token_id)
+        return (self._pieces[token_id] or "") if added is None else str(added.content)
 
     @cached_property
     def _added(self) -> dict[int, Any]:

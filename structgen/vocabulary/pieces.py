@@ -37,7 +37,7 @@ class SentencePieceSource:
         tokens: list[bytes | None] = list(map(spell_piece, pieces, is_byte))
         for i in special:
             tokens[i] = None
-        return TokenTable(tokens, special)
+        return TokenTable(tokens, {i: pieces[i] for i in special})
 
 
 def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:

@@ -35,7 +35,8 @@ def slow_source(tokenizer: Any, ends: list[int]) -> TableSource:
             special.add(i)
     for i in special:
         tokens[i] = None
-    return TableSource(TokenTable(tokens, frozenset(special)), ends)
+    names = {i: added[i].content if i in added else str(pieces.get(i, "")) for i in special}
+    return TableSource(TokenTable(tokens, names), ends)
 
 
 def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,11 +16,11 @@ class TokenTable:
 
     Attributes:
         tokens: the bytes of each token by id; None where an id is no text (special, or nobody's).
-        special: the ids that exist and are no text.
+        special: the ids that exist and are no text, each with the tokenizer's name for it.
     """
 
     tokens: list[bytes | None]
-    special: frozenset[int]
+    special: Mapping[int, str]
 
 
 class Source(Protocol):
@@ -53,7 +53,7 @@ class TableSource:
 
     def signature(self) -> bytes:
         """See `Source`."""
-        return digest("table", repr(sorted(self.content.special)), digest_tokens(self.content.tokens))
+        return digest("table", repr(sorted(self.content.special.items())), digest_tokens(self.content.tokens))
 
     def table(self) -> TokenTable:
         """See `Source`."""

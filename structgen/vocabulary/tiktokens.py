@@ -10,7 +10,8 @@ from structgen.vocabulary.table import TableSource, TokenTable
 def tiktoken_source(encoding: Any) -> TableSource:
     """The source of a `tiktoken.Encoding`, whose own end is `<|endoftext|>`, where it has that token."""
     special = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
-    table = TokenTable(_tokens(encoding, frozenset(special.values())), frozenset(special.values()))
+    names = {i: text for text, i in special.items()}
+    table = TokenTable(_tokens(encoding, frozenset(names)), names)
     return TableSource(table, [i for text, i in special.items() if text == "<|endoftext|>"])
 
 
@@ -18,7 +19,7 @@ def tekken_source(tokenizer: Any) -> TableSource:
     """The source of a mistral-common `Tekkenizer`: `num_special_tokens` special ids, then the encoding's."""
     front: int = tokenizer.num_special_tokens
     text = _tokens(tokenizer._model, frozenset())
-    special = frozenset(range(front))
+    special = {i: str(tokenizer.id_to_piece(i)) for i in range(front)}
     return TableSource(TokenTable([*[None] * front, *text], special), [tokenizer.eos_id])
 
 

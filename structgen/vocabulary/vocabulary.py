@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ from structgen.vocabulary.sources import source_of
 from structgen.vocabulary.table import TokenTable, digest
 from structgen.vocabulary.trie import Trie
 
-_FORMAT = 1
+_FORMAT = 2
 """Counts up when what is stored on disk, or how a tokenizer is read, changes."""
 
 
@@ -33,6 +34,7 @@ class Vocabulary:
             padding rows have no bytes: they are never allowed inside text.
         end_ids: every id that may end the text, sorted, at least one.
         special_ids: ids that exist and are not text, `end_ids` among them.
+        special_names: what the tokenizer calls them -> id, as far as it has names for them.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class Vocabulary:
         data: NDArray[np.uint8],
         offsets: NDArray[np.int32],
         end_ids: Iterable[int],
-        special_ids: Iterable[int],
+        special: Mapping[int, str],
     ) -> None:
         self._text = data.tobytes()
         self._offset = offsets.item
@@ -48,22 +50,25 @@ class Vocabulary:
         self.offsets = offsets
         self.width = len(offsets) - 1
         self.end_ids = tuple(sorted(set(end_ids)))
-        self.special_ids = frozenset(special_ids) | frozenset(self.end_ids)
+        self.special_ids = frozenset(special) | frozenset(self.end_ids)
+        self.special_names = {name: i for i, name in sorted(special.items(), reverse=True) if name}
         offsets.setflags(write=False)
 
     @classmethod
     def from_tokens(
-        cls, tokens: Sequence[bytes | None], end_ids: Iterable[int], *, width: int | None = None
-    ) -> Vocabulary:
+        cls, tokens: Sequence[bytes | None], end_ids: Iterable[int], *, width: int | None = None,
+        names: Mapping[str, int] | None = None,
+    ) -> Vocabulary:  # fmt: skip
         """A vocabulary from its tokens by id; None is an id that is never text (special, or a hole).
 
         An end token is never text, whatever its bytes. `width` is the width of the logits, where they have
-        more rows than there are tokens.
+        more rows than there are tokens; `names` are those of special tokens (see `SpecialToken`).
 
         Raises:
             VocabularyError: no end id, an end id that is no row, or logits narrower than the tokens.
         """
-        special = frozenset(i for i, token in enumerate(tokens) if token is None)
+        named = {i: name for name, i in (names or {}).items()}
+        special = {i: named.get(i, "") for i, token in enumerate(tokens) if token is None}
         return cls._assemble(TokenTable(list(tokens), special), [int(i) for i in end_ids], width)
 
     @classmethod
@@ -129,12 +134,14 @@ class Vocabulary:
         arrays: dict[str, NDArray[Any]] = {"data": self.data, "offsets": self.offsets}
         arrays["end_ids"] = np.array(self.end_ids, np.int64)
         arrays["special_ids"] = np.array(sorted(self.special_ids), np.int64)
+        arrays["names"] = np.frombuffer(json.dumps(self.special_names).encode(), np.uint8)
         return arrays | {f"trie_{name}": array for name, array in self.trie.arrays().items()}
 
     @classmethod
     def _from_arrays(cls, stored: Mapping[str, NDArray[Any]]) -> Vocabulary:
         ends, special = stored["end_ids"].tolist(), stored["special_ids"].tolist()
-        vocabulary = cls(stored["data"], stored["offsets"], ends, special)
+        names = {i: name for name, i in json.loads(stored["names"].tobytes()).items()}
+        vocabulary = cls(stored["data"], stored["offsets"], ends, {i: names.get(i, "") for i in special})
         trie = {name[len("trie_") :]: array for name, array in stored.items() if name.startswith("trie_")}
         vocabulary.__dict__["trie"] = Trie(**trie)
         return vocabulary
@@ -169,15 +176,39 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """A hash of all that a mask depends on: bytes, ids, end ids and width."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr((self.width, self.end_ids, sorted(self.special_ids))).encode())
+        names = sorted(self.special_names.items())
+        digest.update(repr((self.width, self.end_ids, sorted(self.special_ids), names)).encode())
         digest.update(self.offsets.tobytes())
         digest.update(self.data.tobytes())
         return digest.hexdigest()
 
     @cached_property
+    def with_special_text(self) -> Vocabulary:
+        """The same tokens, but special ones have bytes, `special_text` of their names, if they do not end the text.
+
+        A byte FF stands in no UTF-8. Here it stands in special tokens alone: ordinary tokens with one have no bytes.
+        """
+        texts = [b"" if _MARK in (text := self.token(i)) else text for i in range(self.width)]
+        named = {i: name for name, i in self.special_names.items() if i not in self.end_ids}
+        for i, name in named.items():
+            texts[i] = special_text(name)
+        left = dict.fromkeys(self.special_ids - named.keys(), "")
+        offsets = np.zeros(self.width + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, texts), np.int32, self.width), out=offsets[1:])
+        return Vocabulary(np.frombuffer(b"".join(texts), np.uint8), offsets, self.end_ids, left)
+
+    @cached_property
     def trie(self) -> Trie:
         """The prefix tree of all text tokens."""
         return Trie.build(self.data, self.offsets)
+
+
+_MARK = b"\xff"
+
+
+def special_text(name: str) -> bytes:
+    """The bytes of a special token in `Vocabulary.with_special_text`: none of them begins another."""
+    return _MARK + name.encode() + _MARK
 
 
 def _check(n_ids: int, rows: int, ends: Iterable[int]) -> None:

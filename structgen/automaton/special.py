@@ -1,0 +1,99 @@
+"""Special tokens as parts of a text.
+
+A special token is no text. In the tables it is spelled by bytes that stand in no UTF-8, which in the vocabulary at hand
+that one token alone has: so it is a terminal like any other, to masks, rollback and closing alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from structgen.automaton.chardfa import CharDfa, combine
+from structgen.automaton.chars import lift
+from structgen.automaton.machine import Automaton
+from structgen.automaton.parts import Entered, Families, Loop, Options, Part, Plan, Series, Words, more_bytes
+from structgen.automaton.tables import Edge
+
+
+@dataclass(frozen=True, eq=False)
+class Special(Part):
+    """One special token.
+
+    Attributes:
+        name: what the tokenizer calls it.
+        spelling: its bytes.
+        needed: is a vocabulary without it an error? Otherwise it is left out.
+    """
+
+    name: str
+    spelling: bytes
+    needed: bool = True
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        return Entered(_spelled(automaton, [self.spelling], automaton.pop(0)), frozenset())
+
+
+@dataclass(frozen=True, eq=False)
+class Stopped(Part):
+    """Text that ends with a stop, some of which are special tokens.
+
+    Attributes:
+        closed: the texts that end with a stop of characters.
+        open: the texts in which there is none, which a token may end.
+        tokens: the special tokens, at least one.
+        most: the longest length in code points, without the token; None for any.
+    """
+
+    closed: CharDfa
+    open: CharDfa
+    tokens: tuple[Special, ...]
+    most: int | None = None
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        spellings = [token.spelling for token in self.tokens]
+        first = {spelling[0] for spelling in spellings}
+        (mark,) = first  # of all special tokens
+        behind = _spelled(automaton, [spelling[1:] for spelling in spellings], automaton.pop(0))
+        start = lift(
+            automaton,
+            combine([self.closed, self.open]),
+            lambda final: 0 if final & 1 else -1,
+            quoted=False,
+            most=self.most,
+            also=lambda final: [(mark, mark, behind)] if final & 2 else [],
+        )
+        return Entered(start, more_bytes(self.closed))
+
+    def among(self, names: Iterable[str]) -> Part:
+        """The same with those of its tokens that have one of these names."""
+        kept = tuple(token for token in self.tokens if token.name in names)
+        return replace(self, tokens=kept) if kept else Words(self.closed, self.most)
+
+
+def _spelled(automaton: Automaton, spellings: Sequence[bytes], end: int) -> int:
+    """The state before any one of these; `end` is the state behind them. None of them begins another."""
+    edges: list[Edge] = []
+    for byte in sorted({spelling[0] for spelling in spellings}):
+        rest = [spelling[1:] for spelling in spellings if spelling[0] == byte]
+        edges.append((byte, byte, end if rest == [b""] else _spelled(automaton, rest, end)))
+    return automaton.tables.ranges(automaton.tables.stub(), edges)
+
+
+def tokens_of(part: Part) -> tuple[Special, ...]:
+    """The special tokens in a part."""
+    return (part,) if isinstance(part, Special) else part.tokens if isinstance(part, Stopped) else ()
+
+
+def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
+    """The plan where only special tokens with these names are to be had; those that are needed are among them."""
+
+    def changed(plan: Plan) -> Plan:
+        if isinstance(plan, (Series, Options)):
+            return replace(plan, items=tuple(map(changed, plan.items)))
+        if isinstance(plan, Loop):
+            return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
+        return plan.among(names) if isinstance(plan, Stopped) else plan
+
+    return changed(plan)
+
