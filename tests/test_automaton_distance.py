@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from structgen.automaton.distance import Distances, NoWayOut
+from structgen.automaton.distance import Distances
+from structgen.automaton.frame_search import FrameSearch, NoWayOut
+from structgen.automaton.patterns import pattern_language
+from structgen.automaton.shortest import PlainWays, shortest_ends
+from structgen.automaton.tables import DONE
 from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.masks import Grammar
 from structgen.options import Whitespace
@@ -156,10 +160,58 @@ def test_random_schemas_have_an_end_from_everywhere() -> None:
 @pytest.mark.parametrize("begun", [b'"', b'"\\', b'"\\u', b'"\\u0', b'"\\ud8', b'"\\ud83d', b'"\\ud83d\\ude'])
 def test_escapes_that_were_begun_are_ended_without_trying_all(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are a million pairs of surrogates, and 60 more characters to come behind each."""
-    monkeypatch.setattr("structgen.automaton.distance.MOST_NODES", 2_000)
+    monkeypatch.setattr("structgen.automaton.frame_search.MOST_NODES", 2_000)
     grammar = JsonSchema({"type": "string", "pattern": "^[^/]{60}x$"}).compile(byte_vocabulary())
     at = grammar.start
     for byte in begun:
         at = grammar.advance(at, byte)
     text = distance(grammar, at)
     assert len(json.loads(begun + text)) == 61
+
+
+NAMED: list[Any] = [
+    {"type": "object", "patternProperties": {"^[a-f]{2}$": {"type": "integer"}, "x$": {"type": "null"}}},
+    {"type": "object", "patternProperties": {"^(é|ab+)$": {"const": 1}}, "additionalProperties": False},
+    {"type": "array", "minItems": 2, "items": {"type": "string", "format": "date-time"}},
+    {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^(\\n|é|aaaa)(b|\\t)+$"}},
+    {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string", "format": "uuid"}}},
+]
+
+
+@pytest.mark.parametrize("schema", NAMED)
+def test_short_cuts_find_ways_as_short_as_a_search_without_them(schema: Any) -> None:
+    """Along random walks, into escapes too; what was learned on the way is used."""
+    grammar, plain = (JsonSchema(schema).compile(byte_vocabulary()) for _ in range(2))
+    known = Distances(grammar.automaton)
+    for seed in range(6):
+        draw, matcher, twin = random.Random(seed), grammar.matcher(), plain.matcher()
+        for _ in range(20):
+            node = (matcher.position & (1 << 24) - 1, matcher.position >> 44, 0)
+            apart = Distances(plain.automaton)
+            there = (twin.position & (1 << 24) - 1, twin.position >> 44, 0)
+            FrameSearch(apart, there, None, short_cuts=False).run()
+            known.leave(matcher.position)
+            assert len(known.first[node].text) == len(apart.first[there].text), matcher.text
+            token = draw.choice([token for token in tokens_of(matcher.mask()) if token < 256])
+            matcher.advance(token)
+            twin.advance(token)
+            if matcher.position == DONE:
+                break
+
+
+@pytest.mark.parametrize("pattern", ["a+b?a|b{2,4}", "(é|ab|\n)*c", "x|\\u00e9{3}", "[a-z]{3}|\t"])
+def test_the_shortest_plain_way_is_as_short_as_any(pattern: str) -> None:
+    """Each state of a DFA: following the byte of `PlainWays` takes as many characters as the shortest way of all."""
+    dfa = pattern_language(f"^(?:{pattern})$")
+    ways, left = PlainWays(dfa, one_end=True), shortest_ends(dfa)
+    followed = 0
+    for q in range(1, len(dfa.next)):
+        at, steps = q, 0
+        while not dfa.final[at] and (led := ways.of(at)) is not None and len(led) == 1:
+            ((at, byte),) = led.items()
+            assert byte in range(0x20, 0x7F)
+            steps += 1
+        if dfa.final[at]:
+            assert steps == left[q]
+            followed += 1
+    assert followed

@@ -20,8 +20,9 @@ from structgen.automaton.char_kernels import alive_depths, ascii_spans, lift_row
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.exits import exits
 from structgen.automaton.machine import Automaton
+from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import (
-    COUNT, HI, INC, MAX_COUNT, ROOM, START, TARGET, UNBOUNDED, Edge, Int32,
+    COUNT, HI, INC, ROOM, START, TARGET, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
 
 TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
@@ -98,7 +99,8 @@ class Lifted:
         self._hex: dict[tuple[int, int], int] = {}
         self._units: dict[tuple[int, int, int], set[int]] = {}
         self._room = ROOM if self._counted else 0
-        self._first = automaton.later_block(n - 1, self._expand_chunk)
+        plain_ways = self._plain_ways if quoted and not self._counted else None
+        self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = automaton.later_block(n - 1, self._expand_escape, self._short_escapes) if quoted else 0
         self._short: dict[int, int] = {}
@@ -265,6 +267,21 @@ class Lifted:
             edges.append((ord("u"), ord("u"), digits))
         tables.ranges(state, edges, hi=limit if self._counted else UNBOUNDED)
 
+    def _plain_ways(self, state: int) -> int:
+        """With one byte to each next state, where all others are no shorter."""
+        q = state - self._first + 1
+        led = self._plain.of(q) if 0 < q < len(self._dfa.next) else None
+        if led is None:
+            return state
+        edges = [(byte, byte, self._table(target)) for target, byte in led.items()]
+        if self._ends[q]:
+            edges.append((0x22, 0x22, int(self._ends[q])))
+        return self._automaton.tables.ranges(self._automaton.tables.stub(), edges)
+
+    @cached_property
+    def _plain(self) -> PlainWays:
+        return PlainWays(self._dfa, one_end=len(set(self._ends.tolist()) - {0}) == 1)
+
     def _short_escapes(self, state: int) -> int:
         """Behind a backslash, without `\\u`, which hardly any cheapest way takes; the same where there is no other."""
         tables = self._automaton.tables
@@ -342,20 +359,6 @@ class Lifted:
         digits = self._digits(q, 0, 4, high_surrogate)
         before_u = tables.ranges(tables.stub(), [(ord("u"), ord("u"), digits)])
         tables.ranges(state, [(ord("\\"), ord("\\"), before_u)])
-
-
-def shortest_ends(dfa: CharDfa) -> Int32:
-    """int32[states]: the fewest characters from each state to a final one; 0 for the dead state."""
-    distances: Int32 = np.where(np.array([bool(final) for final in dfa.final]), 0, MAX_COUNT).astype(np.int32)
-    distances[0] = MAX_COUNT
-    while True:
-        shorter = np.minimum(distances, distances[dfa.next].min(axis=1) + 1)
-        shorter[0] = MAX_COUNT
-        if (shorter == distances).all():
-            break
-        distances = shorter
-    distances[0] = 0
-    return distances
 
 
 def _astral(high: int, low: int) -> int:

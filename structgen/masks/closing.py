@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from structgen.automaton.distance import Distances, Exit, NoWayOut
+from structgen.automaton.distance import Distances
+from structgen.automaton.frame_search import Exit, NoWayOut
 from structgen.automaton.kept import Kept
 from structgen.masks.ending import MOST_BYTES, Effort, EndSearch, Listener, agrees
 from structgen.masks.fewest import Fewest, TokenSearch

@@ -14,7 +14,7 @@ from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from structgen.automaton.distance import Exit
+from structgen.automaton.frame_search import Exit
 from structgen.masks.leads import Leads
 
 if TYPE_CHECKING:

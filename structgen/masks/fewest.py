@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from structgen.automaton.distance import Exit
+from structgen.automaton.frame_search import Exit
 from structgen.automaton.tables import OPEN
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.advance import ASKS

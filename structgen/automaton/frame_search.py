@@ -1,0 +1,270 @@
+"""The search for the ways out of one frame (see `distance`): Dijkstra's algorithm with the callees in its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from structgen.automaton.tables import (
+    CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, TARGET, UNBOUNDED, Edge,
+)  # fmt: skip
+from structgen.errors import RequestError
+
+if TYPE_CHECKING:
+    from structgen.automaton.distance import Distances
+
+Node = tuple[int, int, int]
+"""State, counter, barred bytes as bits."""
+
+MOST_NODES = 30_000
+"""So many nodes may one search visit."""
+MOST_BYTES = 1 << 30
+MOST_LEARNED = 512
+"""Of a longer way, only where it starts."""
+_PREFERRED = tuple(b"a0 ")
+"""Of several bytes that lead to the same state, the first of these is taken."""
+_BYTES = tuple(bytes([byte]) for byte in range(256))
+
+
+class Exit(NamedTuple):
+    """A way out of a frame, or to the end of the text.
+
+    Attributes:
+        text: the bytes; how many there are is the cost.
+        outcome: with which the frame is left; 0 for the end of the text.
+        barred: bytes that may not come next, as bits.
+        doubted: a test stands on the way.
+    """
+
+    text: bytes
+    outcome: int
+    barred: int
+    doubted: bool
+
+
+class NoWayOut(Exception):
+    """A search has found no way out; `limited` where it was given up."""
+
+    def __init__(self, *, limited: bool) -> None:
+        self.limited = limited
+        super().__init__("given up" if limited else "there is none")
+
+
+def span(low: int, high: int) -> int:
+    """The bytes from `low` to `high` as bits."""
+    return (1 << high + 1) - (1 << low)
+
+
+@dataclass(slots=True, eq=False)
+class _Frame:
+    """The search from one node out of its frame.
+
+    Attributes:
+        start: the node.
+        one: one exit is enough, whatever its outcome.
+        came: of each visited node, the one before, the text between them, and is that doubted?
+        exits: what was found.
+        waiting: are told of an exit, and say whether they want another one.
+        parked: what would be visited if somebody waited.
+    """
+
+    start: Node
+    one: bool
+    came: dict[Node, tuple[Node | None, bytes, bool]] = field(default_factory=dict)
+    exits: list[Exit] = field(default_factory=list)
+    waiting: list[Callable[[Exit], bool]] = field(default_factory=list)
+    parked: list[tuple[int, Node | Exit, Node | None, bytes, bool]] = field(default_factory=list)
+
+    def way(self, node: Node) -> tuple[bytes, bool]:
+        """The text from the start to a visited node, and is it doubted?"""
+        pieces: list[bytes] = []
+        at: Node | None = node
+        doubted = False
+        while at is not None:
+            at, piece, doubt = self.came[at]
+            pieces.append(piece)
+            doubted = doubted or doubt
+        return b"".join(reversed(pieces)), doubted
+
+
+class FrameSearch:
+    """One run of the algorithm: the searches of a frame and of its callees, in one queue.
+
+    Args:
+        tell: is told of every exit; None where the first is enough.
+        short_cuts: take exits that are known already, and what the automaton knows of its cheapest ways.
+    """
+
+    def __init__(
+        self, distances: Distances, start: Node, tell: Callable[[Exit], object] | None, *, short_cuts: bool = True
+    ) -> None:
+        self._distances, self._short_cuts, self._tell = distances, short_cuts, tell
+        self._automaton, self._tables = distances.automaton, distances.automaton.tables
+        self._order = count()
+        self._queue: list[tuple[int, int, _Frame, Node | Exit, Node | None, bytes, bool]] = []
+        self._frames: dict[tuple[Node, bool], _Frame] = {}
+        self._done = False
+        self._frame(start, 0, one=tell is None).waiting.append(self._found)
+
+    def run(self, most: int = MOST_BYTES) -> None:
+        """Search until the first exit is found, or (to tell of all) as far as `most` bytes.
+
+        Raises:
+            NoWayOut: it takes too long.
+        """
+        queue, visited = self._queue, 0
+        while queue and not self._done:
+            key, _, frame, node, before, piece, doubted = heappop(queue)
+            if node in frame.came or key > most:
+                continue
+            if not frame.waiting:
+                frame.parked.append((key, node, before, piece, doubted))
+            elif isinstance(node, Exit):
+                self._exit(frame, node, before)
+            else:
+                visited += 1
+                if visited > MOST_NODES:
+                    raise NoWayOut(limited=True)
+                frame.came[node] = before, piece, doubted
+                self._visit(frame, node, key)
+
+    def _found(self, way: Exit) -> bool:
+        if self._tell is None:
+            self._done = True
+        else:
+            self._tell(way)
+        return not self._done
+
+    def _frame(self, start: Node, key: int, *, one: bool) -> _Frame:
+        """The search from `start`: the one that is under way, or a new one."""
+        frame = self._frames.get((start, one))
+        if frame is None:
+            frame = self._frames[start, one] = _Frame(start, one)
+            self._push(key, frame, start, None)
+        return frame
+
+    def _push(
+        self, key: int, frame: _Frame, node: Node | Exit, before: Node | None, piece: bytes = b"",
+        *, doubted: bool = False,
+    ) -> None:  # fmt: skip
+        if node not in frame.came:
+            heappush(self._queue, (key, next(self._order), frame, node, before, piece, doubted))
+
+    def _visit(self, frame: _Frame, node: Node, key: int) -> None:
+        """Follow what leads on from a node."""
+        state = node[0]
+        if self._short_cuts:
+            known = self._distances.first.get(node) if frame.one else None
+            if known is not None:
+                self._push(key + len(known.text), frame, self._continued(frame, node, known), node)
+                return
+            state = self._automaton.way_out(state)
+        try:
+            self._automaton.expand(state)
+        except RequestError:
+            return  # no text can stand there: it would be refused by name
+        _, _, n_edges, action, a, b, low, _ = self._tables.row(state)
+        taken = self._take_edges(frame, node, key, state, low) if n_edges else node[2]
+        if action & 3 == GOTO:
+            tested = action & EAGER != 0
+            self._push(key, frame, (a, 0, taken), node, doubted=tested)
+            if tested and b:
+                self._push(key, frame, (b, 0, taken), node, doubted=True)
+        elif action & 3 == CALL:
+            self._call(frame, node, key, (a, 0, taken), b)
+        elif action & 3 == POP:
+            self._exit(frame, self._continued(frame, node, Exit(b"", a, taken, False)), node)
+
+    def _continued(self, frame: _Frame, node: Node, way: Exit) -> Exit:
+        """The way to a visited node, and from there out."""
+        text, doubted = frame.way(node)
+        return Exit(text + way.text, way.outcome, way.barred, doubted or way.doubted)
+
+    def _take_edges(self, frame: _Frame, node: Node, key: int, state: int, low: int) -> int:
+        """Follow the edges of a state; the bytes that they take, and those barred before."""
+        _, counter, taken = node
+        edges = self._tables.edges_of(state)
+        filled = counter < low and self._fill(frame, node, key, state, low - counter, edges)
+        found: list[tuple[int, Node]] = []
+        for first, last, edge in edges:
+            both = span(first, last)
+            free = both & ~taken
+            taken |= both
+            if not free or edge < 0 or (filled and edge & (INC | ROOM)):
+                continue
+            target, after = edge & TARGET, counter
+            if edge >= INC:
+                least, most = self._tables.row(target)[LO:]
+                if (edge & (INC | ROOM) and counter >= most) or (edge & NEED and counter < low):
+                    continue
+                if edge & INC:
+                    after = min(counter + 1, least) if most == UNBOUNDED else counter + 1
+            found.append((_one_of(free), (target, after, 0)))
+        for byte, following in sorted(found):  # of ways that cost the same the first byte decides, not how edges lie
+            self._push(key + 1, frame, following, node, _BYTES[byte])
+        return taken
+
+    def _fill(self, frame: _Frame, node: Node, key: int, state: int, missing: int, edges: Sequence[Edge]) -> bool:
+        """Count up to the state's bound at once, where each byte can count one; no other way counts faster."""
+        taken = node[2]
+        for first, last, edge in edges:
+            free = span(first, last) & ~taken
+            if edge > 0 and edge & TARGET == state and edge & INC and free:
+                text = _BYTES[_one_of(free)] * missing
+                self._push(key + missing, frame, (state, node[1] + missing, 0), node, text)
+                return True
+            taken |= span(first, last)
+        return False
+
+    def _call(self, frame: _Frame, node: Node, key: int, callee: Node, ret: int) -> None:
+        """Continue behind the exits of a callee."""
+
+        def returned(way: Exit) -> bool:
+            state = self._distances.returned(ret, way.outcome)
+            barred = self._distances.harmful(state, way.barred) if state else 0
+            if state:
+                self._push(key + len(way.text), frame, (state, node[1], barred), node, way.text, doubted=way.doubted)
+            return ret < 0 or barred != 0
+
+        known = self._distances.first.get(callee) if self._short_cuts and ret >= 0 else None
+        if known is not None and not returned(known):
+            return
+        inner = self._frame(callee, key, one=ret >= 0)
+        if all(returned(way) for way in inner.exits):
+            inner.waiting.append(returned)
+            for at, waited, before, piece, doubted in inner.parked:
+                self._push(max(at, key), inner, waited, before, piece, doubted=doubted)
+            inner.parked.clear()
+
+    def _exit(self, frame: _Frame, way: Exit, last: Node | None) -> None:
+        if not frame.exits:
+            self._distances.learn(frame.start, way)
+            if not way.doubted and len(way.text) <= MOST_LEARNED:
+                self._learn_on(frame, way, last)
+        frame.exits.append(way)
+        frame.waiting = [wants for wants in frame.waiting if wants(way)]
+
+
+    def _learn_on(self, frame: _Frame, way: Exit, last: Node | None) -> None:
+        """What is left of a cheapest way at each node on it is a cheapest way, too."""
+        at, left = last, len(way.text)
+        nodes: list[tuple[Node, int]] = []
+        while at is not None:
+            before, piece, _ = frame.came[at]
+            nodes.append((at, len(piece)))
+            at = before
+        for node, size in reversed(nodes):
+            left -= size
+            if size and left:
+                self._distances.learn(node, way._replace(text=way.text[-left:]))
+
+
+def _one_of(free: int) -> int:
+    """One of some bytes."""
+    for byte in _PREFERRED:
+        if free >> byte & 1:
+            return byte
+    return (free & -free).bit_length() - 1
