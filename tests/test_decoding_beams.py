@@ -265,7 +265,8 @@ class Pair(BaseModel):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_text_that_is_kept_validates(seed):
-    run = sg.generate(make(seed=seed), "x", Pair, beams=4, details=True, limits=sg.Limits(validations=500))
+    """Also where every beam begins with a value that leaves no room for the next: it goes back to before that one."""
+    run = sg.generate(make(seed=seed), "x", Pair, beams=4, details=True)
     assert run.beams
     for kept in run.beams:
         assert kept.value == Pair.model_validate_json(kept.text)

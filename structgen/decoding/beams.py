@@ -137,7 +137,7 @@ class Search:
         self.rows = rows
 
     def _go_back(self, forward: Forward) -> None:
-        """To the latest hypotheses behind which something is left.
+        """To the latest hypotheses behind which something is left and that are early enough.
 
         Raises:
             StructgenError: there are none, or it has gone back too often.
@@ -146,7 +146,11 @@ class Search:
         spent = next((t.error for t in texts if isinstance(t.error, (ValidationFailed, BudgetExhausted))), None)
         if spent is not None or not self._earlier:
             raise spent or texts[0].why_not
-        beams, later = self._earlier.pop()
+        lasting = min(text.lasting for text in texts)
+        places = [at for at, (beams, _) in enumerate(self._earlier) if len(beams[0].text.tokens) <= lasting]
+        at = places[-1] if places else -1
+        beams, later = self._earlier[at]
+        del self._earlier[at]
         for taken in (*later.beams, *later.done):
             taken.text.never_again()
         texts[0].retreat(len(beams[0].text.tokens))

@@ -72,12 +72,13 @@ class Untaken(Rollback):
         self._tries.refuse(tokens, entries, [None] * len(tokens))
 
     def retreat(self, undone: Undone) -> None:
-        """Counts one going back to earlier texts.
+        """Goes back to earlier texts. It counts, but for what validators refuse, who count themselves.
 
         Raises:
             DeadEnd: that was too often.
         """
-        self._undo.spend(DeadEnd(undone.reason))
+        if undone.pointer is None:
+            self._undo.spend(DeadEnd(undone.reason))
         self.undone.append(undone)
 
 
@@ -146,6 +147,15 @@ class Hypothesis(Session):
         else:
             self.fail(error)
 
+    @property
+    def lasting(self) -> int:
+        """How many tokens at most should stay where another text is looked for instead of this one.
+
+        Where validators refuse, not those of the value, nor, when that has not helped, those of earlier ones.
+        """
+        refusal = self._rollback.refusal
+        return len(self.tokens) if refusal is None or refusal.pointer is None else refusal.depths[0]
+
     def never_again(self) -> None:
         """The text leads nowhere: it is not offered any more."""
         self._rollback.never_again()
@@ -156,8 +166,9 @@ class Hypothesis(Session):
         Raises:
             DeadEnd: that was too often.
         """
+        refusal = self._rollback.refusal
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
-        self._rollback.retreat(Undone(kept, text, str(self.why_not)))
+        self._rollback.retreat(Undone(kept, text, str(self.why_not), None if refusal is None else refusal.pointer))
 
     def _do_not_force(self) -> None:
         self._forced, self._unforced = (), len(self.tokens)
