@@ -13,7 +13,8 @@ import transformers as hf
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 import structgen as sg
-from structgen.decoding import beams as loop
+from structgen.decoding import beam_batch as loop
+from structgen.decoding.slots import SlotForward
 from structgen.decoding.whole import WholeForward
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
@@ -146,12 +147,13 @@ def loop_request(model, prompt, kind, options):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_rows_that_are_forked_read_what_texts_read_from_their_beginning_read(name, monkeypatch):
     """Every kind of cache beside none, with texts that are given up on the way and gone back from."""
-    model, limits = make(name), sg.Limits(40)
+    model, limits = make(name), sg.Limits(200)
     kinds = [sg.Regex("([a-d]{2,5} ){3,6}end"), sg.Regex("[a-z]{20,30}!")]
     banned = sg.BannedPattern("a ?b|c ?d|[aeiou] ?[aeiou]")
 
     def found():
         batch = sg.generate(model, ["one", "another"], kinds, beams=5, guards=[banned], limits=limits, details=True)
+        assert all(run.stats.rollbacks > 5 for run in batch)
         return [(kept.text, kept.score) for run in batch for kept in run.beams]
 
     cached = found()
@@ -159,6 +161,30 @@ def test_rows_that_are_forked_read_what_texts_read_from_their_beginning_read(nam
     whole = found()
     assert [text for text, _ in cached] == [text for text, _ in whole]
     assert [score for _, score in cached] == pytest.approx([score for _, score in whole], abs=1e-3)
+
+
+def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(monkeypatch):
+    """Of some searches of a batch and not of others, with beams that leave their forced text on the way."""
+    model, tokenizer = load_demo()
+    prompts = [f"Text: {name}, 36, lives in Lyon.\nJSON: " for name in ("Ada Moreau", "Tom Berg", "Li Wu", "Zoë")]
+    kinds = [Person, sg.Regex('(one: |two: )(three|four) [a-e]{3}( and that is all of it)+'), Person, None]
+    options = {"tokenizer": tokenizer, "beams": 3, "limits": sg.Limits(30), "banned": ["Moreau", "Lyon", "that is all"]}
+
+    def found():
+        runs = sg.generate(model, prompts, kinds, **options, details=True)
+        return runs, [(kept.token_ids, kept.trace) for run in runs for kept in run.beams]
+
+    along, texts = found()
+    monkeypatch.setattr(SlotForward, "takes_drafts", False)
+    alone, same = found()
+    assert texts == same
+    assert [kept.score for run in along for kept in run.beams] == pytest.approx(
+        [kept.score for run in alone for kept in run.beams], abs=1e-3
+    )
+    assert along[0].stats.drafted > 2
+    assert alone[0].stats.drafted == 0
+    (one,) = sg.generate(model, prompts[:1], Person, **options, details=True)
+    assert one.stats.forwards + one.stats.drafted == max(len(kept.token_ids) for kept in one.beams)
 
 
 def test_an_encoder_decoder_model_is_searched_as_transformers_does():
@@ -270,7 +296,8 @@ def test_every_text_that_is_kept_validates(seed):
     assert run.beams
     for kept in run.beams:
         assert kept.value == Pair.model_validate_json(kept.text)
-    assert run.stats.rollbacks >= len(run.trace)
+    assert {undone.pointer for undone in run.trace} <= {"", "/small"}
+    assert 0 < run.stats.rollbacks <= len(run.trace)
 
 
 def test_validators_are_asked_as_often_as_the_limits_allow():

@@ -11,30 +11,19 @@ limits reach: beam search with a stack of what it has pruned (Zhou and Hansen, *
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-import torch
-from transformers import PreTrainedModel
-
-from structgen.decoding.attention import of_any_shape
-from structgen.decoding.forward import Forward, Over, forward_for
-from structgen.decoding.generation import Stats
+from structgen.decoding.forward import Forward
 from structgen.decoding.hypothesis import Hypothesis
-from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.masking import Words
-from structgen.decoding.measure import Ledger
 from structgen.decoding.offers import Offers
 from structgen.decoding.rows import Row, common
-from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
-from structgen.masks import find_masks
 from structgen.options import Beams
 from structgen.search.beam import Best, Offer, Step, Taken, select
-from structgen.vocabulary import Vocabulary
 
 KEPT = 64
 """Earlier sets of hypotheses that a search can go back to."""
@@ -85,6 +74,12 @@ class Search:
         going = [beam.text.said[: len(beam.text.said) - beam.text.unsettled()] for beam in self.beams]
         complete = [kept.text.said for kept in self.best.kept]
         return reduce(lambda one, other: one[: common(one, other)], going + complete)
+
+    def next_forced(self, most: int) -> list[Sequence[int]]:
+        """So many tokens at most that each beam has to take next, of all beams equally many."""
+        spans = [beam.text.next_forced() for beam in self.beams] if most > 0 else [()]
+        count = min(most, *map(len, spans))
+        return [span[:count] for span in spans] if count > 0 else [()] * len(self.beams)
 
     def unsettled(self) -> int:
         """How many bytes at the end of `said` are not sure: none, though it may be another text after going back."""
@@ -220,101 +215,3 @@ class Candidates:
             self._taken[at].add(token)
             return text
         return None
-
-
-class BeamBatch:
-    """Searches on their way: some have rows, others wait until there are rows for all their beams.
-
-    Args:
-        module: a model of transformers, in evaluation mode.
-        vocabulary: of its tokenizer; logits beyond its width are padding.
-        roots: a text for each prompt, of which nothing has been said.
-        options: of each search.
-        rows: that are decoded at once; those of one search at least.
-        record: measure every token.
-        execution: how it runs; beams know no overlapped order.
-
-    Attributes:
-        searches: one for each prompt.
-        ledger: what was measured; None where nothing was.
-    """
-
-    def __init__(
-        self,
-        module: PreTrainedModel,
-        vocabulary: Vocabulary,
-        roots: Sequence[Hypothesis],
-        options: Beams,
-        *,
-        rows: int = ROWS,
-        record: bool = False,
-        execution: Execution = AUTOMATIC,
-    ) -> None:
-        self._began = self._prefilled = time.perf_counter()
-        self._vocabulary = vocabulary
-        self._most = max(2, 1 + len(vocabulary.end_ids)) * options.count
-        self._at_once = max(1, rows // options.count)
-        self.searches = [Search(root, options, self._most) for root in roots]
-        self.ledger = Ledger() if record else None
-        self._waiting = deque(search for search in self.searches if not search.done)
-        self._active: list[Search] = []
-        self._steps = 0
-        self._forward: Forward = Over()
-        if self._waiting:
-            self._forward = forward_for(module, graphs=execution.graphs)
-            self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
-
-    @torch.inference_mode()
-    @of_any_shape()
-    def step(self) -> bool:
-        """One token more for every hypothesis. False when all searches are over.
-
-        Raises:
-            OptionError: the logits are narrower than the vocabulary. No hypothesis has a token then.
-        """
-        while self._waiting and len(self._active) < self._at_once:
-            self._active.append(self._waiting.popleft())
-        if not self._active:
-            return False
-        logits = self._forward.read([row for search in self._active for row in search.rows])
-        beams = [beam.text for search in self._active for beam in search.beams]
-        find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
-        offers = Offers(without_padding(logits, self._vocabulary), self._vocabulary, self.ledger)
-        masks = [beam.words() for beam in beams]
-        likeliest, first = offers.likeliest(0, masks, self._most), 0
-        for search in self._active:
-            own = slice(first, first + len(search.beams))
-            search.step(
-                Candidates(search.beams, offers, first, masks[own], likeliest[own], self._most), self._forward
-            )
-            first = own.stop
-        offers.measure()
-        self._leave()
-        return bool(self._active or self._waiting)
-
-    def _leave(self) -> None:
-        """Searches that are over give their rows back."""
-        for row in (row for search in self._active if search.done for row in search.rows):
-            self._forward.release(row)
-        self._active = [search for search in self._active if not search.done]
-        self._steps += 1
-        if self._steps == 1:
-            self._prefilled = time.perf_counter()
-
-    def close(self) -> None:
-        """Lets go of the model's cache, as `Batch.close` does."""
-        if not isinstance(self._forward, Over):
-            self._forward = Over(self._forward)
-
-    def stats(self, session: Session) -> Stats:
-        """What the batch cost so far, and what this text's search had of it."""
-        return Stats(
-            forwards=self._forward.count,
-            tokens=sum(len(search.text.tokens) for search in self.searches),
-            fast_forwarded=session.forced,
-            rollbacks=session.rollbacks,
-            prefill_seconds=self._prefilled - self._began,
-            decode_seconds=time.perf_counter() - self._prefilled,
-            replayed=self._forward.replays,
-            why_eager=self._forward.why_eager,
-        )

@@ -115,13 +115,17 @@ class Hypothesis(Session):
         refusal = self._rollback.refusal
         return refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left())
 
-    def words(self) -> Words | None:
-        """The tokens that may come next; None where every one may. With an error where none may."""
+    def next_forced(self) -> Sequence[int]:
+        """Tokens of text that must come next; none where the model has a choice."""
         spans, matcher, length = self._forcing, self.matcher, len(self.tokens)
         if spans is not None and matcher is not None and not self._forced and length != self._unforced:
             self._forced = spans.after(matcher, self.tokens)
-        if self._forced:
-            return pack(np.array(self._forced[:1]), self._vocabulary.width)
+        return self._forced
+
+    def words(self) -> Words | None:
+        """The tokens that may come next; None where every one may. With an error where none may."""
+        if forced := self.next_forced():
+            return pack(np.array(forced[:1]), self._vocabulary.width)
         return self._guard(self._mask)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
@@ -166,9 +170,10 @@ class Hypothesis(Session):
         Raises:
             DeadEnd: that was too often.
         """
-        refusal = self._rollback.refusal
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
-        self._rollback.retreat(Undone(kept, text, str(self.why_not), None if refusal is None else refusal.pointer))
+        why = self._rollback.refusal
+        reason, pointer = (str(self.why_not), None) if why is None else (why.reason, why.pointer)
+        self._rollback.retreat(Undone(kept, text, reason, pointer))
 
     def _do_not_force(self) -> None:
         self._forced, self._unforced = (), len(self.tokens)

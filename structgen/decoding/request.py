@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from structgen.automaton.values import JsonAutomaton
-from structgen.decoding.beams import BeamBatch
+from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.checks import Checks
-from structgen.decoding.generation import Generation
+from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution, evaluating
+from structgen.decoding.measure import Ledger
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.per_row import each_of, lists, per_row
 from structgen.decoding.processed import Prompt, read_prompts
@@ -131,11 +132,12 @@ class Request:
     def result(self, row: int, batch: Batch | BeamBatch) -> Generation[Any]:
         """The outcome of one row, once its session is done, or its search."""
         if not isinstance(batch, BeamBatch):
-            return self._outcome(row, self.sessions[row], batch)
-        found = [replace(self._outcome(row, text, batch), score=score) for text, score in batch.searches[row].found]
+            return self._outcome(row, self.sessions[row], batch.stats(self.sessions[row]), batch.ledger)
+        stats, texts = batch.stats(row), batch.searches[row].found
+        found = [replace(self._outcome(row, text, stats, batch.ledger), score=score) for text, score in texts]
         return replace(found[0], beams=tuple(found))
 
-    def _outcome(self, row: int, session: Session, batch: Batch | BeamBatch) -> Generation[Any]:
+    def _outcome(self, row: int, session: Session, stats: Stats, ledger: Ledger | None) -> Generation[Any]:
         text, error, value = session.text(), session.error, None
         if error is None:
             try:
@@ -146,7 +148,7 @@ class Request:
             except (ValidationError, ValueError) as refusal:
                 error = RunError(f"the text is complete, but its type refuses it: {refusal}; text: {text!r:.200}")
                 error.__cause__ = refusal
-        choices = session.choices(batch.ledger)
+        choices = session.choices(ledger)
         return Generation(
             value=value,
             text=text,
@@ -155,7 +157,7 @@ class Request:
             finish="error" if error is not None else session.finish or "error",
             logprobs=tuple(math.nan if choice is None else choice.logprob for choice in choices),
             removed=tuple(math.nan if choice is None else choice.removed for choice in choices),
-            stats=batch.stats(session),
+            stats=stats,
             trace=tuple(session.undone),
             seed=session.seed,
             caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),

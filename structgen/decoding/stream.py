@@ -8,7 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from structgen.decoding.beams import BeamBatch, Search
+from structgen.decoding.beam_batch import BeamBatch
+from structgen.decoding.beams import Search
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch, evaluating
 from structgen.decoding.partial import completed, partial
