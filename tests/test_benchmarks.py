@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import distortion
+import guards
 import maskbench
 import report
 import worker
@@ -357,3 +359,35 @@ def test_llguidance_and_structgen_run_side_by_side_on_real_data(data_folder: Pat
         )
         assert engine["times"]["mask + advance"]["count"] > 100
     assert "structgen" in (tmp_path / "maskbench.md").read_text()
+
+
+def test_a_tokenisation_of_the_word_at_the_end_is_found_whichever_it_is():
+    """As a list of all of them would find it; how many that are is counted."""
+    texts = [b"a", b"b", b"ab", b"bab", b"x"]
+    vocabulary = distortion.Vocabulary.from_tokens([*texts, None], end_ids=[5])
+    known = {text: token for token, text in enumerate(texts)}
+    assert guards.number_of_routes(known, b"abab") == 5
+    for tokens, count in [([4, 2, 2], 2), ([0, 3], 2), ([0, 1, 0, 1], 4), ([2, 0], 0), ([1, 3, 1], 0), ([2, 2, 4], 0)]:
+        assert guards.route(vocabulary, tokens, b"abab") == count
+
+
+def test_distributions_are_whole_and_a_guard_is_nearer_to_what_is_wanted_than_masks():
+    """Every text is counted; without a ban the distance is the probability of the words; the guard loses nothing."""
+    model = distortion.Small(0)
+    right, free = distortion.wanted(model), distortion.said_by(model, distortion.nothing)
+    for found in (right, free, distortion.said_by(model, distortion.masks)):
+        assert sum(found.values()) == pytest.approx(1)
+    with_words = sum(chance for text, chance in free.items() if distortion.has_word(text))
+    as_it_is = distortion.figures(free, right, is_sampled=False)
+    assert as_it_is["leaked"] == pytest.approx(with_words)
+    assert as_it_is["variation"] == pytest.approx(with_words)
+    samples = 1500
+    guarded = distortion.by_guard(model, samples)
+    masked = distortion.figures(distortion.said_by(model, distortion.masks), right, is_sampled=False)
+    found = distortion.figures(guarded, right, is_sampled=True)
+    assert found["leaked"] == masked["leaked"] == 0
+    assert found["variation"] < masked["variation"]
+    for text, chance in free.items():
+        if text in right:
+            seldom = chance - 5 * (chance / samples) ** 0.5
+            assert guarded.get(text, 0.0) >= seldom

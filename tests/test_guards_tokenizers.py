@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,6 +159,28 @@ def test_look_ahead_masks_refuse_what_feeding_every_token_refuses(vocabulary, op
         text = word.encode()
         assert_mask(guard, vocabulary, allowed, text[: rng.randint(0, len(text) - 1)])
     assert_mask(guard, vocabulary, allowed, words[0].encode()[:-1] + b"\xe2\x82")  # within a character
+
+
+@pytest.mark.parametrize("pattern", [r"[0-9]{3}-[0-9]{4}", r"\bthe\b", r"^\W*[A-M]", r"[^\x00-\x7f]{2}", r"(an|in)+e$"])
+def test_look_ahead_masks_of_a_pattern_refuse_what_feeding_every_token_refuses(vocabulary, pattern):
+    """All tokens walk through the automaton at once; the plain twin feeds one after the other."""
+    allowed = everything(vocabulary)
+    for text in (b"", b"No. 555-1", b" th", "\u00e9".encode(), b"ban", b"x \xe2\x82"):
+        assert_mask(BannedPattern(pattern), vocabulary, allowed, text)
+    inside = GuardMask([BannedPattern(pattern, scope="strings")], vocabulary)
+    slow = GuardMask([Unhinted(pattern, scope="strings")], vocabulary)
+    for token in map(by_bytes(vocabulary).get, [b'"', b"t", b"h", b'"']):
+        assert token is not None
+        assert (inside.mask() == slow.mask()).all()
+        inside.advance(token)
+        slow.advance(token)
+
+
+class Unhinted(BannedPattern):
+    """Has every token fed."""
+
+    def suspects(self, state: Any, vocabulary: Vocabulary) -> None:
+        return None
 
 
 def assert_mask(guard: Guard, vocabulary: Vocabulary, allowed: np.ndarray, text: bytes) -> None:

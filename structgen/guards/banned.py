@@ -15,7 +15,7 @@ from structgen.guards.folding import Fold
 from structgen.guards.patterns import PatternSearch, Walk
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, Strings
-from structgen.guards.suspects import Tokens, unsettled
+from structgen.guards.suspects import PatternTokens, Tokens, unsettled
 from structgen.guards.words import Hit, Place, WordSearch, boundaries_only
 from structgen.vocabulary import Vocabulary
 
@@ -84,6 +84,21 @@ class Banned(Guard[Reading], Generic[P]):
             return None
         hit = self._search.finish(state.place)
         return None if hit is None else self._veto(hit)
+
+    def suspects(self, state: Reading, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        """Tokens that have what is banned in them or complete it, and those that cannot be told without their text."""
+        _, place, scan = state
+        if scan is not None and scan.rest:
+            return None
+        always = unsettled(vocabulary, is_json=scan is not None)
+        if scan is not None and scan.mode != VALUE:
+            return always
+        found = self._suspects(place, vocabulary)
+        return None if found is None else np.union1d(always, found)
+
+    @abstractmethod
+    def _suspects(self, place: P, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        """Of the tokens that begin with a character those that end in a hit; None where that depends on a begun one."""
 
     def _feed_json(self, state: Reading, text: bytes, scan: Scan) -> Reading | Veto:
         assert self._strings is not None
@@ -161,19 +176,13 @@ class BannedWords(Banned[Place]):
         ends = length - len(place.fold.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.path[0], ends) if place.path else ends
 
-    def suspects(self, state: Reading, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Tokens that have a word in them or complete one, and those that cannot be told without their text."""
-        _, place, scan = state
-        if place.fold.begun or (scan is not None and scan.rest):
+    def _suspects(self, place: Place, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        if place.fold.begun:
             return None
-        always = unsettled(vocabulary, is_json=scan is not None)
-        if scan is not None and scan.mode != VALUE:
-            return always
-        last = place.fold.last
         known = self._tokens.setdefault(vocabulary, {})
-        if last not in known:
-            known[last] = Tokens(vocabulary, self._words, last)
-        return np.union1d(always, known[last].suspects(place.node))
+        if place.fold.last not in known:
+            known[place.fold.last] = Tokens(vocabulary, self._words, place.fold.last)
+        return known[place.fold.last].suspects(place.node)
 
     def _reason(self, word: int) -> str:
         return f"banned word {self.words[word]!r}"
@@ -196,7 +205,9 @@ class BannedPattern(Banned[Walk]):
 
     def __init__(self, pattern: str, *, scope: str = EVERYTHING) -> None:
         self.pattern = pattern
-        super().__init__(PatternSearch(pattern), scope)
+        self._pattern = PatternSearch(pattern)
+        super().__init__(self._pattern, scope)
+        self._tokens: WeakKeyDictionary[Vocabulary, PatternTokens] = WeakKeyDictionary()
 
     def begun(self, state: Reading) -> int:
         """Where the text begins that a match could still have part in."""
@@ -205,6 +216,13 @@ class BannedPattern(Banned[Walk]):
             return length
         ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.places[0], ends) if place.places else ends
+
+    def _suspects(self, place: Walk, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        if place.begun:
+            return None
+        if vocabulary not in self._tokens:
+            self._tokens[vocabulary] = PatternTokens(vocabulary, self._pattern)
+        return self._tokens[vocabulary].suspects(place.state)
 
     def _reason(self, word: int) -> str:
         return f"banned pattern {self.pattern!r}"

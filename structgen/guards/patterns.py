@@ -55,6 +55,11 @@ class PatternSearch:
         self._anchored = _anchored(pattern)
         self.start = Walk(1, b"", "", ())
 
+    @property
+    def language(self) -> CharDfa:
+        """The texts that have a match in them."""
+        return self._language
+
     def feed(self, at: Walk, text: bytes, base: int, *, one: bool = False) -> Walk | Hit:
         """See `WordSearch.feed`."""
         data, place = at.begun + text, base - len(at.begun)

@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.guards.folding import BROKEN, Fold, Folding
+from structgen.guards.folding import BROKEN, Fold, Folding, begun_character
+from structgen.guards.patterns import PatternSearch
 from structgen.guards.words import WordSearch
 from structgen.vocabulary import Vocabulary
 
@@ -53,6 +54,51 @@ class Tokens:
             if last > first:
                 found.append(self._ids[first:last])
         return np.unique(np.concatenate(found))
+
+
+class PatternTokens:
+    """The tokens of a vocabulary as the characters that a pattern tells apart.
+
+    Args:
+        vocabulary: whose tokens they are.
+        search: of the pattern.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, search: PatternSearch) -> None:
+        language = search.language
+        self._next, self._final = language.next, np.array(language.final, bool)
+        self._ids, columns = _columns(vocabulary)
+        ranges = [np.searchsorted(language.bounds, codes, side="right") - 1 for codes in columns]
+        self._columns = [language.classes[each] for each in ranges]
+        self._known: dict[int, NDArray[np.int64]] = {}
+
+    def suspects(self, state: int) -> NDArray[np.int64]:
+        """Those behind which a match stands in the text, or would if it ended."""
+        if state not in self._known:
+            states = np.full(len(self._ids), state, np.int64)
+            for classes in self._columns:
+                states[: len(classes)] = self._next[states[: len(classes)], classes]
+            self._known[state] = self._ids[self._final[states]]
+        return self._known[state]
+
+
+@lru_cache(maxsize=16)
+def _columns(vocabulary: Vocabulary) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """The ids of all tokens, longest first, and of those that are so long their first character, their second, ...
+
+    Bytes that belong to no character are U+FFFD; a character that is not whole at the end is left out.
+    """
+    texts = [(i, _shown(text)) for i in range(vocabulary.width) if (text := vocabulary.token(i))]
+    texts.sort(key=lambda pair: -len(pair[1]))
+    columns, left = list[NDArray[np.int64]](), [text for _, text in texts]
+    while left := [text for text in left if len(text) > len(columns)]:
+        columns.append(np.array([ord(text[len(columns)]) for text in left], np.int64))
+    return np.array([i for i, _ in texts], np.int64), columns
+
+
+def _shown(text: bytes) -> str:
+    whole = text[: len(text) - begun_character(text)].decode("utf-8", errors="surrogateescape")
+    return "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in whole)
 
 
 @lru_cache(maxsize=16)
