@@ -70,6 +70,22 @@ def test_logits_behind_a_draft_are_those_of_the_text_read_at_once(name):
             assert (found[i] - at_once(module, row)).abs().max() < 1e-3
 
 
+def test_prompts_are_read_with_their_drafts():
+    """Two prompts that begin alike, one that does not: the logits behind each draft are those of the text at once."""
+    module = make("llama")
+    forward = SlotForward(module)
+    rows = [Row([*range(3, 80), last]) for last in (5, 6)] + [Row(list(range(9, 50)))]
+    drafts = [[40, 41], [], [50]]
+    with torch.inference_mode():
+        assert forward.columns_for(rows) > 78
+        logits = forward.read_drafted(rows, drafts)
+        assert forward.count == 2  # the common beginning is read once
+        for i, (row, draft) in enumerate(zip(rows, drafts, strict=True)):
+            for count in range(len(draft) + 1):
+                expected = at_once(module, Row([*row.ids, *draft[:count]]))
+                assert (logits[i, 2 - len(draft) + count] - expected).abs().max() < 1e-3
+
+
 def test_a_model_with_recurrent_states_gets_no_drafts():
     torch.manual_seed(1)
     config = MambaConfig(vocab_size=257, hidden_size=32, num_hidden_layers=2, state_size=8)
@@ -156,14 +172,15 @@ def test_a_column_is_worth_it_where_half_of_the_rows_fill_it():
 
 def test_the_columns_of_a_read_are_what_padding_leaves():
     forward = SlotForward(llama())
-    rows = [Row([1, 2, 3]) for _ in range(8)]
-    assert forward.columns_for(rows) == 0  # prompts are read first
+    rows = [Row([row, *range(SHORT + row)]) for row in range(8)]
+    assert forward.columns_for(rows) == SHORT + 8 + 4  # 32 tokens more than the prompts, by rows
+    assert forward.columns_for([*rows, Row(rows[0].ids)]) == 0  # twins are read once
     for row in rows:
-        row.valid = 2
+        row.valid = len(row.ids) - 1
     assert forward.columns_for(rows) == 5
     assert forward.columns_for(rows[:1]) == SHORT > LONGEST
     rows[0].ids += [4] * SHORT
-    assert forward.columns_for(rows) == 0
+    assert forward.columns_for(rows) == 0  # it is read by itself
 
 
 def test_streams_tell_the_same_with_drafts(demo):

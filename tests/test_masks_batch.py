@@ -171,3 +171,19 @@ def test_a_walk_of_the_trie_leaves_python_s_lock_to_other_threads():
         stop.set()
         other.join()
     assert given > 0
+
+
+def test_rows_at_equal_positions_are_computed_once(monkeypatch):
+    """Sixteen rows of one grammar, in step: as many masks are computed as for one row."""
+    grammar = JsonSchema({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]})
+    compiled, computed = grammar.compile(VOCABULARY), []
+    compute = grammar_module.Grammar._compute
+    monkeypatch.setattr(grammar_module.Grammar, "_compute", lambda self, p: computed.append(p) or compute(self, p))
+    matchers = [compiled.matcher() for _ in range(16)]
+    out = np.empty((16, VOCABULARY.words), np.uint32)
+    for byte in b'{"key':
+        fill_masks(matchers, out)
+        assert (out == out[0]).all()
+        for matcher in matchers:
+            matcher.advance(byte)
+    assert len(computed) == len(set(computed)) == 5

@@ -104,15 +104,18 @@ class SlotForward:
         return self._steps is None and "logits_to_keep" in self._model.options
 
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """As many tokens of each row as are read by a forward pass at hardly more than its own price.
+        """As many tokens of each row as are read by one forward pass at hardly more than its own price.
 
-        0 where the rows are not read together: one has begun nothing yet, or has much to read.
+        0 where the rows are not read by one: some have much to read and others little, or begin with the same.
         """
         pending = [len(row.ids) - row.valid for row in rows]
-        if max(pending) > SHORT or not all(row.valid for row in rows):
+        longest = max(pending)
+        if not all(map(_is_begun, rows)) or twins_among(rows) or (longest > SHORT and min(pending) <= SHORT):
             return 0
-        columns = min((self._spare + sum(pending)) // len(rows), SHORT)
-        return columns if columns >= max(pending) else 0
+        columns = longest + self._spare // len(rows)
+        if longest <= SHORT:
+            columns = min((self._spare + sum(pending)) // len(rows), SHORT)
+        return columns if columns >= longest and columns * len(rows) <= MOST_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
         """Reads what is pending of each row and, behind it, what it may say next, by one forward pass.
@@ -125,12 +128,17 @@ class SlotForward:
             float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
             token of its draft, which is not counted as read.
         """
+        self._admit_all(rows)
+        self._read_beginnings(rows)
         return self._run_each(rows, drafts, None)
 
-    def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
+    def _admit_all(self, rows: Sequence[Row]) -> None:
         for row in rows:
             if row not in self._place:
                 self._admit(row)
+
+    def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
+        self._admit_all(rows)
         twins = {} if self._model.tells_prompts else twins_among(rows)
         if not self._model.tells_prompts:
             self._read_beginnings([row for i, row in enumerate(rows) if i not in twins])
