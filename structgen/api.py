@@ -209,7 +209,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    return events(prepare(model, prompt, schema, CallOptions(**options)))
+    return events(prepare(model, prompt, schema, CallOptions.of(options)))
 
 
 @overload

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import abc
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.automaton.chardfa import CharDfa, literals
 from structgen.automaton.composed import Composed
@@ -138,7 +138,7 @@ class Text(Composition):
 
 
 def _each(stops: Stop | abc.Sequence[Stop]) -> tuple[Stop, ...]:
-    return (stops,) if isinstance(stops, (str, Regex, SpecialToken)) else tuple(stops)
+    return tuple(stops) if isinstance(stops, (list, tuple)) else (cast("Stop", stops),)
 
 
 def _token(stop: str | SpecialToken) -> Special:

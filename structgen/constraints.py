@@ -74,9 +74,6 @@ class JsonSchema:
     def read(self) -> Node:
         """The root of the normal form, with every pattern checked."""
         schema = self.schema
-        if isinstance(schema, (str, bytes)):
-            found = f"not text: {schema[:60]!r}; json.loads it first"
-            raise SchemaError(f"a schema is a dict, a bool or a Python type, {found}")
         of_type = not isinstance(schema, (dict, bool))
         if of_type:
             schema, _ = from_type(schema, closed=self.closed is not False)
@@ -117,6 +114,10 @@ class Regex:
     """
 
     pattern: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise OptionError(f"pattern={self.pattern!r:.80}: expected a regular expression as text")
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""

@@ -1,7 +1,7 @@
 """Every error structgen raises on purpose.
 
-Two families. `RequestError`: what you asked for cannot be done, raised before anything runs. `RunError`: the
-run could not go on. Anything else that escapes is a bug of ours.
+Two families. `RequestError`: what you asked for cannot be done, raised before anything runs (`LimitExceeded` alone may
+come later). `RunError`: the run could not go on. Anything else that escapes is a bug of ours.
 
 A message says where (JSON pointer, byte offset), what was found, what was allowed and what to do.
 """
@@ -46,7 +46,10 @@ class OptionError(RequestError):
 
 
 class LimitExceeded(RequestError):
-    """A schema or a pattern is larger than a bound that protects the process; the message names the bound."""
+    """A schema or a pattern is larger than a bound that protects the process; the message names the bound.
+
+    States are written when a text first comes to them, so this may come from the run, too: in a batch it is its row's.
+    """
 
 
 class RunError(StructgenError, RuntimeError):

@@ -43,6 +43,10 @@ class Lark:
     start: str = "start"
     import_paths: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.grammar, str):
+            raise OptionError(f"grammar={self.grammar!r:.80}: expected the grammar as text")
+
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
         return LarkPart(Grammar(self.grammar, self.start, self.import_paths))

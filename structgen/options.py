@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 from structgen.errors import OptionError
@@ -14,6 +15,17 @@ from structgen.errors import OptionError
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:
     if not condition:
         raise OptionError(f"{name}={value!r}: expected {allowed}")
+
+
+def _number(value: Any, low: float, high: float = math.inf) -> bool:
+    """Is it a finite number from `low` to `high`?"""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and math.isfinite(value) and low <= value <= high
+
+
+def _whole(value: Any, low: int) -> bool:
+    """Is it a whole number of at least `low`?"""
+    return isinstance(value, Integral) and _number(value, low)
 
 
 def digest(seed: int, number: int) -> bytes:
@@ -64,16 +76,17 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        finite = math.isfinite(self.temperature) and self.temperature >= 0
-        _require(finite, "temperature", self.temperature, "a finite number of at least 0")
-        _require(self.top_k >= 0, "top_k", self.top_k, "0 (all) or a positive count")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "a number in (0, 1]")
-        _require(0 <= self.min_p < 1, "min_p", self.min_p, "a number in [0, 1)")
-        _require(0 < self.typical_p <= 1, "typical_p", self.typical_p, "a number in (0, 1]")
-        repetition = math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0
+        _require(_number(self.temperature, 0), "temperature", self.temperature, "a finite number of at least 0")
+        _require(_whole(self.top_k, 0), "top_k", self.top_k, "0 (all) or a positive count")
+        for name in ("top_p", "typical_p"):
+            share = getattr(self, name)
+            _require(_number(share, 0, 1) and share > 0, name, share, "a number in (0, 1]")
+        _require(_number(self.min_p, 0, 1) and self.min_p < 1, "min_p", self.min_p, "a number in [0, 1)")
+        repetition = _number(self.repetition_penalty, 0) and self.repetition_penalty > 0
         _require(repetition, "repetition_penalty", self.repetition_penalty, "a finite number above 0")
         for name in ("frequency_penalty", "presence_penalty"):
-            _require(math.isfinite(getattr(self, name)), name, getattr(self, name), "a finite number")
+            _require(_number(getattr(self, name), -math.inf), name, getattr(self, name), "a finite number")
+        _require(self.seed is None or _whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
         listed = isinstance(self.processors, (tuple, list)) and all(map(callable, self.processors))
         _require(listed, "processors", self.processors, "a list of logits processors")
         object.__setattr__(self, "processors", tuple(self.processors))
@@ -143,10 +156,10 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
             cap = getattr(self, name)
-            _require(cap is None or cap >= 1, name, cap, "at least 1, or None for no cap")
-        _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
-        _require(self.rollbacks >= 0, "rollbacks", self.rollbacks, "at least 0")
-        _require(self.validations >= 0, "validations", self.validations, "at least 0")
+            _require(cap is None or _whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
+        _require(_whole(self.max_new_tokens, 1), "max_new_tokens", self.max_new_tokens, "a whole number, at least 1")
+        for name in ("rollbacks", "validations"):
+            _require(_whole(getattr(self, name), 0), name, getattr(self, name), "a whole number, at least 0")
         stop = self.stop
         listed = isinstance(stop, (tuple, list)) and all(isinstance(text, str) and text for text in stop)
         _require(listed, "stop", stop, "a list of texts, none of them empty")
@@ -176,8 +189,8 @@ class Thinking:
         for name in ("opening", "closing"):
             tag = getattr(self, name)
             _require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
-        _require(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
-        _require(0 <= self.answer_share <= 1, "answer_share", self.answer_share, "0 to 1")
+        _require(_whole(self.max_tokens, 1), "max_tokens", self.max_tokens, "a whole number, at least 1")
+        _require(_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +213,9 @@ class Beams:
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.count, int) and not isinstance(self.count, bool)
-        _require(whole and self.count >= 1, "count", self.count, "a count of at least 1")
-        _require(math.isfinite(self.length_penalty), "length_penalty", self.length_penalty, "a finite number")
+        _require(_whole(self.count, 1), "count", self.count, "a count of at least 1")
+        finite = _number(self.length_penalty, -math.inf)
+        _require(finite, "length_penalty", self.length_penalty, "a finite number")
         known = self.early_stopping in (True, False, "never")
         _require(known, "early_stopping", self.early_stopping, "True, False or 'never'")
 
@@ -226,8 +239,8 @@ class Whitespace:
     def __post_init__(self) -> None:
         kinds = ("spaced", "compact", "flexible", "indented")
         _require(self.kind in kinds, "kind", self.kind, f"one of {', '.join(kinds)}")
-        _require(self.indent >= 0, "indent", self.indent, "at least 0")
-        _require(self.bound >= 0, "bound", self.bound, "at least 0")
+        for name in ("indent", "bound"):
+            _require(_whole(getattr(self, name), 0), name, getattr(self, name), "a whole number, at least 0")
 
     @staticmethod
     def INDENTED(indent: int) -> Whitespace:  # noqa: N802 - reads as one of the named choices

@@ -171,3 +171,9 @@ def test_what_type_checkers_see_is_what_runs():
     block = next(node for node in tree.body if is_type_checking(node))
     static = {alias.name: node.module for node in block.body for alias in node.names}
     assert static == structgen._HOME_OF
+
+
+def test_the_reference_has_every_public_name():
+    page = (Path(__file__).resolve().parent.parent / "docs" / "reference.md").read_text(encoding="utf-8")
+    listed = [line.removeprefix("::: structgen.") for line in page.splitlines() if line.startswith(":::")]
+    assert sorted(listed) == list(structgen.__all__)

@@ -146,7 +146,6 @@ class Plain:
         tuple[Unpack[tuple[int, ...]], str],
         dict[tuple[int, int], str],
         Literal[b"a"],
-        "NoSuchType",
     ],
     ids=str,
 )

@@ -44,16 +44,18 @@ def generate(
 
     text = sys.stdin.read() if prompt == "-" else prompt
     try:
+        wanted = _wanted(schema, regex, choice)  # before the model, which takes long to load
+        sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
         value = api.generate(
             api.load(model, device=device),
             [{"role": "user", "content": text}] if chat else text,
-            schema=_wanted(schema, regex, choice),
-            sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
-            limits=Limits(max_new_tokens=max_new_tokens),
+            schema=wanted,
+            sampling=sampling,
+            limits=limits,
             beams=beams,
         )
     except StructgenError as error:
-        errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
+        _tell(error)
         raise typer.Exit(1) from error
     typer.echo(value if schema is None else json.dumps(value, ensure_ascii=False))
 
@@ -71,7 +73,7 @@ def explain(
     try:
         explanation = explain_schema(_read_schema(schema), format=format)
     except StructgenError as error:
-        errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False)
+        _tell(error)
         raise typer.Exit(1) from error
     typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
 
@@ -98,10 +100,18 @@ def _wanted(schema: Path | None, regex: str | None, choice: list[str] | None) ->
     return Choice(choice) if choice else None
 
 
+def _tell(error: Exception) -> None:
+    """One line, for people and for pipes."""
+    errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
 def _read_schema(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise typer.BadParameter(f"{path} is not JSON: {error}") from error
+    if not isinstance(found, (dict, bool)):
+        raise typer.BadParameter(f"{path} has {found!r:.60}: expected a JSON Schema, an object or true or false")
+    return found

@@ -116,6 +116,8 @@ def load(
         OptionError: nothing that transformers can load, or not a model that generates.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
+    if not isinstance(id_or_path, (str, PathLike)):
+        raise OptionError(f"id_or_path={id_or_path!r:.80}: expected a folder, or an id on the Hugging Face hub")
     shared = {name: options[name] for name in _SHARED if name in options}
     try:
         config = AutoConfig.from_pretrained(id_or_path, **shared)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -46,7 +46,7 @@ class CallOptions:
     """What `generate` and `stream` take beside the model, the prompt and the schema; `generate` says what each is.
 
     Raises:
-        OptionError: `batch_size` is no count.
+        OptionError: one of them is none of what it may be.
     """
 
     tokenizer: Any = None
@@ -64,8 +64,22 @@ class CallOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):
             object.__setattr__(self, "beams", Beams(self.beams))
-        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+        if not isinstance(self.batch_size, int) or isinstance(self.batch_size, bool) or self.batch_size < 1:
             raise OptionError(f"batch_size={self.batch_size!r}: expected a count of at least 1")
+        if not isinstance(self.fast_forward, bool):
+            raise OptionError(f"fast_forward={self.fast_forward!r:.80}: expected True or False")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> CallOptions:
+        """Those of a call, by name.
+
+        Raises:
+            OptionError: one of them is unknown.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in given.keys() - set(known):
+            raise OptionError(f"{name}= is no option of a stream; it takes {', '.join(known)}")
+        return cls(**given)
 
 
 class RowPlan(NamedTuple):
@@ -302,8 +316,10 @@ def _watching(
 
 def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
     """The guards of a row. Banned words must not stand in a JSON text's string values; its names are the schema's."""
-    if isinstance(given, Guard) or not all(isinstance(guard, Guard) for guard in given):
+    if not isinstance(given, (list, tuple)) or not all(isinstance(guard, Guard) for guard in given):
         raise OptionError(f"guards={given!r:.80}: expected a list of guards")
+    if not isinstance(banned, (list, tuple)):
+        raise OptionError(f"banned={banned!r:.80}: expected a list of texts")
     words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
     return [*given, *words]
 

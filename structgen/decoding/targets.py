@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from structgen.constraints import Constraint, JsonSchema
-from structgen.errors import OptionError, SchemaError
+from structgen.errors import OptionError
 from structgen.options import Whitespace
 from structgen.schema.types import from_type
 from structgen.schema.users_code import validated
@@ -65,6 +65,4 @@ def _json_parser(schema: Any) -> Callable[[str], Any]:
     """Parsed JSON for a JSON Schema, a validated value for a type."""
     if isinstance(schema, (dict, bool)):
         return json.loads
-    if isinstance(schema, (str, bytes, int, float, list, tuple)):
-        raise SchemaError(f"{schema!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint")
     return partial(validated, from_type(schema)[1])

@@ -45,10 +45,10 @@ def plainly_inhabited(schema: Any, target: Callable[[dict[str, Any]], Any], dept
 
 def _holds_literal(schema: dict[str, Any]) -> bool:
     """Is the first literal certainly of the schema's type?"""
-    value = schema["enum"][0] if "enum" in schema else schema["const"]
-    wanted = schema.get("type")
-    if "enum" in schema and "const" in schema:
+    values = schema.get("enum", [schema.get("const")])
+    if not values or ("enum" in schema and "const" in schema):
         return False
+    value, wanted = values[0], schema.get("type")
     if wanted is None:
         return True
     types = _PYTHON_TYPES.get(wanted) if isinstance(wanted, str) else None

@@ -131,7 +131,9 @@ def _follow_uris(
             found = resolvers[id(source)].lookup(reference)
             home = found.resolver.lookup("#").contents
         except (Unresolvable, ValueError) as error:
-            raise SchemaError(f"the reference {reference!r} leads nowhere: {error!s:.200}", reference) from None
+            why = f"the reference {reference!r} leads nowhere: {error!s:.200}"
+            more = "" if reference[:1] == "#" else "; nothing is fetched: other documents come from registry="
+            raise SchemaError(why + more, reference) from None
         except (TypeError, AttributeError) as error:  # what the library makes of a document that is no schema
             why = f"the reference {reference!r} cannot be followed: {NO_SCHEMA} ({error})"
             raise SchemaError(why, reference) from None

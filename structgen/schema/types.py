@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import UnsupportedSchema
+from structgen.errors import SchemaError, UnsupportedSchema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -25,8 +25,12 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
             says `extra="allow"`. A `dict[str, T]` is open.
 
     Raises:
+        SchemaError: it is no type.
         UnsupportedSchema: no JSON Schema describes the type.
     """
+    if isinstance(tp, (str, bytes, int, float, list, tuple)):
+        advice = "; json.loads text first" if isinstance(tp, (str, bytes)) else ""
+        raise SchemaError(f"{tp!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint{advice}")
     try:
         hash(tp)
     except TypeError:
