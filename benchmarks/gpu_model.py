@@ -65,7 +65,7 @@ def tokens_of(width: int) -> list[bytes]:
     return list(known)
 
 
-def build(size: str, device: torch.device) -> sg.Model:
+def build(size: str, device: torch.device, dtype: torch.dtype) -> sg.Model:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     width = WIDTHS[size]
@@ -74,7 +74,6 @@ def build(size: str, device: torch.device) -> sg.Model:
     heads = {"num_key_value_heads": 4 if size == "tiny" else 8, "max_position_embeddings": 8192}
     config = LlamaConfig(vocab_size=width, eos_token_id=width - 1, **heads, **SIZES[size])
     torch.manual_seed(0)
-    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     with torch.device(device):
         module = LlamaForCausalLM._from_config(config, dtype=dtype)
     return sg.Model(module.eval(), LongestMatch(tokens), vocabulary)

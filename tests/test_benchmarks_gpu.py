@@ -8,27 +8,59 @@ from pathlib import Path
 
 import pytest
 
+from gpu import LIMITS, PARTS, save, tell
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def run(tmp_path: Path, *parts: str) -> tuple[str, str]:
+    """What the script prints, and the page that it writes."""
+    given = ["--device", "cpu", "--size", "tiny", "--batch", "1", "2", "--rounds", "1", "--out", str(tmp_path)]
+    command = [sys.executable, "benchmarks/gpu.py", *given, "--minutes", "20", "--parts", *parts]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, (tmp_path / "gpu.md").read_text()
+
+
 @pytest.mark.slow
-def test_every_check_passes_and_the_table_has_every_contestant_on_the_cpu():
-    command = [
-        sys.executable,
-        "benchmarks/gpu.py",
-        "--device",
-        "cpu",
-        "--model",
-        "tiny",
-        "--batch",
-        "1",
-        "2",
-        "--rounds",
-        "1",
-    ]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count(": ok") == 10
-    assert "| 2 | transformers, unconstrained |" in run.stdout
-    assert "| 2 | structgen |" in run.stdout
-    assert run.stdout.count("(asked: >= 1.5)") == run.stdout.count("(asked: <= 0.02)") == 2
+def test_every_check_passes_on_the_cpu(tmp_path):
+    said, page = run(tmp_path, "checks", "half", "failure")
+    assert said.count(": ok") == 11 + 4 + 1
+    assert page.count(": ok") == 16
+    assert "## checks, tiny" in page
+
+
+@pytest.mark.slow
+def test_the_table_has_every_contestant_and_every_number_is_tuned(tmp_path):
+    _, page = run(tmp_path, "race", "tune", "profile", "attention")
+    assert "| 2 | transformers, unconstrained |" in page
+    assert "| 2 | structgen |" in page
+    assert page.count("(asked: >= 1.5)") == page.count("(asked: <= 0.02)") == 2
+    assert all(f"| {name} |" in page for name in ("AHEAD_SHARE", "SPARE", "CAPTURE_AFTER"))
+    assert "ms per step" in page
+
+
+def test_a_part_that_hangs_or_fails_is_told_with_what_it_has_found():
+    lines, status = tell([sys.executable, "-uc", "print('found', flush=True); import time; time.sleep(60)"], 3.0)
+    assert status != 0
+    assert lines[:2] == ["found", "- FAILED: stopped after 3 s"]
+    lines, status = tell([sys.executable, "-c", "print('found'); 1 / 0"], 60.0)
+    assert status == 1
+    assert lines[0] == "found"
+    assert lines[-2] == "- FAILED: status 1"
+
+
+def test_a_part_that_runs_again_takes_its_place_on_the_page(tmp_path):
+    page = tmp_path / "results" / "gpu.md"
+    save(page, "a device", "checks, 1b", ["- one: ok"])
+    save(page, "a device", "race, 1b", ["| 1 | structgen |"])
+    save(page, "another", "checks, 1b", ["- one: FAILED: why"])
+    text = page.read_text()
+    assert text.count("## ") == 2
+    assert "one: ok" not in text
+    assert text.index("FAILED: why") < text.index("| 1 | structgen |")
+
+
+def test_every_part_has_a_limit_and_fits_a_command():
+    assert set(PARTS) == set(LIMITS)
+    assert max(LIMITS.values()) <= 9.5 * 60
