@@ -1,11 +1,11 @@
 """The same text in other tokens: where a greedy row has gone back to, it begins nothing again that it has begun.
 
 A text of n bytes has up to 2 ** (n - 1) tokenisations. A model that is sure of a refused text says them one after the
-other, and each costs forward passes, although it is the text that is refused. But what goes on from a text can be said
-behind any of its tokenisations, and those that were begun are places to go back to. So at such a place a token is
-passed over that only leads to what was begun in other tokens: a refused text of n bytes has n beginnings, and to each
-of them one try leads, and from each of them one to the end. It is not forbidden: where nothing else is left, because of
-the budget perhaps, it may come. Nor does it change how a text goes on that is new: that is the model's.
+other, and each costs forward passes, although it is the text that is refused. But what goes on from a text can be
+said behind any of its tokenisations, and those that were begun are places to go back to. So at such a place a token
+is passed over that only leads to what was begun in other tokens: a refused text of n bytes has n beginnings, and each
+try comes to a new one, or completes at once what is refused. It is not forbidden: where nothing else is left, because
+of the budget perhaps, it may come. Nor does it change how a text goes on that is new: that is the model's.
 
 A row that samples gives each tokenisation its own probability, and nothing is passed over.
 """
