@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
+from typing import Annotated, Any
 
 import jsonschema
 import pytest
+from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
 from structgen.constraints import JsonSchema
@@ -164,3 +165,21 @@ def test_random_models_stay_below_every_cap() -> None:
             jsonschema.validate(json.loads(session.text()), schema)
             capped += any(cap.name != "max_new_tokens" for cap in session.caps(is_json=True))
         assert capped > 10
+
+
+def test_caps_hold_where_a_validator_sends_the_row_back() -> None:
+    """Each way back that is left comes before a cap is let go."""
+    seen: list[int] = []
+
+    def refuse(n: int) -> int:
+        seen.append(n)
+        raise ValueError("never")
+
+    class Refused(BaseModel):
+        n: Annotated[int, AfterValidator(refuse)]
+
+    limits = sg.Limits(60, max_digits=3, validations=200)
+    with pytest.raises(sg.ValidationFailed):
+        sg.generate(scripted('{"n": 12'), "x", schema=Refused, limits=limits, sampling=sg.Sampling(seed=0))
+    assert len(set(seen)) > 190
+    assert max(len(str(abs(n))) for n in seen) == 3

@@ -66,11 +66,14 @@ class Allowed:
         return self._steering.mask(self._matcher, len(tokens), said)
 
     def left(self, words: Words | None, tokens: Sequence[int], said: bytearray) -> Words | None:
-        """What is left of the constraint's mask; caps are let go where that is nothing. May be empty all the same."""
-        left = self._unrefused(words, tokens)
-        if left is not None and not left.any() and self._steering is not None and self._steering.waive(len(tokens)):
-            left = self._unrefused(self.constrained(tokens, said), tokens)
-        return self._new(left, tokens, said)
+        """What is left of the constraint's mask. May be empty."""
+        return self._new(self._unrefused(words, tokens), tokens, said)
+
+    def waived(self, tokens: Sequence[int], said: bytearray) -> Words | None:
+        """The same with the caps let go, where they have left nothing; None where none held. May be empty, too."""
+        if self._steering is None or not self._steering.waive(len(tokens)):
+            return None
+        return self.left(self.constrained(tokens, said), tokens, said)
 
     def elsewhere(self, tokens: Sequence[int], said: bytearray) -> Words:
         """The mask where a row has gone back to; empty where nothing is left. Caps hold."""

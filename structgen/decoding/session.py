@@ -296,8 +296,11 @@ class Session:
         left = self._allowed.left(words, said.tokens, said.said)
         if left is None or left.any():
             return left
-        if self._rollback.move_on():
+        if self._rollback.move_on():  # caps hold as long as there is another way
             return self._elsewhere()
+        waived = self._allowed.waived(said.tokens, said.said)
+        if waived is not None and waived.any():
+            return waived
         raise DeadEnd(self._allowed.why_nothing(words, said.tokens, self.text(), self._cut_by()))
 
     def _elsewhere(self) -> Words:
