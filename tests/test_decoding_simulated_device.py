@@ -30,6 +30,7 @@ ORDERS = [
     pytest.param(Execution(overlap=False, graphs=True), id="plain by graphs", marks=pytest.mark.slow),
     pytest.param(Execution(overlap=True, graphs=False), id="overlapped", marks=pytest.mark.slow),
     pytest.param(Execution(overlap=False, graphs=False), id="plain", marks=pytest.mark.slow),
+    pytest.param(Execution(overlap=False, graphs=False, drafts=True), id="plain with drafts", marks=pytest.mark.slow),
 ]
 
 ASKED_FOR = {"choice.py:tokens", "measure.py:choice", "recent.py:measured", "rounding.py:near"}

@@ -102,6 +102,12 @@ class Drafts:
                 places.append((i, taken))
         return sessions, self._behind(places) if places else None
 
+    def close(self) -> None:
+        """Lets go of the model's cache; the counts stay."""
+        self._drafts, self._logits = [], None
+        self._lookups.clear()
+        del self._forward
+
     def _behind(self, places: Sequence[tuple[int, int]]) -> Tensor:
         """The logits behind so many tokens of these drafts: float[places, width]."""
         assert self._logits is not None

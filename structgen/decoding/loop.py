@@ -231,6 +231,8 @@ class Batch:
         if not isinstance(self._forward, Over):
             self._forward, self._ahead = Over(self._forward), ((), None)
             del self._chooser
+            if self._drafts is not None:
+                self._drafts.close()
 
     def stats(self, session: Session) -> Stats:
         """What the batch cost so far, and what this session had of it."""
