@@ -153,11 +153,11 @@ def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
 
 @inner_kernel
 def _walk_byte(base: int, out: int, low: int, byte: int, covers: int, within: int) -> int:
-    """`_walk` below a first byte, from node `low` on. Where it has many nodes, and any characters of a class may follow
-    the byte, its tokens that go on with them are allowed at once."""
+    """`_walk` below a first byte, from node `low` on. Where it has many nodes, any characters of a class may follow the
+    byte, and no class covers the whole place, its tokens that go on with them are allowed at once."""
     r, stack, starts, first = registers_at(base), stack_at(base), _rest_starts(base), _first(base)
     high = int64(first[byte + 1])
-    if high - first[byte] < MANY or view_uint8(covers)[first[byte]] <= within:
+    if high - first[byte] < MANY or within > 0:
         return _walk(base, out, low, high, covers, within)
     k = _class_behind(base, stack[0, 0], stack[0, 1], stack[0, 2], byte)
     if k == -2:
