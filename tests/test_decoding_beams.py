@@ -14,11 +14,15 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 import structgen as sg
 from structgen.decoding import beam_batch as loop
+from structgen.decoding.loop import Execution
+from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.whole import WholeForward
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+from tests.simulated_device import simulated
+from tests.test_decoding_overlap import llama
 
 WIDTH, END = 257, 256
 SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -135,8 +139,6 @@ def test_one_beam_is_greedy_decoding(name):
 
 def loop_request(model, prompt, kind, options):
     """The search of a prompt, run to its end, also with a count of one."""
-    from structgen.decoding.request import CallOptions, prepare
-
     roots = prepare(model, prompt, kind, CallOptions(beams=2)).sessions
     batch = loop.BeamBatch(model.module, model.vocabulary, roots, options)
     while batch.step():
@@ -185,6 +187,44 @@ def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(m
     assert alone[0].stats.drafted == 0
     (one,) = sg.generate(model, prompts[:1], Person, **options, details=True)
     assert one.stats.forwards + one.stats.drafted == max(len(kept.token_ids) for kept in one.beams)
+
+
+def found_on(module, execution, device=None):
+    """What two searches find, with guards that veto, in the rows of one at a time; what the host waited for."""
+    model, kinds = sg.Model(module, ByteTokenizer(), byte_vocabulary()), [sg.Regex("([a-e]{2,4} ){2}end"), None]
+    options = CallOptions(beams=3, limits=sg.Limits(80), guards=[sg.BannedPattern("a|ee|[^ -~]")])
+    roots = prepare(model, ["one", "two"], kinds, options).sessions
+    batch = loop.BeamBatch(module, model.vocabulary, roots, sg.Beams(3), rows=3, record=True, execution=execution)
+    batch.step()
+    waits = [] if device is None else device.waits
+    waits.clear()  # the probe's
+    for _ in range(24):
+        batch.step()
+    waited = set(waits)
+    texts = [beam.text for search in batch.searches for beam in search.beams]
+    return [(t.tokens, t.undone, t.choices(batch.ledger)[0].alternatives) for t in texts], waited
+
+
+@pytest.mark.parametrize("graphs", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_beams_are_on_a_device_what_they_are_on_the_host(graphs):
+    host, _ = found_on(llama(), Execution(graphs=False))
+    with simulated() as device:
+        there, waited = found_on(device.to_device(llama()), Execution(graphs=graphs), device)
+        assert (device.replays > 0) == graphs
+        assert waited <= {"rounding.py:near"}
+    assert [text[:2] for text in there] == [text[:2] for text in host]
+    for (*_, ours), (*_, theirs) in zip(there, host, strict=True):
+        assert [token for token, _ in ours] == [token for token, _ in theirs]
+
+
+def test_a_prompt_of_embeddings_is_searched_as_its_ids_are():
+    """Which its own way reads, once for all beams; the others' rows are copies."""
+    model, ids = make(), torch.tensor([ByteTokenizer().encode("a prompt")])
+    with torch.inference_mode():
+        embedded = {"inputs_embeds": model.module.get_input_embeddings()(ids)}
+    options = {"schema": sg.Regex("([a-e]{2,4} ){2,3}end"), "beams": 4, "details": True}
+    given, read = (sg.generate(model, prompt, **options) for prompt in (embedded, "a prompt"))
+    assert [kept.token_ids for kept in given.beams] == [kept.token_ids for kept in read.beams]
 
 
 def test_an_encoder_decoder_model_is_searched_as_transformers_does():

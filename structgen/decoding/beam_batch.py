@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -16,6 +17,7 @@ from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
+from structgen.decoding.masking import existing
 from structgen.decoding.measure import Ledger
 from structgen.decoding.offers import Offers
 from structgen.decoding.rows import Row
@@ -121,7 +123,8 @@ class BeamBatch:
         execution: Execution = AUTOMATIC,
     ) -> None:
         self._began = self._prefilled = time.perf_counter()
-        self._vocabulary = vocabulary
+        self._vocabulary, everything = vocabulary, existing(vocabulary)
+        self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
         self._most = max(2, 1 + len(vocabulary.end_ids)) * options.count
         self._at_once = max(1, rows // options.count)
         self.searches = [Search(root, options, self._most) for root in roots]
@@ -149,7 +152,7 @@ class BeamBatch:
         logits = self._reading.read(self._active)
         beams = [beam.text for search in self._active for beam in search.beams]
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
-        offers = Offers(without_padding(logits, self._vocabulary), self._vocabulary, self.ledger)
+        offers = Offers(without_padding(logits, self._vocabulary), self._everything, self.ledger)
         masks = [beam.words() for beam in beams]
         likeliest, first = offers.likeliest(0, masks, self._most), 0
         for search in self._active:

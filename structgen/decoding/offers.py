@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from structgen.decoding.choice import Ask
-from structgen.decoding.masking import Words, existing, forbid
+from structgen.decoding.masking import Words, forbid
 from structgen.decoding.measure import Entry, Ledger
-from structgen.decoding.transfer import Download, upload
+from structgen.decoding.transfer import Download, sent, upload
 from structgen.options import Sampling
 from structgen.search.beam import Offer
-from structgen.vocabulary import Vocabulary
 
 UNSAMPLED = Sampling()
 
@@ -26,14 +25,12 @@ class Offers:
 
     Args:
         logits: float[rows, width], of which columns beyond the vocabulary's are left out already.
-        vocabulary: of the model.
+        everything: the mask of all tokens that exist.
         ledger: where the tokens that are tried are measured; None where they are not.
     """
 
-    def __init__(self, logits: Tensor, vocabulary: Vocabulary, ledger: Ledger | None) -> None:
-        self._logits, self._ledger = logits.float(), ledger
-        everything = existing(vocabulary)
-        self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
+    def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
+        self._logits, self._everything, self._ledger = logits.float(), everything, ledger
         self._tried: list[tuple[int, Words | None, int]] = []
 
     def likeliest(self, first: int, masks: Sequence[Words | None], most: int) -> list[list[Offer]]:
@@ -61,7 +58,7 @@ class Offers:
         if self._ledger is None or not self._tried:
             return
         rows, masks, tokens = zip(*self._tried, strict=True)
-        logits = self._logits[list(rows)]
+        logits = self._logits.index_select(0, sent(list(rows), self._logits.device))
         asks = [Ask(words, UNSAMPLED) for words in masks]
         self._ledger.add(logits, asks, tokens, None if logits.device.type == "cpu" else self._on_device(masks))
 
