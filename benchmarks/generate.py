@@ -279,7 +279,8 @@ INTRODUCTION = """# Time per character
 
 Ratio: wall time per character by that of transformers' own `generate` with no constraint, which writes as many tokens
 as the tokenizer makes of structgen's texts. CPU ratio: the same by the process's CPU time, which other work on the
-machine disturbs less. Valid: rows whose whole text the schema accepts.
+machine disturbs less. Valid: rows whose whole text the schema accepts. structgen runs as it does by default: forced
+text is fed without asking, and what may be copied from the prompt is read along as a draft; processors cannot do that.
 """
 
 TABLE = """
