@@ -168,7 +168,7 @@ class Speller:
         self._bytes = frozenset(self.single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
         self._starting: dict[bytes, Uint32] = {}
-        self._last: tuple[bytes, list[int], list[int]] = (b"", [0], [0])
+        self._last: tuple[bytes, list[int], list[int], list[int]] = (b"", [0], [0], [-1])
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
@@ -206,35 +206,49 @@ class Speller:
 
     def spelled(self, text: bytes) -> list[int] | None:
         """The fewest tokens that spell a text; None where none do."""
-        fewest, lengths = self._counted(text)
+        lengths, ids = self._counted(text)
         left = len(text)
-        if fewest[left] >= UNKNOWN:
+        if left and not lengths[left]:
             return None
         tokens = []
         while left:
-            start = len(text) - left
-            tokens.append(self._ids[text[start : start + lengths[left]]])
+            tokens.append(ids[left])
             left -= lengths[left]
         return tokens
 
     def _counted(self, text: bytes) -> tuple[list[int], list[int]]:
-        """By the bytes that are left of a text: the fewest tokens that spell them, and the length of the first.
+        """By the bytes that are left of a text: the length (0: none spell them) and the id of the first of the fewest
+        tokens that spell them.
 
         Found from the end. The text that was asked for last mostly ends alike: so far it is known.
         """
-        last, fewest, lengths = self._last
-        behind = zip(reversed(last), reversed(text), strict=False)
-        same = next((i for i, (a, b) in enumerate(behind) if a != b), min(len(last), len(text)))
-        fewest, lengths = fewest[: same + 1], lengths[: same + 1]
-        for left in range(same + 1, len(text) + 1):
-            start, best, taken = len(text) - left, UNKNOWN, 0
+        last, fewest, lengths, ids = self._last
+        same = _alike_at_the_end(last, text) + 1
+        fewest, lengths, ids = fewest[:same], lengths[:same], ids[:same]
+        for left in range(same, len(text) + 1):
+            start, best, taken, first = len(text) - left, UNKNOWN, 0, -1
             for length in range(1, min(LONGEST, left) + 1):
-                if fewest[left - length] + 1 < best and text[start : start + length] in self._ids:
-                    best, taken = fewest[left - length] + 1, length
+                if fewest[left - length] + 1 < best:
+                    token = self._ids.get(text[start : start + length])
+                    if token is not None:
+                        best, taken, first = fewest[left - length] + 1, length, token
             fewest.append(best)
             lengths.append(taken)
-        self._last = text, fewest, lengths
-        return fewest, lengths
+            ids.append(first)
+        self._last = text, fewest, lengths, ids
+        return lengths, ids
+
+
+def _alike_at_the_end(one: bytes, other: bytes) -> int:
+    """How many bytes two texts have in common at their ends."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[-middle:] == other[-middle:]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 _spellers: WeakKeyDictionary[Vocabulary, Speller] = WeakKeyDictionary()
