@@ -68,7 +68,10 @@ class RestSlice:
         first[sizes > 0] = data[heads]
         rest: Int32 = np.zeros(len(offsets), np.int32)
         np.cumsum(np.maximum(sizes - 1, 0), out=rest[1:])
-        lengths = lengths_by_class(np.delete(data, heads), rest, NAMING)
+        behind: Uint8 = np.delete(data, heads)
+        for array in (behind, rest):
+            array.setflags(write=False)  # as those of vocabularies are: kernels are compiled for one kind of array
+        lengths = lengths_by_class(behind, rest, NAMING)
         order = np.argsort(first, kind="stable").astype(np.int32)
         kept = [order[row[order] != IMPURE] for row in lengths]
         starts = np.stack([np.searchsorted(first[ids], np.arange(257)) for ids in kept])

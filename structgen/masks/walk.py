@@ -167,7 +167,7 @@ def _walk_byte(base: int, out: int, low: int, byte: int, covers: int, within: in
     ids, mask = view_int32(r[V_REST_IDS]), view_uint32(out)
     for i in range(starts[k, byte], starts[k, byte + 1]):
         mask[ids[i] >> 5] |= 1 << (ids[i] & 31)
-    return _walk(base, out, low, high, r[V_REST_COVER] + k * r[V_N_NODES], ANY_LENGTH)
+    return _walk(base, out, low, high, r[V_REST_COVER] + k * r[V_N_NODES], int64(ANY_LENGTH))
 
 
 @inner_kernel
