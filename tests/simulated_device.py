@@ -112,8 +112,8 @@ def _selected(tensor: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     tensors: list[Tensor | None] = []
     for i in each:
         at = len(tensors)
-        if isinstance(i, Tensor):
-            tensors.append(i)
+        if isinstance(i, (Tensor, list)):
+            tensors.append(torch.tensor(i, device=CUDA) if isinstance(i, list) else i)
         elif i is None:
             tensor = tensor.unsqueeze(at)
             tensors.append(None)

@@ -20,7 +20,7 @@ from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.transfer import Download, upload
-from structgen.testing import byte_vocabulary
+from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.architectures import WIDTH, make
 from tests.simulated_device import CUDA, HiddenWait, OnDevice, SimulatedDevice, simulated
 from tests.test_decoding_overlap import WITHOUT_Z, llama, outcome, sessions
@@ -123,6 +123,18 @@ def test_other_caches_wait_for_nothing_of_ours(name, kind, device):
         pass
     assert [len(s.tokens) for s in rows] == [6, 6]
     assert [place for place in device.waits if not place.startswith("modeling_")] == []
+
+
+def test_beams_find_on_a_device_what_they_find_on_the_host(device):
+    """A copy back per step; the measures of all that was tried are read when it is over."""
+    found = []
+    for module in (llama(), device.to_device(llama())):
+        model = sg.Model(module, ByteTokenizer(), WITHOUT_Z)
+        device.waits.clear()
+        run = sg.generate(model, "abc", schema=sg.Regex("[a-m]{3}[0-9]{2}"), beams=sg.Beams(3), details=True)
+        found.append([beam.text for beam in run.beams])
+    assert found[0] == found[1]
+    assert {place for place in device.waits if "at_once" not in place and "masking_utils" not in place} <= ASKED_FOR
 
 
 def test_a_warper_that_looks_at_all_tokens_runs_on_the_device(device):
@@ -258,8 +270,9 @@ class TestTheSimulation:
             lambda there: bool(there.any()),
             lambda there: there + torch.ones(3),
             lambda there: there[torch.tensor([0, 1])],
+            lambda there: there[[0, 1]],
         ],
-        ids=["item", "tolist", "mask", "pageable", "tensor", "bool", "two devices", "index from the host"],
+        ids=["item", "tolist", "mask", "pageable", "tensor", "bool", "two devices", "index from the host", "list"],
     )
     def test_hidden_waits_are_found(self, wait, device):
         there = torch.ones(3, device="cuda")
