@@ -118,8 +118,7 @@ class Text(Composition):
     def __post_init__(self) -> None:
         for name in ("until", "before"):
             object.__setattr__(self, name, _each(getattr(self, name)))
-        if self.min_chars < 0 or (self.max_chars is not None and self.max_chars < self.min_chars):
-            raise OptionError(f"min_chars={self.min_chars}, max_chars={self.max_chars}: expected 0 <= min <= max")
+        _require_bounds(f"min_chars={self.min_chars!r}, max_chars={self.max_chars!r}", self.min_chars, self.max_chars)
 
     def plan(self) -> Plan:
         """The text as a part."""
@@ -135,6 +134,12 @@ class Text(Composition):
     def _fits(self, language: CharDfa) -> bool:
         """Are there such texts that are no longer than is allowed?"""
         return not language.empty and (self.max_chars is None or language.length_range()[0] <= self.max_chars)
+
+
+def _require_bounds(what: str, least: Any, most: Any) -> None:
+    whole = isinstance(least, int) and (most is None or isinstance(most, int))
+    if not whole or least < 0 or (most is not None and most < least):
+        raise OptionError(f"{what}: expected whole numbers, 0 <= min <= max")
 
 
 def _each(stops: Stop | abc.Sequence[Stop]) -> tuple[Stop, ...]:
@@ -219,8 +224,7 @@ class Repeat(Composition):
     separator: Any
 
     def __init__(self, part: Given, min: int = 0, max: int | None = None, separator: Given = "") -> None:
-        if min < 0 or (max is not None and max < min):
-            raise OptionError(f"Repeat(min={min}, max={max}): expected 0 <= min <= max")
+        _require_bounds(f"Repeat(min={min!r}, max={max!r})", min, max)
         for name, value in (("part", as_part(part)), ("min", min), ("max", max), ("separator", as_part(separator))):
             object.__setattr__(self, name, value)
 

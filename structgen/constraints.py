@@ -79,6 +79,10 @@ class JsonSchema:
             schema, _ = from_type(schema, closed=self.closed is not False)
         elif self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
+        if not isinstance(self.whitespace, Whitespace):
+            raise OptionError(f"whitespace={self.whitespace!r:.80}: expected Whitespace(...)")
+        if self.registry is not None and not hasattr(self.registry, "resolver_with_root"):
+            raise OptionError(f"registry={self.registry!r:.80}: expected a referencing.Registry")
         if self.format not in ("enforce", "annotate"):
             raise OptionError(f"format={self.format!r}: expected 'enforce' or 'annotate'")
         enforce = self.format == "enforce"

@@ -10,8 +10,9 @@ import pytest
 
 import structgen as sg
 from structgen.decoding.request import CallOptions
-from structgen.testing import scripted
+from structgen.testing import byte_vocabulary, scripted
 
+VOCABULARY = byte_vocabulary()
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Sampling(temperature="hot"), "temperature='hot': expected a finite number"),
     (lambda: sg.Sampling(temperature=float("nan")), "temperature=nan: expected a finite number"),
@@ -31,6 +32,11 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Regex(3), "pattern=3: expected a regular expression as text"),
     (lambda: sg.Lark(3), "grammar=3: expected the grammar as text"),
     (lambda: sg.Text(until=3).plan(), "until=3: expected a text or a Regex"),
+    (lambda: sg.Text(min_chars="x"), "min_chars='x', max_chars=None: expected whole numbers"),
+    (lambda: sg.Repeat("a", 3, 1), "Repeat(min=3, max=1): expected whole numbers, 0 <= min <= max"),
+    (lambda: sg.JsonSchema({}, whitespace="x").compile(VOCABULARY), "whitespace='x': expected Whitespace(...)"),
+    (lambda: sg.JsonSchema({}, registry=3).compile(VOCABULARY), "registry=3: expected a referencing.Registry"),
+    (lambda: sg.Regex("a").compile(VOCABULARY).matcher().rollback(2), "rollback(2): 0 tokens were taken"),
     (lambda: sg.load(3), "id_or_path=3: expected a folder, or an id"),
     (lambda: CallOptions(batch_size=True), "batch_size=True: expected a count"),
     (lambda: CallOptions(fast_forward="no"), "fast_forward='no': expected True or False"),

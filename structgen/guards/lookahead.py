@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.errors import DeadEnd, TokenRejected
+from structgen.errors import DeadEnd, OptionError, TokenRejected
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
@@ -194,10 +194,10 @@ class GuardMask:
         """Takes back the last `count` tokens.
 
         Raises:
-            ValueError: fewer tokens were taken.
+            OptionError: fewer tokens were taken.
         """
         if not 0 <= count <= self._watch.count:
-            raise ValueError(f"rollback({count}): {self._watch.count} tokens were taken")
+            raise OptionError(f"rollback({count}): {self._watch.count} tokens were taken")
         if self._matcher is not None:
             self._matcher.rollback(count)
         self._watch.truncate(self._watch.count - count)

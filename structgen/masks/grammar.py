@@ -14,7 +14,7 @@ from structgen.automaton.tables import (
     OPEN, Int64, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, YES, A, B,
     position as packed,
 )  # fmt: skip
-from structgen.errors import DeadEnd, TokenRejected
+from structgen.errors import DeadEnd, OptionError, TokenRejected
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, advance_each, resume
 from structgen.masks.closing import Closing
 from structgen.masks.late import Asked, Late, Snapshot
@@ -377,11 +377,11 @@ class Matcher:
         """Take back the last `count` tokens; the end token counts as one.
 
         Raises:
-            ValueError: fewer tokens were taken.
+            OptionError: fewer tokens were taken.
         """
         taken = len(self._tokens) + self.finished
         if not 0 <= count <= taken:
-            raise ValueError(f"rollback({count}): {taken} tokens were taken")
+            raise OptionError(f"rollback({count}): {taken} tokens were taken")
         if count and self.finished:
             self.finished = False
             count -= 1
