@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from heapq import heappop, heappush
 from itertools import count
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from structgen.automaton.frame_search import Exit
@@ -58,7 +58,8 @@ class Effort:
 
     Attributes:
         steps: texts that may be gone on with.
-        seconds: for a slow listener, with which each step is dear.
+        seconds: of CPU time, for a slow listener, with which each step is dear. What else runs does not
+            count, so that a seed gives the same text on a busy machine.
     """
 
     __slots__ = ("seconds", "steps")
@@ -127,16 +128,16 @@ class EndSearch:
             most: texts that are gone on with.
             effort: is spent.
         """
-        until = perf_counter() + effort.seconds
+        until = thread_time() + effort.seconds
         try:
             for found in self._agreed(weight, most):
                 effort.steps -= 1
                 if found is not None:
                     yield found
-                if effort.steps <= 0 or perf_counter() > until:
+                if effort.steps <= 0 or thread_time() > until:
                     return
         finally:
-            effort.seconds = until - perf_counter()
+            effort.seconds = until - thread_time()
 
     def _agreed(self, weight: int, most: int) -> Iterator[bytes | None]:
         """The texts that are gone on with, in order: what is agreed to of each, or None."""
