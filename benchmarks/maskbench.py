@@ -33,9 +33,7 @@ SLOW_ENGINES = {"xgrammar": 40, "lmfe": 285}
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line, checked."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--data", type=Path, default=DATA / "maskbench-dev.jsonl.xz", help="rows as .jsonl or .jsonl.xz"
     )
@@ -53,12 +51,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--order", choices=("schema", "any"), default="schema", help="of members, for engines that have the choice"
     )
-    parser.add_argument(
-        "--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results"
-    )
+    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
     parser.add_argument("--readme", type=Path, help="a page that gets the digest between its maskbench marks")
     options = parser.parse_args(argv)
     options.engine = list(dict.fromkeys(options.engine or NAMES))
@@ -101,9 +95,7 @@ def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:
     ]
 
 
-def in_any_order(
-    worker: Worker, job: dict[str, Any], result: dict[str, Any], valid: list[bool]
-) -> dict[str, Any]:
+def in_any_order(worker: Worker, job: dict[str, Any], result: dict[str, Any], valid: list[bool]) -> dict[str, Any]:
     """What accepts the valid documents that were refused when members may come in any order; not timed."""
     accepted = result.get("accepted", valid)
     refused = [number for number, verdict in enumerate(zip(valid, accepted, strict=True)) if verdict == (True, False)]
@@ -152,9 +144,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             stack.callback(worker.stop)
             worker.start()
         done = list(measured(taken, workers, options, tokenizer))
-        engines = [
-            worker.ready | {"restarts": worker.restarts, "end_rss_mb": worker.rss_mb()} for worker in workers
-        ]
+        engines = [worker.ready | {"restarts": worker.restarts, "end_rss_mb": worker.rss_mb()} for worker in workers]
     setting = {
         "data": options.data.name,
         "schemas": len(taken),
@@ -170,9 +160,7 @@ def main(argv: list[str] | None = None) -> None:
     """Measure, print and write."""
     options = arguments(argv)
     if not options.data.exists() or not options.tokenizer.exists():
-        sys.exit(
-            f"no data at {options.data} or {options.tokenizer}: set STRUCTGEN_DATA, or --data and --tokenizer"
-        )
+        sys.exit(f"no data at {options.data} or {options.tokenizer}: set STRUCTGEN_DATA, or --data and --tokenizer")
     result = run(options)
     text = report.markdown(result)
     (options.out / "maskbench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

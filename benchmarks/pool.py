@@ -21,9 +21,7 @@ START_UP_LIMIT = 300.0
 class Worker:
     """One engine's process. `run` answers every job, whatever happens to the process."""
 
-    def __init__(
-        self, engine: str, tokenizer_folder: str, time_limit: float, *, script: Path = WORKER
-    ) -> None:
+    def __init__(self, engine: str, tokenizer_folder: str, time_limit: float, *, script: Path = WORKER) -> None:
         self.engine = engine
         self.restarts = -1
         self.ready: dict[str, Any] = {}

@@ -45,9 +45,7 @@ def machine() -> dict[str, str]:
     info = Path("/proc/cpuinfo")
     if info.exists():
         models = [
-            line.split(":", 1)[1].strip()
-            for line in info.read_text().splitlines()
-            if line.startswith("model name")
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         cpu = models[0] if models else cpu
     return {
@@ -103,9 +101,7 @@ def comparison(rows: list[Row], ours: str = "structgen", theirs: str = "llguidan
     judged = []
     for kind, column, target in TARGETS:
         ratio = ours_times[kind][column] / theirs_times[kind][column]
-        judged.append(
-            {"what": f"{kind}, {column}", "ratio": round(ratio, 3), "target": target, "met": ratio <= target}
-        )
+        judged.append({"what": f"{kind}, {column}", "ratio": round(ratio, 3), "target": target, "met": ratio <= target})
     return {"schemas": len(both), ours: ours_times, theirs: theirs_times, "judged": judged}
 
 
@@ -195,9 +191,7 @@ def _cell(value: Any) -> str:
 
 
 def _times_table(kind: str, named: list[tuple[str, Row]], columns: tuple[str, ...]) -> list[str]:
-    body = [
-        [name, *(found[kind].get(column, "-") for column in ("count", *columns))] for name, found in named
-    ]
+    body = [[name, *(found[kind].get(column, "-") for column in ("count", *columns))] for name, found in named]
     return _table([f"{kind}, us", "count", *columns], body)
 
 
@@ -229,8 +223,7 @@ def markdown(result: Row) -> str:
     body = [[name, *engine["counts"].values()] for name, engine in named]
     lines += [*_table(["schemas", "taken", "all right", *CAUSES], body), ""]
     body = [
-        [name, engine["start_up_s"], engine["start_up_rss_mb"], engine["end_rss_mb"] or "-"]
-        for name, engine in named
+        [name, engine["start_up_s"], engine["start_up_rss_mb"], engine["end_rss_mb"] or "-"] for name, engine in named
     ]
     lines += [*_table(["start-up", "s", "memory for the vocabulary, MB", "process at the end, MB"], body), ""]
     lines += ["Settings:", ""] + [f"- {name}: {engine['settings']}" for name, engine in named]
@@ -300,9 +293,7 @@ def _judged(compared: Row | None) -> list[str]:
 def _bounded(bounds: list[Row]) -> list[str]:
     if not bounds:
         return []
-    body = [
-        [row["what"], f"{row['figure']:g}", f"{row['bound']:g}", "yes" if row["met"] else "no"] for row in bounds
-    ]
+    body = [[row["what"], f"{row['figure']:g}", f"{row['bound']:g}", "yes" if row["met"] else "no"] for row in bounds]
     return ["## structgen, over all schemas", "", *_table(["", "figure", "at most", "met"], body), ""]
 
 

@@ -86,9 +86,7 @@ class JsonSchema:
         if self.format not in ("enforce", "annotate"):
             raise OptionError(f"format={self.format!r}: expected 'enforce' or 'annotate'")
         enforce = self.format == "enforce"
-        root = read(
-            schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type
-        )
+        root = read(schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type)
         for pattern, node in patterns(root).items():
             _check_pattern(pattern, node)
         return root

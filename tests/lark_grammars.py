@@ -115,10 +115,8 @@ TEXTS = {
     "context": (CONTEXT, ["aec", "bed", "((aec))", "[x,x,x]", "[]"]),
 }  # fmt: skip
 
-ENDINGS = (
-    """1 ) ] } " ' ` x e c d q 7 = < n a l r u t s m g o : / . * ! {} */ ,1 +1 :1 :=1 (1) "x" -\n
+ENDINGS = """1 ) ] } " ' ` x e c d q 7 = < n a l r u t s m g o : / . * ! {} */ ,1 +1 :1 :=1 (1) "x" -\n
     ll rue alse rom|t om|t m|t y|1 r|1 s|x in|t |from|t |x |=|1 |by|1 |null |north left |on|1 |and|1 |join|t |as|x |1
     """.split()
-)
 ENDINGS = [" ", "\n", "select 1 from t", *(ending.replace("|", " ").replace("\\n", "\n") for ending in ENDINGS)]
 """Pieces with which the beginnings of texts are ended."""

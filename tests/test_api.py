@@ -36,9 +36,7 @@ class Even(BaseModel):
 def tiny(**config: int) -> LlamaForCausalLM:
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(**{"vocab_size": 257, "max_position_embeddings": 64, **sizes, **config})
-    )
+    return LlamaForCausalLM(LlamaConfig(**{"vocab_size": 257, "max_position_embeddings": 64, **sizes, **config}))
 
 
 def test_a_type_gives_a_value_of_that_type():
@@ -48,9 +46,7 @@ def test_a_type_gives_a_value_of_that_type():
 
 def test_the_constraint_holds_against_what_the_model_wants():
     """A model that wants to chat says it inside of the schema, as a value that parses."""
-    city = sg.generate(
-        scripted("Sure! 42 is my answer."), "?", schema=City, limits=sg.Limits(max_new_tokens=400)
-    )
+    city = sg.generate(scripted("Sure! 42 is my answer."), "?", schema=City, limits=sg.Limits(max_new_tokens=400))
     assert isinstance(city, City)
 
 
@@ -171,14 +167,9 @@ def test_a_seed_gives_the_same_text_whatever_the_batch_mates():
     hot = sg.Sampling(temperature=1.5, seed=5)
     alone = sg.generate(model, "abc", sampling=hot, limits=sg.Limits(20))
     assert sg.generate(model, "abc", sampling=hot, limits=sg.Limits(20)) == alone
-    assert (
-        sg.generate(model, "abc", sampling=sg.Sampling(temperature=1.5, seed=6), limits=sg.Limits(20))
-        != alone
-    )
+    assert sg.generate(model, "abc", sampling=sg.Sampling(temperature=1.5, seed=6), limits=sg.Limits(20)) != alone
     mates = [sg.Sampling(), hot, sg.Sampling(temperature=0.7, top_p=0.9, seed=1)]
-    assert (
-        sg.generate(model, ["z", "abc", "longer than that"], sampling=mates, limits=sg.Limits(20))[1] == alone
-    )
+    assert sg.generate(model, ["z", "abc", "longer than that"], sampling=mates, limits=sg.Limits(20))[1] == alone
 
 
 def test_a_bare_transformers_model_takes_its_tokenizer_and_keeps_its_vocabulary(small_bpe):

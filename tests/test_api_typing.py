@@ -67,7 +67,5 @@ def test_the_static_type_of_every_form_of_generate(tmp_path):
     first_mistake = file.read_text().count("\n") - len(MISTAKES) + 1
     report, trouble, _ = mypy.run(["--strict", "--no-error-summary", "--no-pretty", str(file)])
     assert trouble == ""
-    wrong = {
-        int(line.split(":")[1]) for line in report.splitlines() if "claims.py" in line and ": error:" in line
-    }
+    wrong = {int(line.split(":")[1]) for line in report.splitlines() if "claims.py" in line and ": error:" in line}
     assert wrong == set(range(first_mistake, first_mistake + len(MISTAKES))), report

@@ -129,9 +129,7 @@ def test_every_quarter_has_its_leap_second(offset: int) -> None:
 groups = st.sampled_from(["0", "1", "ffff", "0a0B", "12345", "g", ""])
 
 
-@given(
-    st.lists(groups, min_size=1, max_size=9).map(":".join), st.sampled_from(["", ":1.2.3.4", "1.2.3.4", "::"])
-)
+@given(st.lists(groups, min_size=1, max_size=9).map(":".join), st.sampled_from(["", ":1.2.3.4", "1.2.3.4", "::"]))
 def test_ipv6_is_what_the_standard_library_reads(head: str, tail: str) -> None:
     """Every mixture of groups, compression and an embedded IPv4 address."""
     text = head + tail

@@ -16,9 +16,7 @@ from structgen.schema.normal import Numbers
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
-decimals = st.builds(
-    lambda digits, places: Fraction(digits, 10**places), st.integers(-2000, 2000), st.integers(0, 3)
-)
+decimals = st.builds(lambda digits, places: Fraction(digits, 10**places), st.integers(-2000, 2000), st.integers(0, 3))
 bounds = st.none() | decimals
 intervals = st.builds(Numbers, st.booleans(), bounds, bounds, st.booleans(), st.booleans())
 
@@ -72,9 +70,7 @@ def test_emptiness_is_exact(numbers: Numbers) -> None:
     if numbers.integer:
         inside = any(holds(numbers, str(value)) for value in range(int(low) - 1, int(high) + 2))
     else:
-        inside = low < high or (
-            low == high and not numbers.exclusive_minimum and not numbers.exclusive_maximum
-        )
+        inside = low < high or (low == high and not numbers.exclusive_minimum and not numbers.exclusive_maximum)
     assert number_dfa(numbers).empty != inside
 
 
@@ -95,9 +91,7 @@ def test_every_short_string_over_the_alphabet() -> None:
             assert dfa.matches(spelling) == holds(numbers, spelling), (numbers, spelling)
 
 
-@given(
-    st.lists(st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False), min_size=1)
-)
+@given(st.lists(st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_literals_accept_what_json_writes(values: list[int | float]) -> None:
     """Every canonical spelling is accepted, with trailing zeros too, and no neighbour's is."""
     dfa = number_dfa(Numbers(literals=tuple(values)))
@@ -107,18 +101,14 @@ def test_literals_accept_what_json_writes(values: list[int | float]) -> None:
         if "e" not in text:
             assert dfa.matches(text + "00" if "." in text else text + ".0")
             longer = text + ("1" if "." in text else ".01")
-            assert dfa.matches(longer) == (
-                Fraction(longer) in {Fraction(json.dumps(other)) for other in values}
-            )
+            assert dfa.matches(longer) == (Fraction(longer) in {Fraction(json.dumps(other)) for other in values})
 
 
 @pytest.mark.parametrize("text", ["0", "-0", "1e5", "-1.5E-10", "1E+2", "10", "0.0", "1.0"])
 def test_without_bounds_every_spelling_is_a_number(text: str) -> None:
     """All of JSON's number grammar, and for integers the plain part of it."""
     assert number_dfa(Numbers()).matches(text)
-    assert number_dfa(Numbers(integer=True)).matches(text) == (
-        re.fullmatch(r"-?\d+(\.0+)?", text) is not None
-    )
+    assert number_dfa(Numbers(integer=True)).matches(text) == (re.fullmatch(r"-?\d+(\.0+)?", text) is not None)
 
 
 @pytest.mark.parametrize("text", ["", "-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "1 ", "--1", "NaN"])

@@ -129,9 +129,7 @@ def test_compiled_patterns_are_shared() -> None:
     assert from_pattern("^shared$", anchored=True).matches("shared")
 
 
-@pytest.mark.parametrize(
-    "name", ["pattern.json", "optional/ecmascript-regex.json", "optional/non-bmp-regex.json"]
-)
+@pytest.mark.parametrize("name", ["pattern.json", "optional/ecmascript-regex.json", "optional/non-bmp-regex.json"])
 def test_the_official_suite(data_folder: Path, name: str) -> None:
     """Every test of a pattern in the official suite, as a value or as the only property's name, is right."""
     seen = 0
@@ -182,9 +180,7 @@ def walk(dfa: CharDfa, rng: random.Random) -> str:
 
 
 # Where Python's `.`, `\s` or `$` is not ECMA-262's.
-DIALECTS_DIFFER = re.compile(
-    "[\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]|\n$"
-)
+DIALECTS_DIFFER = re.compile("[\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]|\n$")
 
 
 @pytest.mark.slow

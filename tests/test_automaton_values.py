@@ -203,7 +203,9 @@ def test_white_space_stands_only_where_the_layout_has_it(whitespace: Whitespace,
     assert accepts(JsonSchema({"type": ["object", "array"]}, whitespace=whitespace), text) == verdict
 
 
-@pytest.mark.parametrize("whitespace", [Whitespace.SPACED, Whitespace.COMPACT, Whitespace.FLEXIBLE, Whitespace.INDENTED(1)])
+@pytest.mark.parametrize(
+    "whitespace", [Whitespace.SPACED, Whitespace.COMPACT, Whitespace.FLEXIBLE, Whitespace.INDENTED(1)]
+)
 def test_no_white_space_and_nothing_else_stands_around_the_value(whitespace: Whitespace) -> None:
     """The text is the value: no blank before or after it in any layout."""
     constraint = JsonSchema({}, whitespace=whitespace)

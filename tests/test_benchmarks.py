@@ -351,12 +351,7 @@ def test_llguidance_and_structgen_run_side_by_side_on_real_data(data_folder: Pat
     result = json.loads((tmp_path / "maskbench.json").read_text())
     assert result["comparison"]["schemas"] >= 8
     for engine in result["engines"]:
-        assert (
-            engine["counts"]["invalid accepted"]
-            == engine["counts"]["error"]
-            == engine["counts"]["crash"]
-            == 0
-        )
+        assert engine["counts"]["invalid accepted"] == engine["counts"]["error"] == engine["counts"]["crash"] == 0
         assert engine["times"]["mask + advance"]["count"] > 100
     assert "structgen" in (tmp_path / "maskbench.md").read_text()
 

@@ -169,7 +169,7 @@ def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(m
     """Of some searches of a batch and not of others, with beams that leave their forced text on the way."""
     model, tokenizer = load_demo()
     prompts = [f"Text: {name}, 36, lives in Lyon.\nJSON: " for name in ("Ada Moreau", "Tom Berg", "Li Wu", "Zoë")]
-    kinds = [Person, sg.Regex('(one: |two: )(three|four) [a-e]{3}( and that is all of it)+'), Person, None]
+    kinds = [Person, sg.Regex("(one: |two: )(three|four) [a-e]{3}( and that is all of it)+"), Person, None]
     options = {"tokenizer": tokenizer, "beams": 3, "limits": sg.Limits(30), "banned": ["Moreau", "Lyon", "that is all"]}
 
     def found():

@@ -113,9 +113,7 @@ def test_half_precision_decodes_to_the_pattern(name, dtype):
     module = make(name, dtype)
     for session in run(module, PROMPTS, [PATTERN] * 4):
         assert session.finish == "complete"
-        assert_greedy(
-            module, session, PATTERN, tolerance=0.05 * module(torch.tensor([[1]])).logits.abs().max().item()
-        )
+        assert_greedy(module, session, PATTERN, tolerance=0.05 * module(torch.tensor([[1]])).logits.abs().max().item())
 
 
 def test_a_model_in_training_mode_decodes_without_dropout_and_stays_in_training_mode():

@@ -36,9 +36,7 @@ def bpe() -> PreTrainedTokenizerFast:
     specials = ["<s>", "</s>", "<user>", "<assistant>"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=500, special_tokens=specials, initial_alphabet=alphabet)
-    tokenizer.train_from_iterator(
-        ["The colour is red, the sizes are 1, 2 and 3, and I am sure."] * 9, trainer
-    )
+    tokenizer.train_from_iterator(["The colour is red, the sizes are 1, 2 and 3, and I am sure."] * 9, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     fast.chat_template = TEMPLATE
@@ -109,9 +107,7 @@ def test_a_trained_bpe_gives_typed_values_alone_and_in_a_batch(bpe, dtype):
     prompts = ["The colour", [{"role": "user", "content": "How sure are you?"}], [5, 6, 7]]
     limits = sg.Limits(max_new_tokens=200)
     for sampling in (sg.Sampling(), sg.Sampling(temperature=1.0, top_p=0.9, seed=2)):
-        values = sg.generate(
-            model, prompts, schema=list[Answer], sampling=sampling, limits=limits, details=True
-        )
+        values = sg.generate(model, prompts, schema=list[Answer], sampling=sampling, limits=limits, details=True)
         assert all(row.error is None and len(row.token_ids) <= 200 for row in values)
         answers = sg.generate(model, prompts, schema=Answer, sampling=sampling, limits=limits, details=True)
         for row in answers:

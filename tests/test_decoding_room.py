@@ -102,7 +102,7 @@ class Parts(BaseModel):
 
 
 @given(
-    script=st.text("al1,\"[]{}: ", max_size=30),
+    script=st.text('al1,"[]{}: ', max_size=30),
     banned=st.lists(st.sampled_from(["a", "la", "l1", "al", "1", "0", "]"]), max_size=2, unique=True),
     budget=st.integers(22, 60),
     seed=st.none() | st.integers(0, 3),

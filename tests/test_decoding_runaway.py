@@ -133,7 +133,7 @@ def test_strict_limits_have_caps_too() -> None:
 def test_the_text_is_read_alike_in_any_pieces_and_behind_any_rollback(seed: int) -> None:
     """The slow twin: each prefix read anew, from its first byte."""
     draw = random.Random(seed)
-    value = {"a b": ["x\\\"y" * 3, ["é  \n\n\n", 1.5e-7, None], [[], [], []]], "c": [1, 1, 1, 1, {"d": True}]}
+    value = {"a b": ['x\\"y' * 3, ["é  \n\n\n", 1.5e-7, None], [[], [], []]], "c": [1, 1, 1, 1, {"d": True}]}
     text = json.dumps(value, indent=draw.choice([None, 1])).encode()
     limits = sg.Limits(max_digits=2, max_blanks=2, max_equal_items=2, max_items=3, max_characters=4)
     runaway, at = Runaway(limits), 0

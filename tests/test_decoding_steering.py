@@ -223,7 +223,11 @@ def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway |
     limits, sampling = sg.Limits(budget), sg.Sampling(temperature=1.0)
     matcher = grammar.matcher()
     session = Session(
-        Prompt([0]), grammar.vocabulary, matcher=matcher, sampling=sampling, limits=limits,
+        Prompt([0]),
+        grammar.vocabulary,
+        matcher=matcher,
+        sampling=sampling,
+        limits=limits,
         checks=Checks(steering=steering),
     )
     logits = torch.zeros(1, grammar.vocabulary.width)

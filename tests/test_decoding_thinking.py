@@ -204,9 +204,7 @@ def test_the_answer_is_what_the_model_says_behind_prompt_and_thinking(overlap):
     ways = [sg.Thinking(max_tokens=n) for n in (5, 12, 30)]
     request = prepare(module, prompts, City, CallOptions(tokenizer, thinking=ways, limits=sg.Limits(60)))
     owner = request.model
-    batch = decode(
-        owner.module, owner.vocabulary, request.sessions, rows=2, execution=Execution(overlap=overlap)
-    )
+    batch = decode(owner.module, owner.vocabulary, request.sessions, rows=2, execution=Execution(overlap=overlap))
     for row, session in enumerate(request.sessions):
         said = list(session.row.ids[: len(session.row.ids) - len(session.tokens)])
         alone = sg.generate(module, said, City, tokenizer=tokenizer, limits=sg.Limits(60), details=True)

@@ -46,23 +46,17 @@ def test_every_tool_call_of_the_corpus_is_a_value_of_its_model() -> None:
 def test_a_world_draws_only_its_own_values(heldout: bool) -> None:
     """No held-out name, city or date can occur in a training text, and the other way round."""
     words = Words(random.Random(5), heldout=heldout)
-    drawn = [
-        make() for make in (words.first, words.last, words.city, words.date, words.book) for _ in range(50)
-    ]
+    drawn = [make() for make in (words.first, words.last, words.city, words.date, words.book) for _ in range(50)]
     assert {held_out(value) for value in drawn} == {heldout}
 
 
 def test_a_seed_fixes_the_corpus() -> None:
     """Two runs with one seed see the same examples; another seed gives others."""
-    first, again, other = (
-        [record_example(Words(random.Random(seed))).prompt for _ in range(3)] for seed in (1, 1, 2)
-    )
+    first, again, other = ([record_example(Words(random.Random(seed))).prompt for _ in range(3)] for seed in (1, 1, 2))
     assert first == again != other
 
 
 @pytest.mark.parametrize(("task", "text", "value"), SENTENCES)
-def test_the_handwritten_answers_are_values_of_their_models(
-    task: str, text: str, value: dict[str, object]
-) -> None:
+def test_the_handwritten_answers_are_values_of_their_models(task: str, text: str, value: dict[str, object]) -> None:
     """The evaluation's gold values are valid themselves."""
     assert TASKS[task].model.model_validate(value, strict=True).model_dump() == value

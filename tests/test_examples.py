@@ -22,9 +22,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 UPDATE = os.environ.get("UPDATE_OUTPUTS") == "1"
 OUTPUT = "\n# Output:\n"
-STEP = re.compile(
-    r"^```python\n(?P<code>.*?)^```$(?:\n+```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL
-)
+STEP = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n+```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
 def checked(path: Path, source: str, wanted: str) -> None:

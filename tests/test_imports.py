@@ -142,9 +142,7 @@ def run(code: str) -> str:
     ],
 )
 def test_the_lower_layers_run_without_torch_and_transformers(name):
-    loaded = run(
-        f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules], 'structgen' in sys.modules)"
-    )
+    loaded = run(f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules], 'structgen' in sys.modules)")
     assert loaded == "[] True"
 
 

@@ -48,7 +48,7 @@ CONSTRAINTS = [
 
 def test_classes_are_looked_for_in_this_vocabulary() -> None:
     first = VOCABULARY.trie.first
-    assert sum(first[byte + 1] - first[byte] >= MANY for byte in b' as(\'"1=-\n') == 10
+    assert sum(first[byte + 1] - first[byte] >= MANY for byte in b" as('\"1=-\n") == 10
 
 
 @pytest.mark.parametrize(("constraint", "texts"), CONSTRAINTS, ids=lambda given: repr(given)[:30])

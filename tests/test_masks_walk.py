@@ -77,7 +77,9 @@ def test_masks_of_plain_texts_are_the_plain_twins(constraint: Any) -> None:
 
 def test_masks_along_a_string_know_how_much_room_is_left() -> None:
     """Tokens of many characters near both bounds: free, counted and patterned strings."""
-    pieces = [b"x" * n for n in range(2, 20)] + ["é".encode() * n for n in range(1, 9)] + [b"x" * n + b'"' for n in range(9)]
+    pieces = (
+        [b"x" * n for n in range(2, 20)] + ["é".encode() * n for n in range(1, 9)] + [b"x" * n + b'"' for n in range(9)]
+    )
     vocabulary = vocabulary_of([*pieces, b'x", "y', b"\xf0\x9f\x98\x80x", b"\\n\\n\\n", b"\\ud83d\\ude00\\ud83d"])
     for extra in ({}, {"pattern": "^[^q]*$"}, {"pattern": "^.*x?$"}, {"pattern": "^[a-zé]+$"}, {"pattern": "x$"}):
         for low, high in ((0, 5), (3, 5), (12, 40), (4, None), (0, 18), (0, 300)):

@@ -49,9 +49,7 @@ FIRST_SPACE = b" "
 @cache
 def mistral(name: str) -> Any:
     """A tokenizer that mistral-common carries in its package."""
-    module = pytest.importorskip(
-        "mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent"
-    )
+    module = pytest.importorskip("mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent")
     path = Path(pytest.importorskip("mistral_common").__file__).parent / "data" / name
     if not path.exists():
         pytest.skip(f"this release of mistral-common has no {name}")
@@ -239,9 +237,7 @@ def unigram() -> Tokenizer:
     made.pre_tokenizer = pre_tokenizers.Metaspace()
     made.decoder = decoders.Metaspace()
     special = ["</s>", "<unk>"]
-    trainer = trainers.UnigramTrainer(
-        vocab_size=800, special_tokens=special, unk_token="<unk>", show_progress=False
-    )
+    trainer = trainers.UnigramTrainer(vocab_size=800, special_tokens=special, unk_token="<unk>", show_progress=False)
     made.train_from_iterator(list(ARTICLE_ONE.values())[:12], trainer)
     return made
 

@@ -69,9 +69,7 @@ def test_raw_and_wrapped_tokenizers_agree() -> None:
     made = Tokenizer(models.BPE({c: i for i, c in enumerate(map(chr, CODE_POINTS))}, []))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token="<end>", extra_special_tokens=["<turn>"]
-    )
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", extra_special_tokens=["<turn>"])
     raw = Vocabulary.from_tokenizer(wrapped.backend_tokenizer, end_ids=[wrapped.eos_token_id])
     vocabulary = Vocabulary.from_tokenizer(wrapped)
     assert raw.fingerprint == vocabulary.fingerprint
@@ -127,9 +125,7 @@ def test_slow_bytes() -> None:
 
 def test_slow_sentencepiece() -> None:
     """A slow tokenizer around a real SentencePiece model, with special tokens that it added itself."""
-    module = pytest.importorskip(
-        "mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent"
-    )
+    module = pytest.importorskip("mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent")
     path = Path(module.__file__).parents[2] / "data" / "tokenizer.model.v1"
     if not path.exists():
         pytest.skip("this release of mistral-common has no tokenizer.model.v1")
@@ -143,9 +139,7 @@ def test_slow_sentencepiece() -> None:
 
 def test_slow_of_unknown_habits() -> None:
     """A slow tokenizer that tells nothing about its bytes is refused, with a token of it and what to do."""
-    with pytest.raises(
-        VocabularyError, match=r"token 1 is 'a@@'\): use its fast version, or Vocabulary\.from_tok"
-    ):
+    with pytest.raises(VocabularyError, match=r"token 1 is 'a@@'\): use its fast version, or Vocabulary\.from_tok"):
         Vocabulary.from_tokenizer(slow({"</s>": 0, "a@@": 1}))
 
 

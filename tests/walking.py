@@ -145,7 +145,7 @@ def _string(draw: random.Random, depth: int) -> dict[str, Any]:
     low = draw.randint(0, 3)
     most = low + draw.randint(0, 9)
     lengths = [{}, {"maxLength": low + 4}, {"minLength": low}, {"minLength": low, "maxLength": most}]
-    patterns = ["^[a-z]+$", "x", "^(ab|c)*$", "^\\d{2,5}-[A-Z]?", "[^a]b|é+", "^.{3,}$", "^[^\"\\\\]*$", "😀$"]
+    patterns = ["^[a-z]+$", "x", "^(ab|c)*$", "^\\d{2,5}-[A-Z]?", "[^a]b|é+", "^.{3,}$", '^[^"\\\\]*$', "😀$"]
     if draw.random() < 0.4:
         bounds = draw.choice([{}, {"maxLength": 12}, {"minLength": 3}])
         return {"type": "string", "pattern": draw.choice(patterns), **bounds}

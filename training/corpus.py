@@ -190,11 +190,7 @@ def _contact(words: Words) -> Filled:
     name, has_email, has_phone = words.name(), rng.random() < 0.7, rng.random() < 0.7
     local = re.sub(r"[^a-z]+", rng.choice([".", "_", ""]), name.lower())
     email = f"{local}@{rng.choice(DOMAINS)}" if has_email else None
-    phone = (
-        words.code(rng.choice(["### ####", "+## ### ####", "0### ######", "###-###-####"]))
-        if has_phone
-        else None
-    )
+    phone = words.code(rng.choice(["### ####", "+## ### ####", "0### ######", "###-###-####"])) if has_phone else None
     parts = [name]
     if email:
         parts.append(expand(rng, "[mail|email|write to|e-mail:|reach me at|] ") + email)
@@ -331,9 +327,7 @@ def record_example(words: Words) -> Example:
     joint, mark = rng.choice(["; ", ", ", " / "]), rng.choice([": ", " is ", " = ", " "])
     text = joint.join(f"{key}{mark}{value[key]}" for key in shown)
     wanted = keys if rng.random() < 0.6 else rng.sample(keys, rng.randint(1, len(keys)))
-    return Example(
-        "record", compose("Extract the record", wanted, text), dumps({key: value[key] for key in wanted})
-    )
+    return Example("record", compose("Extract the record", wanted, text), dumps({key: value[key] for key in wanted}))
 
 
 def dumps(value: Values) -> str:

@@ -67,9 +67,7 @@ class Score:
     def shares(self) -> dict[str, float]:
         """The shares in [0, 1]."""
         shares = {"valid": self.valid / self.answers, "exact": self.exact / self.answers}
-        return {
-            name: round(share, 4) for name, share in (shares | {"fields": self.right / self.fields}).items()
-        }
+        return {name: round(share, 4) for name, share in (shares | {"fields": self.right / self.fields}).items()}
 
     def __iadd__(self, other: Score) -> Score:
         self.answers, self.valid, self.exact = (
@@ -135,9 +133,7 @@ def writers(folder: Path) -> dict[str, Write]:
     def free(prompts: list[str], wanted: type[BaseModel]) -> list[str]:
         encoded = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
         output = model.generate(**encoded, max_new_tokens=LIMIT, do_sample=False)
-        return list(
-            tokenizer.batch_decode(output[:, encoded["input_ids"].shape[1] :], skip_special_tokens=True)
-        )
+        return list(tokenizer.batch_decode(output[:, encoded["input_ids"].shape[1] :], skip_special_tokens=True))
 
     def constrained(prompts: list[str], wanted: type[BaseModel]) -> list[str]:
         runs = structgen.generate(model, prompts, wanted, tokenizer=tokenizer, limits=limits, details=True)
@@ -175,9 +171,7 @@ def main() -> None:
         "hand-written": handwritten_cases(),
     }
     ways = {name: write for name, write in writers(arguments.model).items() if name in arguments.ways}
-    results = {
-        name: {way: score(cases, write) for way, write in ways.items()} for name, cases in sets.items()
-    }
+    results = {name: {way: score(cases, write) for way, write in ways.items()} for name, cases in sets.items()}
     report = {"seed": arguments.seed, "per_task": arguments.per_task, "limit": LIMIT, "results": results}
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(report, indent=1) + "\n")

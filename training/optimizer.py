@@ -29,9 +29,7 @@ def orthogonalize(matrix: torch.Tensor, steps: int = 5) -> torch.Tensor:
 class Muon(torch.optim.Optimizer):
     """Momentum with orthogonal updates, for parameters [rows, columns]."""
 
-    def __init__(
-        self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01
-    ) -> None:
+    def __init__(self, params: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()

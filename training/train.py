@@ -46,9 +46,7 @@ class Plan:
 
     def rate(self, done: float) -> float:
         """The factor on the peak learning rates after `done` rounds."""
-        return min(
-            1.0, 0.01 + done / self.warmup, max(0.0, (self.rounds - done) / (self.decay * self.rounds))
-        )
+        return min(1.0, 0.01 + done / self.warmup, max(0.0, (self.rounds - done) / (self.decay * self.rounds)))
 
     def pool_of(self, index: int) -> list[Example]:
         """The examples of one round."""
@@ -170,9 +168,7 @@ class Run:
         self.model = build_model(self.tokenizer, arguments)
         self.optimizers = build_optimizers(self.model, arguments.lr, arguments.matrix_lr)
         unseen = Words(random.Random(arguments.seed + 1), heldout=True)
-        self.heldout = encode(
-            self.tokenizer, [draw_example(unseen, records=0, full=True) for _ in range(260)]
-        )
+        self.heldout = encode(self.tokenizer, [draw_example(unseen, records=0, full=True) for _ in range(260)])
         self.first, self.seen, self.started = 0, 0, time.time()
 
     def resume(self) -> None:
@@ -227,9 +223,7 @@ class Run:
     def checkpoint(self, done: int) -> None:
         """Saves what `resume` needs, and the model as it would ship."""
         state = {"model": self.model.state_dict(), "round": done, "seen": self.seen}
-        torch.save(
-            state | {"optimizers": [one.state_dict() for one in self.optimizers]}, self.out / "state.pt"
-        )
+        torch.save(state | {"optimizers": [one.state_dict() for one in self.optimizers]}, self.out / "state.pt")
         ship(self.model, self.tokenizer, self.out / "model")
 
 

@@ -63,9 +63,7 @@ Blue Crimson Endless Little Ancient""".split()
 TOPICS = """Budget Design Project Quarterly Security Marketing Product Team Planning Strategy Hiring Research Sales
 Launch Data Roadmap Customer Release Safety Training""".split()
 
-GATHERINGS = (
-    "Review Meeting Workshop Kickoff Retrospective Call Briefing Update Session Lunch Interview Demo".split()
-)
+GATHERINGS = "Review Meeting Workshop Kickoff Retrospective Call Briefing Update Session Lunch Interview Demo".split()
 
 JOBS = """nurse teacher engineer baker lawyer architect pilot chemist plumber carpenter journalist designer farmer
 librarian electrician dentist translator gardener accountant photographer mechanic violinist physicist mathematician
@@ -81,16 +79,12 @@ SKILLS = """Python|Java|Rust|Go|SQL|Excel|Docker|Kubernetes|Linux|React|TypeScri
 Spark|Kafka|Ruby|Scala|Haskell|French|German|Spanish|negotiation|statistics|accounting|copywriting|leadership|
 welding|testing|networking""".replace("\n", "").split("|")
 
-SUFFIXES = (
-    "Ltd|Inc|GmbH|Group|Labs|Systems|Partners|Industries|Foods|Logistics|Media|Energy|& Sons|Works".split("|")
-)
+SUFFIXES = "Ltd|Inc|GmbH|Group|Labs|Systems|Partners|Industries|Foods|Logistics|Media|Energy|& Sons|Works".split("|")
 STREETS = "Street|Road|Lane|Avenue|Square|Court|Way|Drive|Hill|Gardens".split("|")
 DOMAINS = "example.com|example.org|mail.example|post.example|acme.example|uni.example".split("|")
 LABELS = """wake up|take the pasta out|call the bank|water the plants|walk the dog|feed the cat|leave for work|
 pick up the kids|take a break|stretch|go for a run|check the oven|start the laundry|join the stand-up|
-take the medicine|catch the train|buy milk|practise guitar|charge the car|close the shop""".replace(
-    "\n", ""
-).split("|")
+take the medicine|catch the train|buy milk|practise guitar|charge the car|close the shop""".replace("\n", "").split("|")
 
 ONSETS = "b br c ch d dr f fr g gr h j k kl l m n p pr r s sh st t tr v w z th".split()
 VOWELS = "a e i o u ai ea ia io ou".split()
@@ -141,9 +135,7 @@ class Words:
 
     def city(self) -> str:
         """A city."""
-        return self.draw(
-            lambda rng: rng.choice(CITIES) if rng.random() < 0.55 else syllables(rng).capitalize()
-        )
+        return self.draw(lambda rng: rng.choice(CITIES) if rng.random() < 0.55 else syllables(rng).capitalize())
 
     def company(self) -> str:
         """A company."""
@@ -171,9 +163,7 @@ class Words:
 
     def date(self) -> str:
         """An ISO date from 2020 to 2030."""
-        return self.draw(
-            lambda rng: f"{rng.randint(2020, 2030)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
-        )
+        return self.draw(lambda rng: f"{rng.randint(2020, 2030)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}")
 
     def time(self) -> str:
         """HH:MM."""

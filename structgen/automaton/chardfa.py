@@ -269,9 +269,7 @@ def _joint(
     if live == EVERY:
         parts.append((_TEXT_BOUNDS, _TEXT_CLASSES))
     bounds = np.unique(np.concatenate([starts for starts, _ in parts]))
-    signature = np.stack(
-        [kinds[np.searchsorted(starts, bounds, side="right") - 1] for starts, kinds in parts]
-    )
+    signature = np.stack([kinds[np.searchsorted(starts, bounds, side="right") - 1] for starts, kinds in parts])
     classes, columns = _joint_classes(signature)
     offsets = np.cumsum([0, *(dfa.next.size for dfa in dfas[:-1])], dtype=np.int64)
     widths = np.array([dfa.next.shape[1] for dfa in dfas], np.int64)

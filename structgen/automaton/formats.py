@@ -39,9 +39,7 @@ def _leap_seconds() -> str:
         offsets.setdefault((1439 + offset) % 1440, []).append(rf"\+{spelled}")
         offsets.setdefault((1439 - offset) % 1440, []).append(f"-{spelled}")
     offsets[1439].append("[Zz]")
-    return _any(
-        *(rf"{local // 60:02}:{local % 60:02}:60(?:\.\d+)?{_any(*ways)}" for local, ways in offsets.items())
-    )
+    return _any(*(rf"{local // 60:02}:{local % 60:02}:60(?:\.\d+)?{_any(*ways)}" for local, ways in offsets.items()))
 
 
 _QUARTERS = _any("0[48]", "[2468][048]", "[13579][26]")
@@ -51,9 +49,7 @@ _DATE = _any(
     r"\d{4}-02-(?:0[1-9]|1\d|2[0-8])",
     rf"{_LEAP_YEAR}-02-29",
 )
-_TIME = _any(
-    r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", _leap_seconds()
-)
+_TIME = _any(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", _leap_seconds())
 
 _CLOCK = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
 _DURATION = _any(rf"P(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:{_CLOCK})?", rf"P{_CLOCK}", r"P\d+W")
@@ -65,10 +61,7 @@ _LAST32 = _any(f"{_HEX16}:{_HEX16}", _IPV4)
 _IPV6 = _any(
     f"(?:{_HEX16}:){{6}}{_LAST32}",
     f"::(?:{_HEX16}:){{5}}{_LAST32}",
-    *(
-        f"(?:{_HEX16}(?::{_HEX16}){{0,{before}}})?::(?:{_HEX16}:){{{4 - before}}}{_LAST32}"
-        for before in range(5)
-    ),
+    *(f"(?:{_HEX16}(?::{_HEX16}){{0,{before}}})?::(?:{_HEX16}:){{{4 - before}}}{_LAST32}" for before in range(5)),
     f"(?:{_HEX16}(?::{_HEX16}){{0,5}})?::{_HEX16}",
     f"(?:{_HEX16}(?::{_HEX16}){{0,6}})?::",
 )

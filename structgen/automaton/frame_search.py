@@ -247,7 +247,6 @@ class FrameSearch:
         frame.exits.append(way)
         frame.waiting = [wants for wants in frame.waiting if wants(way)]
 
-
     def _learn_on(self, frame: _Frame, way: Exit, last: Node | None) -> None:
         """What is left of a cheapest way at each node on it is a cheapest way, too."""
         at, left = last, len(way.text)

@@ -157,11 +157,7 @@ class Outline:
             return [0]
         automaton = self.joint
         return list(
-            dict.fromkeys(
-                marks
-                for final in automaton.unlisted
-                for marks in automaton.resolved(automaton.marks(final))
-            )
+            dict.fromkeys(marks for final in automaton.unlisted for marks in automaton.resolved(automaton.marks(final)))
         )
 
     def count_others(self, living: Collection[int], limit: int) -> int | None:

@@ -68,9 +68,7 @@ def _has(numbers: Numbers, value: Fraction) -> bool:
     if not _in_set(numbers, value):
         return False
     # In draft 4 `1.0` is no integer: of a value that is left out as an integer, that spelling stays.
-    return not any(
-        _has(other, value) and (numbers.plain or not _by_spelling(other)) for other in numbers.without
-    )
+    return not any(_has(other, value) and (numbers.plain or not _by_spelling(other)) for other in numbers.without)
 
 
 def _by_spelling(numbers: Numbers) -> bool:

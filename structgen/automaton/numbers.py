@@ -78,9 +78,7 @@ class _End:
 class _Magnitudes:
     """The numbers without a sign from `low` up to `high`, and what their digits are compared with."""
 
-    def __init__(
-        self, low: Fraction, high: Fraction | None, *, low_open: bool, high_open: bool, integer: bool
-    ) -> None:
+    def __init__(self, low: Fraction, high: Fraction | None, *, low_open: bool, high_open: bool, integer: bool) -> None:
         self.integer = integer
         self.low_open, self.high_open = low_open, high_open
         whole, self.low_rest = divmod(low.numerator, low.denominator)

@@ -28,6 +28,7 @@ from structgen.schema.normal import Objects
 
 Flags = npt.NDArray[np.bool_]
 
+
 @lru_cache(65536)
 def quoted(text: str) -> bytes:
     """The one spelling of a name or literal inside quotes that is allowed, UTF-8: that of `json.dumps`, from the

@@ -96,4 +96,3 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
         return plan.among(names) if isinstance(plan, Stopped) else plan
 
     return changed(plan)
-

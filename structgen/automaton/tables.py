@@ -239,14 +239,29 @@ class Tables:
         return self._scratch
 
     def _write(
-        self, state: int, kind: int, start: int = 0, count: int = 0, miss: int = 0, a: int = 0, b: int = 0,
-        lo: int = 0, hi: int = UNBOUNDED,
+        self,
+        state: int,
+        kind: int,
+        start: int = 0,
+        count: int = 0,
+        miss: int = 0,
+        a: int = 0,
+        b: int = 0,
+        lo: int = 0,
+        hi: int = UNBOUNDED,
     ) -> None:
         struct.pack_into("8i", self._state_bytes, state * 32, kind, start, count, miss, a, b, lo, hi)
 
     def ranges(
-        self, state: int, edges: Sequence[Edge], *, miss: tuple[int, int, int] = (NOTHING, 0, 0),
-        mode: int = PLAIN, aux: int = 0, lo: int = 0, hi: int = UNBOUNDED,
+        self,
+        state: int,
+        edges: Sequence[Edge],
+        *,
+        miss: tuple[int, int, int] = (NOTHING, 0, 0),
+        mode: int = PLAIN,
+        aux: int = 0,
+        lo: int = 0,
+        hi: int = UNBOUNDED,
     ) -> int:
         """Expand `state`: edges `(first byte, last byte, target | flags)`, and what a miss does. Returns `state`."""
         count, start = len(edges), self.n_edges
@@ -368,7 +383,14 @@ class Tables:
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
         arrays: Iterable[npt.NDArray[np.generic]] = (
-            self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths, self.exits,
+            self.states,
+            self.edges,
+            self.frames,
+            self.buckets,
+            self.returns,
+            self.blocks,
+            self.depths,
+            self.exits,
         )
         return sum(array.nbytes for array in arrays)
 

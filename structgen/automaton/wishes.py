@@ -39,6 +39,7 @@ class Servers(NamedTuple):
 
 NOBODY = Servers({}, {})
 
+
 def together(algebra: Algebra, node: Node, wishes: Sequence[tuple[int, Node]]) -> Generator[Node, bool, Together]:
     """What a member with this schema may meet of its rules, which are given by bit and schema."""
     if len(wishes) > MOST_WISHES:

@@ -142,4 +142,3 @@ class Allowed:
         reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
         told = conflict(vetoes[0], said, self._matcher, tokens, reasons)
         return f"{told}; the guards refuse every token that the constraint allows there"
-

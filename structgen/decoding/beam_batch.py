@@ -86,8 +86,7 @@ class ReadAlong:
         if not any(drafts):
             return forward.read(rows)
         behind = [
-            logits[-1 - len(draft) :]
-            for draft, logits in zip(drafts, forward.read_drafted(rows, drafts), strict=True)
+            logits[-1 - len(draft) :] for draft, logits in zip(drafts, forward.read_drafted(rows, drafts), strict=True)
         ]
         known = zip(rows, drafts, behind, strict=True)
         self._known |= {row: ([*row.ids, *draft], logits) for row, draft, logits in known if draft}

@@ -101,9 +101,7 @@ class Model:
         return f"Model({kind}, {self.module.dtype}, device={str(self.module.device)!r}, {self.vocabulary!r})"
 
 
-def load(
-    id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any
-) -> Model:
+def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any) -> Model:
     """Loads a model that generates text, from text or from images and sounds, and its tokenizer, by transformers.
 
     Args:

@@ -70,9 +70,7 @@ def _ids(model: Model, prompt: Any, where: str) -> list[int]:
 
 def _text(tokenizer: Any, text: str) -> list[int]:
     """The text's ids, with the beginning token where the tokenizer adds one by itself."""
-    if type(tokenizer).__module__.startswith(
-        "mistral_common."
-    ):  # MistralTokenizer wraps what knows the tokens
+    if type(tokenizer).__module__.startswith("mistral_common."):  # MistralTokenizer wraps what knows the tokens
         tokenizer = getattr(tokenizer, "instruct_tokenizer", tokenizer)
         return list(getattr(tokenizer, "tokenizer", tokenizer).encode(text, bos=True, eos=False))
     encoded = tokenizer.encode(text)

@@ -160,9 +160,7 @@ class SlotModel:
         """The logits after the last column: float[rows, width]. See `after`."""
         return self.after(1, ids, positions, slots, places, **told)[:, 0]
 
-    def after(
-        self, last: int, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any
-    ) -> Tensor:
+    def after(self, last: int, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any) -> Tensor:
         """The logits after each of the last columns: float[rows, last, width].
 
         Args:

@@ -126,9 +126,7 @@ class Tries:
         """Does the row go where most is left, and not where a number is drawn?"""
         return self._draw is None
 
-    def refuse(
-        self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]
-    ) -> None:
+    def refuse(self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]) -> None:
         """Adds a text.
 
         Args:

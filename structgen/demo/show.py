@@ -63,9 +63,7 @@ class Comparison:
     value: BaseModel
 
 
-def write_freely(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: str, limit: int = 160
-) -> str:
+def write_freely(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: str, limit: int = 160) -> str:
     """What the model writes greedily after `prompt` with no constraint."""
     encoded: Any = tokenizer(prompt, return_tensors="pt")
     output: Any = model.generate(**encoded, max_new_tokens=limit, do_sample=False)  # type: ignore[operator]

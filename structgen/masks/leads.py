@@ -60,9 +60,7 @@ class Leads:
         self._grammar, self._tokens = grammar, tokens
         self._forks: Kept[tuple[int, int, bytes], _Fork] = Kept(MOST_KEPT)
 
-    def after(
-        self, position: int, tried: bytes, reading: Callable[[], JsonReading]
-    ) -> Iterator[tuple[int, bytes]]:
+    def after(self, position: int, tried: bytes, reading: Callable[[], JsonReading]) -> Iterator[tuple[int, bytes]]:
         """The positions to which some bytes lead, each with those that do. `reading()`: the text behind the position,
         if a test has to know."""
         fork = self._fork(position, 0, tried)

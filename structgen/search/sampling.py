@@ -121,9 +121,7 @@ def _locate(weights: Scores, uniform: float, block: int = 512) -> int:
     sums = weights[:whole].reshape(-1, block).sum(axis=1, dtype=np.float64)
     ends = np.append(sums, weights[whole:].sum(dtype=np.float64)).cumsum()
     target = uniform * ends[-1]
-    at = min(
-        int(ends.searchsorted(target, side="right")), int(np.flatnonzero(np.diff(ends, prepend=0.0))[-1])
-    )
+    at = min(int(ends.searchsorted(target, side="right")), int(np.flatnonzero(np.diff(ends, prepend=0.0))[-1]))
     inside = weights[at * block : (at + 1) * block]
     rest = target - (ends[at - 1] if at else 0.0)
     offset = int(inside.cumsum(dtype=np.float64).searchsorted(rest, side="right"))
@@ -217,9 +215,7 @@ def _only_ranked(weights: Tensor, way: _Columns, keep: int, precise: torch.dtype
     total = weights.sum(dim=-1, keepdim=True, dtype=precise)
     mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), total)
     rank = torch.arange(keep, device=weights.device)
-    kept = (~in_top_k | (rank < top_k)) & (
-        cumulated - values < torch.where(way.top_p < 1, way.top_p * mass, torch.inf)
-    )
+    kept = (~in_top_k | (rank < top_k)) & (cumulated - values < torch.where(way.top_p < 1, way.top_p * mass, torch.inf))
     last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
     floor = values[:, -1:]  # what is beyond the sorted columns is at most this
     unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= way.min_p)

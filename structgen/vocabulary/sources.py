@@ -40,9 +40,7 @@ def source_of(tokenizer: Any) -> Source:
 
 def _is(tokenizer: Any, package: str, name: str) -> bool:
     """True when the object's class, or one it is derived from, is `package.name`."""
-    return any(
-        base.__name__ == name and base.__module__.split(".")[0] == package for base in type(tokenizer).__mro__
-    )
+    return any(base.__name__ == name and base.__module__.split(".")[0] == package for base in type(tokenizer).__mro__)
 
 
 def _transformers_source(tokenizer: Any) -> Source:

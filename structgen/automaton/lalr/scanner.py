@@ -120,9 +120,7 @@ class Scanners:
 class _Scanner:
     """The making of one scanner."""
 
-    def __init__(
-        self, scanners: Scanners, grammar: Grammar, accepted: frozenset[str], viable: frozenset[str]
-    ) -> None:
+    def __init__(self, scanners: Scanners, grammar: Grammar, accepted: frozenset[str], viable: frozenset[str]) -> None:
         self._scanners, self._grammar = scanners, grammar
         self._viable = viable | grammar.ignore
         self._keywords, hidden = grammar.keywords(accepted)

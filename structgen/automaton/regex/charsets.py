@@ -43,9 +43,7 @@ def _code_points(text: str) -> Ranges:
 
 DIGITS: Ranges = ((0x30, 0x39),)
 WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
-SPACES: Ranges = union(
-    (*_code_points("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"), (0x2000, 0x200A))
-)
+SPACES: Ranges = union((*_code_points("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"), (0x2000, 0x200A)))
 LINE_ENDS: Ranges = _code_points("\n\r\u2028\u2029")
 NOT_LINE_END: Ranges = negation(LINE_ENDS)
 

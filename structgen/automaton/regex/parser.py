@@ -184,18 +184,14 @@ class Parser(Scanner):
 
     def bound(self, digits: str, offset: int) -> int:
         if len(digits) > 9 or int(digits) > REPEAT_LIMIT:
-            raise LimitExceeded(
-                f"pattern {self.text!r}, offset {offset}: a bound of {digits} exceeds {REPEAT_LIMIT:,}"
-            )
+            raise LimitExceeded(f"pattern {self.text!r}, offset {offset}: a bound of {digits} exceeds {REPEAT_LIMIT:,}")
         return int(digits)
 
     def group(self) -> Node:
         start = self.at
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
-            raise LimitExceeded(
-                f"pattern {self.text!r}, offset {start}: groups nested deeper than {DEPTH_LIMIT}"
-            )
+            raise LimitExceeded(f"pattern {self.text!r}, offset {start}: groups nested deeper than {DEPTH_LIMIT}")
         self.at += 1
         kind = self.group_head(start) if self.accept("?") else "("
         if kind == "":
