@@ -221,6 +221,6 @@ def test_what_cannot_be_is_refused_by_name():
         sg.Thinking(closing="  ")
     with pytest.raises(OptionError, match=r"the answer keeps 25: no room to think is left; .*answer_share"):
         sg.generate(scripted(SAID, max_position_embeddings=44), "x", City, thinking=True, limits=sg.Limits(50))
-    with pytest.raises(OptionError, match=r"answer_share=1\.5: expected 0 to 1"):
+    with pytest.raises(OptionError, match=r"answer_share=1\.5: expected a number from 0 to 1"):
         sg.Thinking(answer_share=1.5)
     assert replace(sg.Thinking(), max_tokens=3).max_tokens == 3
