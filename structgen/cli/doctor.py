@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import platform
 import time
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from rich.console import Console
 from rich.table import Table
 
-from structgen.errors import StructgenError
+from structgen.errors import OptionError, StructgenError
 
 PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
 
@@ -47,6 +48,7 @@ def _devices() -> str:
 
 def _one_value() -> tuple[float, float, str | None]:
     """Seconds to a first and to a second value, and what was wrong with them."""
+    from structgen import JsonSchema, Limits, Sequence
     from structgen.api import generate
     from structgen.testing import scripted
 
@@ -57,17 +59,22 @@ def _one_value() -> tuple[float, float, str | None]:
             "n": {"type": "integer", "minimum": 3},
             "word": {"type": "string", "pattern": "^[^\\s]+$", "maxLength": 9},
             "either": {"anyOf": [{"type": "string", "pattern": "^[ab]"}, {"type": "string", "maxLength": 2}]},
+            "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
         },
-        "required": ["name", "n", "word", "either"],
+        "required": ["name", "n", "word", "either", "tags"],
     }
-    wanted = {"name": "Zoë", "n": 42, "word": "é", "either": "b"}
-    model = scripted(json.dumps(wanted, ensure_ascii=False))
+    wanted = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"]}
+    text = json.dumps(wanted, ensure_ascii=False)
+    model = scripted(text)
     times: list[float] = []
     try:
         for _ in range(2):
             began = time.perf_counter()
             value = generate(model, "doctor", schema=schema)
             times.append(time.perf_counter() - began)
+        generate(scripted("so: " + text), "doctor", schema=Sequence("so: ", JsonSchema(schema)))
+        with suppress(OptionError):  # what compositions and hopeless budgets need of kernels is compiled now, too
+            generate(model, "doctor", schema=schema, limits=Limits(8))
     except StructgenError as error:
         return 0.0, 0.0, f"{type(error).__name__}: {error}"
     return times[0], times[1], None if value == wanted else f"expected {wanted}, found {value}"
