@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import torch
+from jsonschema import Draft202012Validator
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 
 import structgen as sg
@@ -111,7 +112,10 @@ def test_what_is_not_required_or_not_banned_everywhere_is_no_contradiction():
         {"type": "object", "properties": {"talk": {"type": "null"}}, "required": ["talk"]},
     ]
     for schema in kinds:
-        sg.generate(scripted('{"a": null'), "x", {**schema, "additionalProperties": False}, banned=["talk", "listen"])
+        closed = schema | {"additionalProperties": False}
+        value = sg.generate(scripted('{"a": null'), "x", closed, banned=["talk", "listen"])
+        assert Draft202012Validator(closed).is_valid(value)
+        assert not {"talk", "listen"} & set(value.values() if isinstance(value, dict) else value)
 
 
 def test_where_only_going_back_far_helps_the_row_goes_back_far():
