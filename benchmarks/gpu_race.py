@@ -28,7 +28,10 @@ LONGEST_RACE = 75.0
 
 @dataclass
 class Contestant:
-    """One way to write: `run` gives tokens and characters."""
+    """One way to write: `run` gives tokens and characters, of all rows.
+
+    Forced text is fed in other tokens than a model would choose for it: characters tell how much was said.
+    """
 
     name: str
     run: Callable[[], tuple[int, int]]
@@ -46,6 +49,11 @@ class Contestant:
     def step(self) -> float:
         """Seconds for one token of each row."""
         return self.median * self.rows / self.tokens
+
+    @property
+    def token_speed(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.median
 
     @property
     def speed(self) -> float:
@@ -98,8 +106,9 @@ def theirs(
             eos_token_id=None if processor is None else end,
             logits_processor=None if processor is None else [processor()],
         )
-        new = [row[: row.index(end)] if end in row else row for row in output[:, longest:].tolist()]
-        return sum(map(len, new)), sum(len(model.vocabulary.decode(row)) for row in new)
+        new = [row[: row.index(end) + 1] if end in row else row for row in output[:, longest:].tolist()]
+        texts = [model.vocabulary.decode(row).decode("utf-8", errors="replace") for row in new]
+        return sum(map(len, new)), sum(map(len, texts))
 
     return run
 
@@ -153,15 +162,16 @@ def judged(racers: list[Contestant]) -> Iterator[tuple[str, float, str]]:
     yield "fast-forward, characters per second by stepping's", fast.speed / stepping.speed, ">= 1.5"
     peers = [racer for racer in racers if racer.name.startswith("transformers + ")]
     if peers:
-        best = min(peers, key=lambda racer: racer.step)
-        tokens_per_second = best.step / (fast.median / fast.tokens)
-        yield f"tokens per second by those of {best.name}", tokens_per_second, ">= 3"
+        best = max(peers, key=lambda racer: racer.token_speed)
+        yield f"tokens per second by those of {best.name}", fast.token_speed / best.token_speed, ">= 3"
+        best = max(peers, key=lambda racer: racer.speed)
+        yield f"characters per second by those of {best.name}", fast.speed / best.speed, "no bound"
 
 
 def table(racers: list[Contestant]) -> list[str]:
     rows = ["| batch | | s | tokens | tokens/s | characters/s | ms/token of a row |", "|---|---|---|---|---|---|---|"]
     for racer in racers:
-        speed = f"{racer.median:.3f} | {racer.tokens} | {racer.tokens / racer.median:,.0f} | {racer.speed:,.0f}"
+        speed = f"{racer.median:.3f} | {racer.tokens} | {racer.token_speed:,.0f} | {racer.speed:,.0f}"
         rows.append(f"| {racer.rows} | {racer.name} | {speed} | {1e3 * racer.step:.2f} |")
     return rows
 

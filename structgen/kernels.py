@@ -10,8 +10,8 @@ most of it, and none of them does anything here:
   it is called: `_Part` only keeps it for that.
 - A kernel is optimised three times, twice of them for the sake of reference counts: `_Whole` does it once.
 
-A kernel on disk is numba's until its own file changes, but the kernels that became part of it may stand in other files:
-`_sources` stands for all of them.
+Numba takes a kernel from disk until its own file changes, but constants and kernels that became part of it may stand in
+other files. `_KernelFile` goes by what the kernel is made of (`kernel_contents`), wherever that stands.
 
 That is numba's inside, so only numbas that it was tried with are compiled like this (`KNOWN`); others compile the
 kernels in their own way, to the same machine code but for its last details.
@@ -20,18 +20,20 @@ kernels in their own way, to the same machine code but for its last details.
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import typed_passes, types, untyped_passes
+from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
 from numba.core.typing import Context
 from numba.extending import models, register_model
+
+from structgen.kernel_contents import contents
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -47,15 +49,29 @@ def kernel(function: _F) -> _F:
     """
     compiled = numba.njit(cache=True, **_OPTIONS)(function)
     if _KNOWN:
-        compiled._cache._cache_file._source_stamp = _sources()
+        compiled._cache._cache_file = _KernelFile(compiled)
     return cast(_F, compiled)
 
 
-@lru_cache(1)
-def _sources() -> tuple[float, int]:
-    """What changes when a file of this package does: when the last one was written, and the size of all."""
-    found = [path.stat() for path in Path(__file__).parent.rglob("*.py")]
-    return max(each.st_mtime for each in found), sum(each.st_size for each in found)
+class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
+    """A kernel on disk, good as long as all that it is made of is the same.
+
+    Its name has no line number, as numba's have: what stands above a kernel in its file is nothing to it.
+    """
+
+    def __init__(self, compiled: Any) -> None:
+        function, abi = compiled.py_func, getattr(sys, "abiflags", "")
+        name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
+        super().__init__(compiled._cache.cache_path, f"{name}.{sys.implementation.cache_tag}{abi}", "")
+        self._kernel = compiled
+
+    def _load_index(self) -> Any:
+        """What is on disk; nothing where that was made of something else.
+
+        A kernel's module is complete when it is called first: only then is it known what its names mean.
+        """
+        self._source_stamp = contents(self._kernel)
+        return super()._load_index()
 
 
 def inner_kernel(function: _F) -> _F:

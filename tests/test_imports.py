@@ -19,6 +19,7 @@ PACKAGE = Path(structgen.__file__).parent
 LAYERS = [
     {"errors"},
     {"options"},
+    {"kernel_contents"},
     {"kernels"},
     {"schema", "vocabulary"},
     {"automaton"},
@@ -33,8 +34,8 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "options", "kernels", "schema", "automaton", "vocabulary", "masks", "constraints", "guards",
-    "compositions", "languages", "explanation",
+    "errors", "options", "kernel_contents", "kernels", "schema", "automaton", "vocabulary", "masks", "constraints",
+    "guards", "compositions", "languages", "explanation",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -9,9 +9,11 @@ from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.tables import (
     CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, A, B, Int32,
 )  # fmt: skip
-from structgen.kernels import kernel
+from structgen.kernels import inner_kernel, kernel
 
 MAX_DEPTH = 255
+MANY = 64
+"""Depths below this are told exactly: more than the masks tell apart."""
 
 # The bytes between the lead of a character beyond ASCII and its end: seven states, by first byte, last byte, and the
 # state that follows (-1: the character is complete); and which of them each lead byte goes to.
@@ -29,7 +31,7 @@ _LEADS: Int32 = np.array(
 
 def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32) -> npt.NDArray[np.uint8]:
     """uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
-    they are, with the DFA still alive. `MAX_DEPTH` means any number (or more than the masks tell apart)."""
+    they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many."""
     depths = np.full((len(ends), len(nexts) - 1), MAX_DEPTH, np.uint8)
     lasts = np.append(bounds[1:] - 1, np.int32(0x10FFFF))
     _alive_depths(bounds, lasts, classes, nexts, spans, ends, np.zeros(nexts.shape[1], np.uint8), depths)
@@ -53,7 +55,7 @@ def _alive_depths(
             j += 1
         level = 0
         changed = True
-        while changed and level < 64:
+        while changed and level < MANY:
             changed = False
             for q in range(1, n):
                 if depths[k, q - 1] != MAX_DEPTH:
@@ -65,6 +67,26 @@ def _alive_depths(
                         changed = True
                         break
             level += 1
+        _mark_finite(nexts, used, depths[k], changed=changed)
+
+
+@inner_kernel
+def _mark_finite(nexts: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], changed: bool) -> None:
+    """Give `MANY` to the states left from which the DFA dies later. Most are found in one pass, since states are
+    numbered from the start on; where passes do not come to an end, all that are left get it."""
+    for _ in range(MANY):
+        if not changed:
+            return
+        changed = False
+        for q in range(nexts.shape[0] - 1, 0, -1):
+            for c in range(nexts.shape[1]):
+                t = nexts[q, c]
+                if depths[q - 1] == MAX_DEPTH and used[c] and (t == 0 or depths[t - 1] != MAX_DEPTH):
+                    depths[q - 1] = MANY
+                    changed = True
+    for q in range(depths.size):
+        if changed and depths[q] == MAX_DEPTH:
+            depths[q] = MANY
 
 
 def ascii_spans(bounds: Int32, classes: Int32, *, quoted: bool) -> Int32:

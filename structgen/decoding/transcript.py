@@ -43,6 +43,7 @@ class Transcript:
         self.entries: list[Entry | None] = []
         self.forced = 0
         self.said = bytearray()
+        self._unsaid = b""  # from a stop string on: `said` and this are the text of all tokens
         self._vocabulary, self._checks = vocabulary, checks
         self._stop = [text.encode() for text in stop]
 
@@ -75,13 +76,16 @@ class Transcript:
             self.matcher.rollback(len(gone))
         self.forced -= self.entries[length:].count(None)
         del self.tokens[length:], self.entries[length:]
-        self.said[:] = self._vocabulary.decode(self.tokens)  # a stop string may have been cut off
+        taken_back = self._vocabulary.decode(gone)
+        self.said += self._unsaid
+        del self.said[len(self.said) - len(taken_back) :]
+        self._unsaid = b""
         if checks.steering is not None:
             checks.steering.truncate(length, self.said)
         if checks.guards is not None:
             checks.guards.truncate(length)
         self.row.truncate(len(self.row.ids) - len(gone))
-        return self._vocabulary.decode(gone).decode("utf-8", errors="replace")
+        return taken_back.decode("utf-8", errors="replace")
 
     def kept(self, tokens: Sequence[int]) -> int:
         """How many of its first tokens are the first of these as well."""
@@ -94,6 +98,7 @@ class Transcript:
         found = [self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)) for stop in self._stop]
         cuts = [at for at in found if at >= 0]
         if cuts:
+            self._unsaid = bytes(self.said[min(cuts) :])
             del self.said[min(cuts) :]
         return bool(cuts)
 

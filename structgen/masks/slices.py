@@ -25,7 +25,7 @@ FREE_REGISTERS = 8
  V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
  V_LIKE, V_REST_IDS, V_REST_STARTS, V_REST_COVER, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 27)  # fmt: skip
 """`V_LIKE`, the one that changes: see `masks.text_walk`."""
-(F_ROWS, F_LEVELS, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(6)
+(F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
 
 
 FIRST_ROWS = 16
@@ -102,6 +102,7 @@ class Slices:
             base = V_FREE + kind * FREE_REGISTERS
             values |= {
                 base + F_ROWS: _address(free.rows), base + F_LEVELS: _address(free.levels),
+                base + F_LONGEST: len(free.levels) - 1,
                 base + F_NODES: _address(free.nodes), base + F_N_NODES: len(free.nodes),
                 base + F_ENTRIES: _address(free.entries), base + F_ROOT_ENTRIES: free.root_entries,
             }  # fmt: skip

@@ -27,12 +27,12 @@ Uint8 = npt.NDArray[np.uint8]
 Uint32 = npt.NDArray[np.uint32]
 
 IMPURE = 255
-NEVER = 65535
+NEVER = 1 << 30
 HAS_TWIN = 1 << 30
 """In a node's token: another id has the same bytes."""
 _MANY = 1 << 18
 _LONG = 254
-"""Tokens of more code points are walked at every position."""
+"""Tokens of more code points are walked at every position of a text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class FreeSlice:
 
     Attributes:
         rows: uint32[levels, words]: the tokens that stay inside, by how many code points they may need.
-        levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
+        levels: int32[longest + 1]: room in code points -> row; the last is for any room from there on.
         nodes: int32[n, 4]: the suffix trie: byte | depth << 8, skip, first entry, end of entries.
         entries: int32[e, 2]: token, code points before its quote.
         root_entries: entries of the tokens that end with the quote; they stand first.
@@ -60,7 +60,8 @@ class FreeSlice:
         start = free_string(automaton, kind, DONE, max_length=_MANY)
         needs, closes = classified(automaton, start, vocabulary)
         nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
-        return FreeSlice(*_rows_by_room(needs, vocabulary.words), nodes, entries, root_entries)
+        longest = int(needs[needs != NEVER].max(initial=0))
+        return FreeSlice(*_rows_by_room(needs, longest, vocabulary.words), nodes, entries, root_entries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +69,8 @@ class TextSlice:
     """Plain text over a vocabulary.
 
     Attributes:
-        rows, levels: as for `FreeSlice`.
+        rows: as for `FreeSlice`.
+        levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
         held: int64[trie nodes]: the buckets (see `automaton.exits`) of the bytes of all tokens of a subtree, those
             before it included; `ODD` for tokens that are no beginning of a text, or too long for `levels`.
         longest: uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` where one is odd.
@@ -96,7 +98,8 @@ class TextSlice:
         counts = np.zeros(BUCKETS, np.int32)
         path = np.zeros(vocabulary.trie.depth.max(initial=0) + 1, np.int64)
         hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, longest, counts)
-        return TextSlice(*_rows_by_room(needs, vocabulary.words), held, longest, counts, int((nodes[:, 2] >= 0).sum()))
+        rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE, vocabulary.words)
+        return TextSlice(*rows, held, longest, counts, int((nodes[:, 2] >= 0).sum()))
 
 
 def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tuple[Int32, Int32]:
@@ -107,12 +110,11 @@ def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tupl
     return needs, closes
 
 
-def _rows_by_room(needs: Int32, words: int) -> tuple[Uint32, Int32]:
-    """The rows of a slice and its levels, from the code points that each token needs."""
-    inside = np.minimum(needs, IMPURE)
-    steps = np.unique(inside[needs != NEVER])
+def _rows_by_room(needs: Int32, most: int, words: int) -> tuple[Uint32, Int32]:
+    """The rows of a slice and its levels, int32[most + 1], from the code points that each token needs."""
+    steps = np.unique(needs[needs != NEVER])
     rows = [np.zeros(words, np.uint32), *(pack(needs <= step, words) for step in steps)]
-    levels = np.searchsorted(steps, np.arange(256), side="right")
+    levels = np.searchsorted(steps, np.arange(most + 1), side="right")
     return np.stack(rows), levels.astype(np.int32)
 
 
@@ -164,8 +166,7 @@ def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int,
         if s == DONE:
             closes[token, 0], closes[token, 1] = i - offsets[token], c
         elif s != 0 and offsets[token] < offsets[token + 1]:
-            points = c + (s != start)
-            needs[token] = points if points < IMPURE else IMPURE
+            needs[token] = c + (s != start)
 
 
 @kernel

@@ -22,8 +22,9 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
-    F_ENTRIES, F_LEVELS, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_COUNTS, V_COVER, V_ENDS, V_FIRST,
-    V_FREE, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_COVER, V_REST_IDS, V_REST_STARTS, V_ROWS, V_WORDS,
+    F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_COUNTS, V_COVER,
+    V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_COVER, V_REST_IDS, V_REST_STARTS,
+    V_ROWS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, untouched
 
@@ -205,10 +206,10 @@ def _free_row(base: int, out: int, inner: int, c: int) -> None:
     free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
     r = registers_at(base)
     levels = view_int32(r[free + F_LEVELS])
-    room = int64(255)
-    if states[inner, HI] != UNBOUNDED:
+    room = r[free + F_LONGEST]
+    if states[inner, HI] != UNBOUNDED and states[inner, HI] - c < room:
         room = states[inner, HI] - c
-        room = 0 if room < 0 else 254 if room > 254 else room
+        room = 0 if room < 0 else room
     begin(base, out, r[free + F_ROWS], int64(levels[room]), int64(0))
 
 

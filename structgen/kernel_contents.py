@@ -1,0 +1,108 @@
+"""What a kernel is made of, as a digest: equal digests, equal machine code.
+
+A kernel's machine code follows from its bytecode, from the values its names have in its module (they become part of it
+as constants), and from the same of every kernel and intrinsic it calls, wherever they stand. All of that is read here,
+from the functions themselves and not from their files: a comment, a docstring elsewhere or a later time of writing
+changes nothing, and a constant that another module computes changes what uses it. What is numba's, llvmlite's or
+numpy's goes by its name: numba keeps code by its own version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
+from numba.core.types import Type
+
+_LIBRARIES = frozenset({"builtins", "llvmlite", "numba", "numpy"})
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
+
+
+def contents(function: Any) -> str:
+    """The digest of a kernel, and of all that it calls.
+
+    Raises:
+        TypeError: a name means something of which it cannot be told when it changes.
+    """
+    parts = _Parts()
+    parts.name_of(function)
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(Path(__file__).with_name("kernels.py").read_bytes())  # how they are compiled
+    for part in parts.read():
+        digest.update(f"{len(part)}:{part}".encode())
+    return digest.hexdigest()
+
+
+class _Parts:
+    """Functions that were met, in the order in which they were: elsewhere each is its number."""
+
+    def __init__(self) -> None:
+        self._functions: list[Any] = []
+        self._numbers: dict[int, int] = {}
+
+    def name_of(self, function: Any) -> str:
+        """What stands for a function where it is used."""
+        if id(function) not in self._numbers:
+            self._numbers[id(function)] = len(self._functions)
+            self._functions.append(function)
+        return f"part {self._numbers[id(function)]}"
+
+    def read(self) -> Iterator[str]:
+        """Each function that was met, those among them that it leads to."""
+        for function in self._functions:  # grows meanwhile
+            if isinstance(function, Dispatcher):
+                yield repr(sorted((name, str(value)) for name, value in function.targetoptions.items()))
+                function = function.py_func
+            elif isinstance(function, _Intrinsic):
+                function = function._defn
+            yield from self._function(function)
+
+    def _function(self, function: FunctionType) -> Iterator[str]:
+        yield from self._code(function.__code__, function.__globals__)
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        yield self._value((function.__defaults__, function.__kwdefaults__, *cells), function.__qualname__)
+
+    def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[str]:
+        """Bytecode, its constants, and the values that its names have in its module."""
+        yield code.co_code.hex() + getattr(code, "co_exceptiontable", b"").hex()
+        yield repr((code.co_argcount, code.co_flags, code.co_names, code.co_varnames))
+        yield repr((code.co_freevars, code.co_cellvars))
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from self._code(constant, names)
+            else:
+                yield self._value(constant, code.co_name)
+        for name in code.co_names:
+            if name in names:
+                yield self._value(names[name], f"{code.co_name}: {name}")
+
+    def _value(self, value: Any, where: str) -> str:
+        if isinstance(value, _PLAIN):
+            return f"{type(value).__name__} {value!r}"
+        if isinstance(value, np.ndarray):
+            return f"array {value.dtype.str} {value.shape} {value.strides} {value.tobytes().hex()}"
+        if isinstance(value, (np.generic, np.dtype, Type)):
+            return f"{type(value).__name__} {value!r}"
+        if isinstance(value, (tuple, list)):
+            return f"{type(value).__name__} {[self._value(item, where) for item in value]}"
+        if isinstance(value, (frozenset, set, dict)):
+            entries = value.items() if isinstance(value, dict) else value
+            return f"{type(value).__name__} {sorted(self._value(entry, where) for entry in entries)}"
+        return self._named(value, where)
+
+    def _named(self, value: Any, where: str) -> str:
+        """What is ours is read, what is of the libraries goes by its name."""
+        if isinstance(value, (Dispatcher, _Intrinsic)):
+            return self.name_of(value)
+        home = value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", ""))
+        if home.partition(".")[0] in _LIBRARIES:
+            return f"{home} {getattr(value, '__qualname__', value)}"
+        if isinstance(value, FunctionType):
+            return self.name_of(value)
+        raise TypeError(f"{where} is {value!r:.80}: a kernel is made of numbers, arrays, tuples and other kernels")
