@@ -92,13 +92,13 @@ def test_masks_along_a_string_know_how_much_room_is_left() -> None:
             walk.mask()
 
 
-LONG = [64, 200, 254, 255, 300, 1000]
+LONG = [64, 254, 255, 300]
 
 
 @pytest.mark.parametrize(
     "extra", [{}, {"pattern": "^[^q]*$"}, {"pattern": "^[a-zé]{0,299}$"}, {"not": {"const": "xx"}}]
 )
-@pytest.mark.parametrize("high", [63, 199, 254, 256, 999, 1001, None])
+@pytest.mark.parametrize("high", [63, 254, 255, 301, None])
 def test_masks_with_tokens_of_hundreds_of_code_points_are_the_plain_twins(extra: Any, high: int | None) -> None:
     """They are allowed in a bounded string as long as they fit, in values and in names, with and without a quote."""
     runs = [text * n for n in LONG for text in (b"x", "é".encode())]
@@ -111,7 +111,7 @@ def test_masks_with_tokens_of_hundreds_of_code_points_are_the_plain_twins(extra:
         walk = Checked(JsonSchema(schema).compile(vocabulary))
         for byte in start:
             assert walk.take(byte)
-        for token in (257, ord("x"), 263, ord("x")):
+        for token in (257, ord("x"), 261, ord("x")):
             mask = walk.mask()
             if not allowed(mask, token):
                 break
