@@ -169,7 +169,7 @@ def test_the_triton_kernel_is_compiled_to_machine_code_without_a_device(
 ):
     """For A100 and H100, addresses and sizes that divide by 16 and others: as a launch would have it compiled.
 
-    What it reads is the row's number and words, never a score; nothing is spilled.
+    What it reads is the row's number and words, never a score; nothing is spilled. A warp's stores lie side by side.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -179,7 +179,8 @@ def test_the_triton_kernel_is_compiled_to_machine_code_without_a_device(
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     signature = {"scores": f"*{scores}", **ARGUMENTS, "block": "constexpr"}
-    divisible = {(at,): [["tt.divisibility", 16]] for at in range(len(ARGUMENTS) + 1)} if aligned else {}
+    specialized = [at for at, each in enumerate(kernel.params[:-1]) if not each.do_not_specialize]
+    divisible = {(at,): [["tt.divisibility", 16]] for at in specialized} if aligned else {}
     source = ASTSource(fn=kernel, signature=signature, constexprs={"block": WORDS}, attrs=divisible)
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32))
     ptx = compiled.asm["ptx"]
@@ -188,5 +189,6 @@ def test_the_triton_kernel_is_compiled_to_machine_code_without_a_device(
     width = 32 if scores == "fp32" else 16
     assert ptx.count(f"st.global.b{width}") == ptx.count("st.global") > 0
     assert ".local" not in ptx
+    assert "sizePerThread = [1, 1], threadsPerWarp = [1, 32]" in compiled.asm["ttgir"]
     if scores != "fp32":
         assert ptx.count("ld.global.b32") == ptx.count("ld.global") > 0

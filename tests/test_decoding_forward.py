@@ -13,6 +13,7 @@ from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.whole import WholeForward, at_once
+from structgen.errors import OptionError
 from tests.architectures import ALONE, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
 
 
@@ -74,6 +75,15 @@ def test_every_other_kind_of_cache_reads_as_if_each_row_were_alone(name, kind, t
     forward = forward_for(module)
     assert isinstance(forward, kind)
     assert wander(module, forward, tolerance=tolerance) > 10
+
+
+def test_a_decoder_that_looks_ahead_is_refused():
+    """As UMT5's does in transformers 5.17, which does not tell its attention that it is causal."""
+    module = make("umt5", attn_implementation="sdpa")
+    for block in module.decoder.block:
+        block.layer[0].SelfAttention.is_causal = False
+    with pytest.raises(OptionError, match=r"attends to tokens behind .* attn_implementation='eager'"):
+        forward_for(module)
 
 
 @pytest.mark.parametrize("name", ["qwen3-next", "falcon-h1", "lfm2"])

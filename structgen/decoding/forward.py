@@ -19,7 +19,8 @@ from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.static import borrow
-from structgen.decoding.whole import WholeForward, at_once
+from structgen.decoding.whole import WholeForward, at_once, looks_ahead
+from structgen.errors import OptionError
 
 PROBE = list(range(2, 16))
 """Ids that every model knows."""
@@ -89,6 +90,9 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
     Args:
         module: a model that generates.
         graphs: reads of a few tokens are steps of few shapes, captured as CUDA graphs; by default where there is CUDA.
+
+    Raises:
+        OptionError: a decoder looks ahead; no way to read it gives the logits that it was trained for.
     """
     setting = (getattr(module.config, "_attn_implementation", None), module.dtype, module.device)
     known = _chosen.get(module)
@@ -106,6 +110,12 @@ def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
     for way in ways:
         if is_exact(module, way(module)):
             return way
+    if module.config.is_encoder_decoder and looks_ahead(module, _probe(module, PROBE[:8])):
+        raise OptionError(
+            f"{type(module).__name__} cannot be decoded: with this release of transformers its decoder attends to tokens"
+            " behind the one that it reads (UMT5 in 5.17 does); load it with attn_implementation='eager', or upgrade "
+            "transformers"
+        )
     return WholeForward
 
 

@@ -66,7 +66,8 @@ class HybridModel(SlotModel):
 
     def adopt_states(self, cache: Any) -> States:
         """The states that a row left in a cache of its own. The layers are as its are from then on."""
-        theirs = [layer for layer in cache.layers if isinstance(layer, LinearAttentionLayer)]
+        pairs = zip(self._cache.layers, cache.layers, strict=True)  # older releases give layers without states one, too
+        theirs = [other for ours, other in pairs if isinstance(ours, LinearAttentionLayer)]
         if not self.is_begun:
             for layer, other in zip(self.recurrent, theirs, strict=True):
                 for name in vars(LinearAttentionLayer()):

@@ -10,6 +10,9 @@ from transformers.cache_utils import get_layer_types_and_kwargs
 NOTHING = "dummy"
 """The kind of a layer that keeps nothing, or uses what another one keeps."""
 
+WITHOUT_CACHE = {"mlp", "moe"}
+"""Kinds by which a model names layers that keep nothing; older releases do not put them down as `NOTHING`."""
+
 
 def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
     """Of each layer, its kind and its window in tokens, if it has one.
@@ -20,7 +23,8 @@ def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
     kinds, options = get_layer_types_and_kwargs(config)
     found: Any = options  # older releases have one for all layers
     each = [found] * len(kinds) if isinstance(found, dict) else found
-    return [(kind, given.get("sliding_window")) for kind, given in zip(kinds, each, strict=True)]
+    named = [NOTHING if kind in WITHOUT_CACHE else kind for kind in kinds]
+    return [(kind, given.get("sliding_window")) for kind, given in zip(named, each, strict=True)]
 
 
 def empty_layer() -> Any:

@@ -16,9 +16,14 @@ WORDS = 32
 """Words of a mask for one program: 1,024 tokens."""
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["stride"])  # type: ignore[untyped-decorator]
 def kernel(scores, table, numbers, stride, columns, words, width, block: tl.constexpr):  # type: ignore[no-untyped-def]
-    """For each token of a row: scores[row, token] = -inf, unless its bit is set in table[numbers[row]]."""
+    """For each token of a row: scores[row, token] = -inf, unless its bit is set in table[numbers[row]].
+
+    A stride known to be a multiple of 16 bytes would give each thread as many tokens side by side. Stores under a mask
+    are not joined, though: threads side by side would write 16 bytes apart, and memory would see eight times the
+    stores. With a stride that may be anything, a warp writes the 32 tokens of a word.
+    """
     row = tl.program_id(0)
     word = tl.program_id(1) * block + tl.arange(0, block)
     number = tl.load(numbers + row).to(tl.int64)

@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from structgen.decoding.multimodal import encoded, no_logits, read_prompt
+from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
 
 
@@ -50,22 +51,37 @@ class WholeForward:
         return at_once(self._module, row)
 
 
+def looks_ahead(module: PreTrainedModel, row: Row) -> bool:
+    """Would an encoder-decoder have given other logits after all ids of a row but the last, had it read the last one?
+
+    Its decoder attends to what is behind a token, then: in a release of transformers that forgets to mask it.
+    """
+    with torch.inference_mode():
+        seen = _after_each(module, row)[:-1]
+        row.truncate(len(row.ids) - 1)
+        return not near(seen, _after_each(module, row))
+
+
 def at_once(module: PreTrainedModel, row: Row) -> Tensor:
     """The logits after all ids of a row, without a cache: float[width]; with `row.error` set they are none.
 
     A prompt with inputs is read by itself, and what follows it token by token, as `generate` of transformers does.
     """
-    ids = torch.tensor([row.ids], device=module.device)
     if module.config.is_encoder_decoder:
-        states = encoded(module, row)
-        if row.error is not None:
-            return no_logits(module)
-        output = module(encoder_outputs=states, decoder_input_ids=ids, use_cache=False, return_dict=True)
-    elif row.inputs is not None:
+        encoded(module, row)
+        return no_logits(module) if row.error is not None else _after_each(module, row)[-1]
+    if row.inputs is not None:
         return _behind_prompt(module, row)
-    else:
-        output = module(input_ids=ids, use_cache=False, return_dict=True)
-    logits: Tensor = output.logits[0, -1]
+    ids = torch.tensor([row.ids], device=module.device)
+    logits: Tensor = module(input_ids=ids, use_cache=False, return_dict=True).logits[0, -1]
+    return logits
+
+
+def _after_each(module: PreTrainedModel, row: Row) -> Tensor:
+    """An encoder-decoder's logits after each id of a row: float[ids, width]."""
+    ids, states = torch.tensor([row.ids], device=module.device), encoded(module, row)
+    output = module(encoder_outputs=states, decoder_input_ids=ids, use_cache=False, return_dict=True)
+    logits: Tensor = output.logits[0]
     return logits
 
 
