@@ -11,7 +11,8 @@ from structgen.decoding.forward import forward_for, is_exact
 from structgen.decoding.hybrid import HybridForward
 from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward
+from structgen.decoding.solo import SoloForward, cache_argument
+from structgen.decoding.states import ONE_BY_ONE, AtOnce, at_once_behind_states
 from structgen.decoding.whole import WholeForward, at_once
 from structgen.errors import OptionError
 from tests.architectures import ALONE, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
@@ -92,6 +93,40 @@ def test_a_cache_for_each_row_is_the_slow_twin_of_slots_and_states(name):
     assert wander(module, SoloForward(module), tolerance=1e-3) > 10
 
 
+@pytest.mark.parametrize("name", HYBRID)
+def test_token_by_token_is_the_slow_twin_of_reading_at_once_behind_states(name):
+    module = make(name)
+    assert wander(module, HybridForward(module), tolerance=1e-3) > 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", [*HYBRID, "mamba", "mamba2"])
+def test_what_reads_on_from_its_states_is_told_from_what_forgets_them(name, dtype):
+    """The scans of Jamba and Mamba start from nothing; bfloat16 hides that in the logits, not in the states."""
+    module = make(name, dtype)
+    found = at_once_behind_states(module, cache_argument(module))
+    assert (found == ONE_BY_ONE) == (name in ("jamba", "mamba"))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["bamba", "lfm2", "mamba2"])
+def test_forced_text_and_what_was_taken_back_are_read_at_once(name):
+    """Each row reads nine tokens more, then goes four back and reads on: a forward pass for each of the two."""
+    module = make(name)
+    forward, rows = forward_for(module), [Row([5, 6, 7 + n]) for n in range(2)]
+    forward.read(rows)
+    before, passes = forward.count, 1 if name != "mamba2" else len(rows)
+    for row in rows:
+        row.ids += range(20, 29)
+    forward.read(rows)
+    for row in rows:
+        row.truncate(8)
+        row.ids += range(40, 49)
+    logits = forward.read(rows)
+    assert forward.count == before + 2 * passes
+    assert (logits - torch.stack([at_once(module, row) for row in rows])).abs().max() < 1e-3
+
+
 @torch.inference_mode()
 @pytest.mark.parametrize("name", ["qwen3-next", "zamba2"])
 def test_rows_with_states_take_their_steps_in_one_forward(name):
@@ -166,6 +201,14 @@ def test_a_row_that_is_no_number_does_not_reach_the_one_that_takes_its_place():
     logits = forward.read([short, new])
     expected = torch.stack([at_once(module, row) for row in (short, new)])
     assert (logits - expected).abs().max() < 1e-4
+
+
+def test_few_tokens_are_not_read_by_a_scan_that_is_padded_to_many():
+    """On the CPU a chunk of 256 costs about what six tokens do, the more the more rows; elsewhere padding is free."""
+    assert [AtOnce(256).columns(n, 1) for n in (1, 5, 6, 9)] == [1, 1, 6, 9]
+    assert [AtOnce(256).columns(n, 16) for n in (6, 17, 18)] == [1, 1, 18]
+    assert [AtOnce(0).columns(n, 64) for n in (1, 2, 300)] == [1, 2, 300]
+    assert ONE_BY_ONE.columns(300, 1) == 1
 
 
 def test_reading_costs_one_forward_for_all_rows_that_have_little_pending():

@@ -17,7 +17,8 @@ from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
-from structgen.decoding.solo import SoloForward
+from structgen.decoding.solo import SoloForward, cache_argument
+from structgen.decoding.states import ONE_BY_ONE, at_once_behind_states, has_states
 from structgen.decoding.static import borrow
 from structgen.decoding.whole import WholeForward, at_once, looks_ahead
 from structgen.errors import OptionError
@@ -104,9 +105,12 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
 
 
 def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
+    at_once = at_once_behind_states(module, cache_argument(module)) if has_states(module) else ONE_BY_ONE
     ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
-    ways += [HybridForward] if takes_states(module) else []
-    ways += [SoloForward, partial(SoloForward, recompute=True)]
+    if takes_states(module):
+        ways += [partial(HybridForward, at_once=way) for way in dict.fromkeys([at_once, ONE_BY_ONE])]
+    ways += [partial(SoloForward, at_once=way) for way in dict.fromkeys([at_once, ONE_BY_ONE])]
+    ways += [partial(SoloForward, recompute=True)]
     for way in ways:
         if is_exact(module, way(module)):
             return way

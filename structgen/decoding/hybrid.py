@@ -3,8 +3,9 @@
 Keys and values lie in slots, as for any row. States are of the rows that are read together: as long as those are the
 same, they stay where the model writes them; else each row's are put aside, and the next rows' are laid together.
 
-A state has no past. A prompt is read at once, by its row alone, and what comes behind it token by token: padding would
-change it. Going back restores a copy from behind an earlier token and reads on from there; its slots are still right.
+A state has no past, and padding would change it. A prompt is read by its row alone; behind it as many tokens at once as
+all rows have to read, where the model's states allow that (`states`), else one. Going back restores a copy from behind
+an earlier token and reads on from there; its slots are still right.
 """
 
 from __future__ import annotations
@@ -19,18 +20,17 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.decoding.layers import NOTHING, layer_kinds
+from structgen.decoding.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slot_cache import SlotLayer, SlotModel
-from structgen.decoding.slots import SlotForward, twins_among
+from structgen.decoding.slots import MOST_READ, SlotForward, twins_among
 from structgen.decoding.solo import SNAPSHOT_EVERY, SNAPSHOTS
+from structgen.decoding.states import ONE_BY_ONE, AtOnce
 from structgen.decoding.transfer import sent
 
-STATES_ONLY = {"linear_attention", "conv"}
-BOTH = {"hybrid"}
 SLOTS_ONLY = {"full_attention"}
-"""Kinds of layers by what they keep."""
+"""Kinds of layers that keep keys and values of all that was read."""
 
 States = list[Tensor | None]
 """What all layers keep of one row, [1, ...] each; None where a layer has no such state."""
@@ -115,6 +115,7 @@ class HybridForward(SlotForward):
 
     Args:
         module: a model that `takes_states`.
+        at_once: how many tokens behind a state one forward pass reads.
 
     Attributes:
         count: forward passes so far.
@@ -123,8 +124,9 @@ class HybridForward(SlotForward):
     foresees = takes_drafts = False
     why_eager = "the model has recurrent states"
 
-    def __init__(self, module: PreTrainedModel) -> None:
+    def __init__(self, module: PreTrainedModel, *, at_once: AtOnce = ONE_BY_ONE) -> None:
         super().__init__(module)
+        self._at_once = at_once
         self._model: HybridModel = HybridModel(module)
         self._lengths: dict[Row, int] = {}
         self._aside: dict[Row, States] = {}
@@ -200,17 +202,20 @@ class HybridForward(SlotForward):
         row.shift, row.error = leader.shift, leader.error
 
     def _step(self, rows: list[Row]) -> Tensor:
-        """Reads one token of each row: float[rows, width]."""
+        """Reads as many tokens of each row as all of them have to read, or one: float[rows, width]."""
         self._load(rows)
         starts = [self._lengths[row] for row in rows]
-        ids = [[row.ids[start]] for row, start in zip(rows, starts, strict=True)]
-        shifted = [[start + row.shift] for row, start in zip(rows, starts, strict=True)]
-        inputs = sent([ids, shifted, [[start] for start in starts]], self._device)
+        pending = min(len(row.ids) - start for row, start in zip(rows, starts, strict=True))
+        columns = self._at_once.columns(min(pending, MOST_READ // len(rows)), len(rows))
+        slots = [list(range(start, start + columns)) for start in starts]
+        ids = [row.ids[start : start + columns] for row, start in zip(rows, starts, strict=True)]
+        shifted = [[slot + row.shift for slot in its] for row, its in zip(rows, slots, strict=True)]
+        inputs = sent([ids, shifted, slots], self._device)
         self.count += 1
-        seen = max(starts) + 1
-        logits = self._model(inputs[0], inputs[1], inputs[2], self._where(rows, starts, [0] * len(rows), 1, seen))
+        places = self._where(rows, starts, [0] * len(rows), columns, max(starts) + columns)
+        logits = self._model(inputs[0], inputs[1], inputs[2], places)
         for row in rows:
-            self._lengths[row] += 1
+            self._lengths[row] += columns
         self._remember(rows)
         return logits
 

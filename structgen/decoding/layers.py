@@ -13,6 +13,10 @@ NOTHING = "dummy"
 WITHOUT_CACHE = {"mlp", "moe"}
 """Kinds by which a model names layers that keep nothing; older releases do not put them down as `NOTHING`."""
 
+STATES_ONLY = {"linear_attention", "conv"}
+BOTH = {"hybrid"}
+"""Kinds of layers that keep recurrent states; and those that keep keys and values beside them."""
+
 
 def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
     """Of each layer, its kind and its window in tokens, if it has one.

@@ -20,6 +20,7 @@ from transformers.cache_utils import LinearAttentionLayer
 from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import encoded, no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
+from structgen.decoding.states import ONE_BY_ONE, AtOnce
 from structgen.decoding.transfer import sent
 from structgen.errors import OptionError
 
@@ -92,6 +93,7 @@ class SoloForward:
     Args:
         module: a causal or encoder-decoder model.
         recompute: go back by reading all again, whatever the cache says it can.
+        at_once: how many tokens behind a state one forward pass reads.
 
     Attributes:
         count: forward passes so far, without those of an encoder.
@@ -101,9 +103,9 @@ class SoloForward:
     replays = 0
     why_eager = "the model's cache has no slots by row"
 
-    def __init__(self, module: PreTrainedModel, *, recompute: bool = False) -> None:
+    def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: AtOnce = ONE_BY_ONE) -> None:
         self.count = 0
-        self._module, self._recompute = module, recompute
+        self._module, self._recompute, self._at_once = module, recompute, at_once
         config = module.config.get_text_config(decoder=True)
         self._crops = {kind for kind, _ in layer_kinds(config)} <= CROPPED
         accepted = inspect.signature(module.forward).parameters
@@ -146,9 +148,14 @@ class SoloForward:
         first = torch.empty(0)
         if alone.length == 0 and row.inputs is not None:
             first = self._begin(row, alone)
-        if row.error is None and (self._crops or alone.length == 0) and alone.length < len(row.ids):
+        pending = len(row.ids) - alone.length
+        if (
+            row.error is None
+            and pending
+            and (self._crops or alone.length == 0 or self._at_once.columns(pending, 1) > 1)
+        ):
             return self._run(alone, row, row.ids[alone.length :])
-        return first  # several tokens behind a state are not read exactly
+        return first
 
     def _begin(self, row: Row, alone: Alone) -> Tensor:
         """Reads what is more than text: the prompt, or what the encoder gets. The logits after the prompt, if any."""

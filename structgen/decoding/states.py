@@ -1,0 +1,122 @@
+"""Reading several tokens at once behind a recurrent state: which models do so exactly, and from how many on it pays.
+
+One token is one step of the recurrence. Several are read by a scan that cuts them into chunks, pads the last one, and
+starts from the state; or, in models whose scan takes no state (Jamba, Mamba), from nothing at all, without a word. So
+the states that are left are compared with those of single steps, once per model, and with those behind states that were
+wiped out: logits might hide behind their rounding that a scan forgets.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import LinearAttentionLayer
+
+from structgen.decoding.layers import BOTH, STATES_ONLY, layer_kinds
+from structgen.decoding.multimodal import REFUSALS
+
+CHUNK = 64
+"""Tokens of a chunk where the model does not say: those of the gated delta rule."""
+
+PAID = 64
+"""A chunk of so many tokens costs one row about a step more than a step, on a CPU."""
+
+AGREEMENT = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.01, torch.bfloat16: 0.05}
+"""By how much of their size states may differ by rounding."""
+
+BEGINNING, REST = list(range(2, 10)), list(range(11, 14))
+"""Ids that every model knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """How many of the tokens that are pending behind a state are read by one forward pass.
+
+    Attributes:
+        chunk: tokens to which the model's scan pads what it reads, where that has its price; None for a model that has
+            to read token by token.
+    """
+
+    chunk: int | None = None
+
+    def columns(self, pending: int, rows: int) -> int:
+        """All that each of so many rows has to read, or one."""
+        if self.chunk is None or pending < 2 + self.chunk * isqrt(rows) // PAID:
+            return 1
+        return pending
+
+
+ONE_BY_ONE = AtOnce()
+
+
+def has_states(module: PreTrainedModel) -> bool:
+    """Does the model keep recurrent states in a cache of transformers?"""
+    kinds = {kind for kind, _ in layer_kinds(module.config.get_text_config(decoder=True))}
+    return not module.config.is_encoder_decoder and bool(kinds & (STATES_ONLY | BOTH))
+
+
+@torch.inference_mode()
+def at_once_behind_states(module: PreTrainedModel, argument: str) -> AtOnce:
+    """What the model's states show, behind tokens that are read at once and behind the same ones one by one.
+
+    Args:
+        module: a causal model with recurrent states.
+        argument: the name under which it takes its cache.
+    """
+    try:
+        found, wiped = (_layers(module, argument, [REST], wipe=wipe) for wipe in (False, True))
+        true = _layers(module, argument, [[i] for i in REST])
+    except REFUSALS:
+        return ONE_BY_ONE
+    bound = AGREEMENT.get(module.dtype, 0.05)
+    pairs = list(zip(_states(found), _states(true), strict=True))
+    if not pairs or any((mine - its).norm() > bound * its.norm() for mine, its in pairs):
+        return ONE_BY_ONE
+    scanned = list(zip(_recurrent(found), _recurrent(wiped), strict=True))
+    if any(torch.equal(mine, other) for mine, other in scanned):
+        return ONE_BY_ONE
+    return AtOnce(_chunk(module) if scanned and module.device.type == "cpu" else 0)
+
+
+def _layers(
+    module: PreTrainedModel, argument: str, parts: Sequence[Sequence[int]], *, wipe: bool = False
+) -> list[LinearAttentionLayer]:
+    """The layers with states behind the beginning and the parts, each read by a forward pass of its own.
+
+    With `wipe` there is nothing in the recurrent states behind the beginning.
+    """
+    cache, model, length = DynamicCache(config=module.config), module, 0
+    layers = [layer for layer in cache.layers if isinstance(layer, LinearAttentionLayer)]
+    takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+    for ids in [BEGINNING, *parts]:
+        given: dict[str, Any] = {argument: cache, "input_ids": torch.tensor([ids], device=module.device)}
+        if takes_positions:
+            positions = torch.arange(length, length + len(ids), device=module.device)
+            given["position_ids"] = positions.unsqueeze(0)
+        model(use_cache=True, **given)
+        length += len(ids)
+        for state in _recurrent(layers) if wipe and ids is BEGINNING else ():
+            state.zero_()
+    return layers
+
+
+def _recurrent(layers: Sequence[LinearAttentionLayer]) -> list[Tensor]:
+    return [state for layer in layers for state in layer.recurrent_states.values() if state is not None]
+
+
+def _states(layers: Sequence[LinearAttentionLayer]) -> list[Tensor]:
+    convolved = [state for layer in layers for state in layer.conv_states.values() if state is not None]
+    return [state.float() for state in (*convolved, *_recurrent(layers))]
+
+
+def _chunk(module: PreTrainedModel) -> int:
+    """Tokens of a chunk."""
+    sizes = [getattr(part, "chunk_size", None) for part in module.modules()]
+    return max((size for size in sizes if isinstance(size, int)), default=CHUNK)
