@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from structgen.decoding.validator_guard import ValidatorGuard
     from structgen.errors import (
         BudgetExhausted,
+        CallbackError,
         DeadEnd,
         LimitExceeded,
         OptionError,
@@ -45,6 +46,7 @@ _HOMES = {
     "decoding.validator_guard": ("ValidatorGuard",),
     "errors": (
         "BudgetExhausted",
+        "CallbackError",
         "DeadEnd",
         "LimitExceeded",
         "OptionError",
@@ -74,6 +76,7 @@ __all__ = [
     "Beams",
     "BudgetExhausted",
     "ByteMachine",
+    "CallbackError",
     "Cap",
     "Choice",
     "DeadEnd",

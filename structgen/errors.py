@@ -8,9 +8,22 @@ A message says where (JSON pointer, byte offset), what was found, what was allow
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class StructgenError(Exception):
-    """The root of all errors raised on purpose."""
+    """The root of all errors raised on purpose. They can be pickled, as processes that share work need."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[StructgenError], args: tuple[Any, ...], attributes: dict[str, Any]) -> StructgenError:
+    """An error as it was, whatever its class makes its message of."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class RequestError(StructgenError, ValueError):
@@ -90,10 +103,15 @@ class ValidationFailed(RunError):
         super().__init__(message)
 
 
-class ValidatorError(RunError):
-    """A validator raised what is no validation error (`ValueError`, `AssertionError`): a bug of the type's own code.
+class CallbackError(RunError):
+    """Code of the caller's (a guard, a machine, a logits processor) raised, or gave what it must not.
 
-    What it raised is the `__cause__`.
+    What it raised is the `__cause__`. In a batch only the rows that asked it have this error.
+    """
+
+
+class ValidatorError(CallbackError):
+    """A validator raised what is no validation error (`ValueError`, `AssertionError`): a bug of the type's own code.
 
     Attributes:
         pointer: JSON pointer of the value that was validated.

@@ -54,7 +54,8 @@ class Sampling:
         top_p: keep the smallest set of tokens whose probabilities reach `top_p`, in (0, 1].
         min_p: drop tokens less likely than `min_p` times the likeliest one, in [0, 1).
         typical_p: keep the smallest set of the most typical tokens that has `typical_p` of the mass, in (0, 1].
-        repetition_penalty: scores of tokens in the prompt or the text are divided by it where they are positive,
+        repetition_penalty: scores of tokens in the text or before it (the prompt, what was thought; of encoder-decoder
+            models what the decoder begins with) are divided by it where they are positive,
             multiplied where not; above 0, 1 is none. Punctuation is punished too: JSON repeats it.
         frequency_penalty: subtracted from a token's score for every time it stands in the text.
         presence_penalty: subtracted once from the score of a token that stands in the text.

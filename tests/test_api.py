@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from typing import Literal
 
 import pytest
@@ -176,6 +178,30 @@ def test_a_bare_transformers_model_takes_its_tokenizer_and_keeps_its_vocabulary(
     module = tiny(vocab_size=len(small_bpe))
     assert sg.generate(module, "a", schema=sg.Choice(["yes", "no"]), tokenizer=small_bpe) in ("yes", "no")
     assert sg.Model.of(module, small_bpe).vocabulary is sg.Model.of(module, small_bpe).vocabulary
+
+
+def test_end_tokens_and_tokens_that_are_set_later_count(small_bpe):
+    """The vocabulary is kept, but not beyond a change of what it was made of."""
+    module, tokenizer = tiny(vocab_size=len(small_bpe)), copy.deepcopy(small_bpe)
+    way = sg.Limits(max_new_tokens=12)
+    first = sg.generate(module, "x", tokenizer=tokenizer, limits=way, details=True).token_ids
+    assert len(first) == 12
+    module.generation_config.eos_token_id = [tokenizer.eos_token_id, first[5]]
+    run = sg.generate(module, "x", tokenizer=tokenizer, limits=way, details=True)
+    assert run.token_ids == first[: first.index(first[5]) + 1]
+    assert run.finish == "end"
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<now>"]})
+    module.resize_token_embeddings(len(tokenizer))
+    said = sg.generate(module, "x", sg.Sequence("a", sg.SpecialToken("<now>")), tokenizer=tokenizer, details=True)
+    assert said.token_ids[-1] == tokenizer.convert_tokens_to_ids("<now>")
+
+
+def test_a_generation_can_be_sent_to_another_process():
+    run = sg.generate(scripted('[1, "a"]'), "x", {"type": "array"}, details=True)
+    twin = pickle.loads(pickle.dumps(run))
+    assert twin.fields == run.fields
+    assert set(twin.fields) == {"/0", "/1", ""}
+    assert [twin.value, twin.text, twin.token_ids, twin.caps] == [run.value, run.text, run.token_ids, run.caps]
 
 
 def test_the_grammar_of_a_schema_is_compiled_once():

@@ -27,6 +27,7 @@ from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.masking import pack
 from structgen.decoding.processors import processed
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+from tests.architectures import make
 
 WIDTH = 257
 
@@ -63,6 +64,27 @@ def test_greedy_text_with_a_processor_is_that_of_transformers(model, name):
         theirs = model.module.generate(ids, logits_processor=LogitsProcessorList(processors), **given)
         assert list(result.token_ids) == theirs[0, ids.shape[1] :].tolist()
     assert ours[0].token_ids != ours[1].token_ids
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_penalties_and_processors_see_of_an_encoder_decoder_model_what_its_decoder_reads(name):
+    """As in transformers: the encoder's prompt, which an answer may well repeat, is not punished."""
+    module = make(name)
+    for config in (module.config, module.generation_config):
+        config.decoder_start_token_id, config.eos_token_id, config.forced_eos_token_id = 0, 1, None
+    vocabulary = sg.Vocabulary.from_tokens([None, None, *(bytes([33 + i]) for i in range(88))], end_ids=[1])
+    model = sg.Model(module, ByteTokenizer(), vocabulary)
+    given = {"max_new_tokens": 12, "do_sample": False, "min_new_tokens": 12}
+    first = module.generate(torch.tensor([[5, 6, 7]]), **given)[0, 1:3].tolist()
+    prompt = first * 3  # so that all of its pairs and tokens would be punished
+    cases = [
+        ({"repetition_penalty": 3.0}, sg.Sampling(repetition_penalty=3.0)),
+        ({"no_repeat_ngram_size": 1}, sg.Sampling(processors=[NoRepeatNGramLogitsProcessor(1)])),
+    ]
+    for theirs, ours in cases:
+        expected = module.generate(torch.tensor([prompt]), **given, **theirs)[0, 1:].tolist()
+        run = sg.generate(model, prompt, sampling=ours, limits=sg.Limits(max_new_tokens=12), details=True)
+        assert list(run.token_ids) == expected
 
 
 WARPERS = {
@@ -175,5 +197,5 @@ def test_synthid_is_refused_by_name():
 
 def test_scores_of_another_shape_are_an_error():
     way = sg.Sampling(processors=[lambda ids, scores: scores[:, :5]])
-    with pytest.raises(sg.OptionError, match=r"function gave .*\[1, 5\].*expected scores of shape \(1, 257\)"):
+    with pytest.raises(sg.CallbackError, match=r"<lambda> gave .*\[1, 5\].*expected scores of shape \(1, 257\)"):
         sg.generate(scripted("a"), "x", sg.Regex("[a-d]{4}"), sampling=way)

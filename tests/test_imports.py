@@ -18,7 +18,7 @@ PACKAGE = Path(structgen.__file__).parent
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
     {"errors"},
-    {"options"},
+    {"options", "callbacks"},
     {"kernel_contents"},
     {"kernels"},
     {"schema", "vocabulary"},
@@ -34,8 +34,8 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "options", "kernel_contents", "kernels", "schema", "automaton", "vocabulary", "masks", "constraints",
-    "guards", "compositions", "languages", "explanation",
+    "errors", "options", "callbacks", "kernel_contents", "kernels", "schema", "automaton", "vocabulary", "masks",
+    "constraints", "guards", "compositions", "languages", "explanation",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from structgen.automaton.machine import Automaton
 from structgen.automaton.parts import Entered, Families, Part
 from structgen.automaton.tables import NOTHING, POP, Edge
+from structgen.callbacks import Calling
 from structgen.errors import OptionError
 
 
@@ -48,6 +49,7 @@ class MachinePart(Part):
 class _Interned:
     def __init__(self, automaton: Automaton, machine: ByteMachine) -> None:
         self._automaton, self._machine = automaton, machine
+        self._calling = Calling("machine", machine)
         self._states: dict[Hashable, int] = {}
 
     def state(self, of: Hashable) -> int:
@@ -63,12 +65,13 @@ class _Interned:
 
     def _expand(self, of: Hashable, state: int) -> None:
         edges: list[Edge] = []
-        for byte in range(256):
-            after = self._machine.step(of, byte)
-            target = 0 if after is None else self.state(after)
+        with self._calling:
+            after = [self._machine.step(of, byte) for byte in range(256)]
+            ends = self._machine.accepts(of)
+        for byte, state_after in enumerate(after):
+            target = 0 if state_after is None else self.state(state_after)
             if target and edges and edges[-1][1:] == (byte - 1, target):
                 edges[-1] = (edges[-1][0], byte, target)
             elif target:
                 edges.append((byte, byte, target))
-        ends = self._machine.accepts(of)
         self._automaton.tables.ranges(state, edges, miss=(POP, 0, 0) if ends else (NOTHING, 0, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from structgen.decoding.device_masks import MaskRows, apply_masks
 from structgen.decoding.masking import FEW, Words, bits_of, count, existing, ids_of
 from structgen.decoding.processors import processed
 from structgen.decoding.transfer import Download, upload
+from structgen.errors import CallbackError
 from structgen.options import Sampling
 from structgen.search.penalties import Penalties, penalise, penalties
 from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores, pick
@@ -54,6 +55,10 @@ class Drawn(Protocol):
     def masks(self) -> Tensor | None:
         """The masks on the device, int32[rows, words]; None where they are on the host. Only until the next step."""
 
+    @property
+    def errors(self) -> Mapping[int, CallbackError]:
+        """Of rows whose processors failed: they have no token."""
+
     def tokens(self) -> list[int]:
         """The chosen token of each row, or `NOTHING` where no allowed token has a finite logit. Waits for it."""
 
@@ -87,7 +92,15 @@ class HostChooser:
         if any(ask.way.penalises for ask in asks):
             scores = scores.clone()
             penalise(scores, *map(torch.from_numpy, _penalties(asks, scores.shape[1])))
-        return _AtOnce([self._choose(row, ask) for row, ask in zip(scores.numpy(), asks, strict=True)])
+        errors = dict[int, CallbackError]()
+        tokens = []
+        for row, (own, ask) in enumerate(zip(scores.numpy(), asks, strict=True)):
+            try:
+                tokens.append(self._choose(own, ask))
+            except CallbackError as error:
+                errors[row] = error
+                tokens.append(NOTHING)
+        return _AtOnce(tokens, errors)
 
     def _choose(self, scores: Scores, ask: Ask) -> int:
         words, way, uniform = self._existing if ask.words is None else ask.words, ask.way, ask.uniform
@@ -113,8 +126,8 @@ class _AtOnce:
     by_host: Sequence[int] = ()
     masks = None
 
-    def __init__(self, tokens: list[int]) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: list[int], errors: Mapping[int, CallbackError]) -> None:
+        self._tokens, self.errors = tokens, errors
 
     @property
     def ids(self) -> Tensor:
@@ -153,20 +166,37 @@ class DeviceChooser:
         if len(penalties.rows):
             penalise(scores, *parts[5:])
         apply_masks(scores, self.rows.table, parts[0], self._width)
-        for row, ask in enumerate(asks):
-            if ask.way.processors:
-                scores[row] = processed(scores[row], ask.way, ask.prompt, ask.tokens)
+        errors = _process(scores, asks)
         ids = self._sampler.draw(scores, parts[3], parts[4])
-        return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]), self._sampler)
+        return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]), self._sampler, errors)
+
+
+def _process(scores: Tensor, asks: Sequence[Ask]) -> dict[int, CallbackError]:
+    """Has the processors of all rows change their scores; a row whose processors fail has none left."""
+    errors = dict[int, CallbackError]()
+    for row, ask in enumerate(asks):
+        if ask.way.processors:
+            try:
+                scores[row] = processed(scores[row], ask.way, ask.prompt, ask.tokens)
+            except CallbackError as error:
+                errors[row] = error
+                scores[row] = -torch.inf
+    return errors
 
 
 class _OnItsWay:
     """A choice that a device makes."""
 
     def __init__(
-        self, ids: Tensor, scores: Tensor, asks: Sequence[Ask], masks: tuple[Tensor, Tensor], sampler: Sampler
+        self,
+        ids: Tensor,
+        scores: Tensor,
+        asks: Sequence[Ask],
+        masks: tuple[Tensor, Tensor],
+        sampler: Sampler,
+        errors: Mapping[int, CallbackError],
     ) -> None:
-        self.ids = ids
+        self.ids, self.errors = ids, errors
         self._sampler = sampler
         self.by_host: list[int] = []
         self._scores, self._asks, self._masks = scores, asks, masks

@@ -63,6 +63,9 @@ class Confidence:
         self._forced = ForcedText(self._vocabulary)
         self._found: dict[str, Field] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_found": self.fields()}  # what they are found in, a grammar, does not go to another process
+
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
         if self._found is None:

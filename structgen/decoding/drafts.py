@@ -20,7 +20,7 @@ from structgen.decoding.lookup import Lookup
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.transfer import sent
-from structgen.errors import TokenRejected
+from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
 
@@ -124,11 +124,19 @@ class Drafts:
         room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
         if room < 1:
             return draft
+        try:
+            return self._guessed(draft, room)
+        except StructgenError:  # a limit, or code of the caller's: raised again where the row itself comes there
+            return draft
+
+    def _guessed(self, draft: Draft, room: int) -> Draft:
+        """A draft with at most `room` tokens: forced ones, and behind these what was found elsewhere."""
+        session = draft.session
         matcher = None if session.matcher is None else session.matcher.fork()
         position = -1 if matcher is None else matcher.position
         forced = _forced(session, matcher, room)
         lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
-        guess = [] if len(forced) == room else lookup.after([*row.ids, *forced], room - len(forced))
+        guess = [] if len(forced) == room else lookup.after([*session.row.ids, *forced], room - len(forced))
         return replace(draft, tokens=forced + _allowed(matcher, guess), forced=len(forced), position=position)
 
     def _learn(self) -> None:

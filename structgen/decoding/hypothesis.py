@@ -119,7 +119,7 @@ class Hypothesis(Session):
         """Tokens of text that must come next; none where the model has a choice."""
         spans, matcher, length = self._forcing, self.matcher, len(self.tokens)
         if spans is not None and matcher is not None and not self._forced and length != self._unforced:
-            self._forced = spans.after(matcher, self.tokens)
+            self._forced = self._guard(spans.after, matcher, self.tokens) or ()
         return self._forced
 
     def words(self) -> Words | None:

@@ -205,7 +205,10 @@ class Batch:
         for row in drawn.by_host:  # the device has read something else there, if anything
             sessions[row].row.truncate(len(sessions[row].row.ids))
         for row, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
-            session.accept(token, logits, row, (step, row))
+            if row in drawn.errors:
+                session.fail(drawn.errors[row])
+            else:
+                session.accept(token, logits, row, (step, row))
 
     def _choose_again(self) -> None:
         """Rows whose last token was taken back choose another from the same logits; no forward is needed."""

@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers import (
     AutoConfig,
@@ -22,6 +22,7 @@ from transformers import (
 from structgen.decoding.solo import cache_argument
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
+from structgen.vocabulary.ends import declared_ends, declared_width
 
 _SHARED = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 """Arguments of `from_pretrained` about where files come from: the model and the tokenizer both get them."""
@@ -30,12 +31,29 @@ _CAUSAL = AutoModelForMultimodalLM, AutoModelForImageTextToText, AutoModelForCau
 _ENCODER_DECODER = AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 """What transformers calls models that generate text, the last of them where none is for the configuration."""
 
-_vocabularies: weakref.WeakKeyDictionary[Any, list[tuple[Any, Vocabulary]]] = weakref.WeakKeyDictionary()
+_vocabularies: weakref.WeakKeyDictionary[Any, list[_Known]] = weakref.WeakKeyDictionary()
+
+
+class _Known(NamedTuple):
+    """A vocabulary that was made, and of what.
+
+    Attributes:
+        tokenizer: a weak reference.
+        declared: see `_declared`.
+        vocabulary: of them.
+    """
+
+    tokenizer: weakref.ref[Any]
+    declared: tuple[Any, ...]
+    vocabulary: Vocabulary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """What `load` gives: a transformers model that generates, its tokenizer and the tokenizer's vocabulary.
+
+    It is a value: end tokens that are set in the model's configurations later, and tokens that are added later, are
+    those of a new one, `Model.of(model.module, model.tokenizer)`.
 
     Attributes:
         module: the transformers model, on whatever device and in whatever dtype.
@@ -49,22 +67,22 @@ class Model:
 
     @classmethod
     def of(cls, module: PreTrainedModel, tokenizer: Any) -> Model:
-        """Wraps a model that is loaded already. The vocabulary is made once per model and tokenizer.
+        """Wraps a model that is loaded already. The vocabulary is made once per model and tokenizer, as they are.
 
         Raises:
             OptionError: not a model that generates text.
             VocabularyError: the tokenizer cannot be represented, or has no end token.
         """
         _require_generative(module)
-        known = _vocabularies.setdefault(module, [])
-        for owner, vocabulary in known:
-            if owner() is tokenizer:
-                return cls(module, tokenizer, vocabulary)
+        known, declared = _vocabularies.setdefault(module, []), _declared(module, tokenizer)
+        for entry in known:
+            if entry.tokenizer() is tokenizer and entry.declared == declared:
+                return cls(module, tokenizer, entry.vocabulary)
         vocabulary = Vocabulary.from_tokenizer(
             tokenizer, model_config=module.config, generation_config=module.generation_config
         )
-        known[:] = [entry for entry in known if entry[0]() is not None]
-        known.append((weakref.ref(tokenizer), vocabulary))
+        known[:] = [entry for entry in known if entry.tokenizer() not in (None, tokenizer)]
+        known.append(_Known(weakref.ref(tokenizer), declared, vocabulary))
         return cls(module, tokenizer, vocabulary)
 
     @property
@@ -158,6 +176,13 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         name = type(model).__name__
         raise OptionError(f"a bare {name} needs its tokenizer: pass tokenizer=, or use structgen.load(...)")
     return Model.of(model, tokenizer)
+
+
+def _declared(module: PreTrainedModel, tokenizer: Any) -> tuple[Any, ...]:
+    """What a vocabulary is made of that a caller may change later: end tokens, added tokens, the logits' width."""
+    ends = declared_ends(module.config, module.generation_config)
+    size = len(tokenizer) if hasattr(tokenizer, "__len__") else None
+    return declared_width(module.config), size, getattr(tokenizer, "eos_token_id", None), *ends
 
 
 def _require_generative(module: PreTrainedModel) -> None:

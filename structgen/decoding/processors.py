@@ -22,8 +22,9 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
+from structgen.callbacks import Calling
 from structgen.decoding.transfer import sent
-from structgen.errors import OptionError
+from structgen.errors import CallbackError
 from structgen.options import Sampling
 
 WARPERS = (
@@ -51,7 +52,7 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
         tokens: the row's own.
 
     Raises:
-        OptionError: a processor gives something else than scores.
+        CallbackError: a processor raised, or gave something else than scores.
     """
     ids = sent([[*prompt, *tokens]], scores.device)
     changed = scores.clone()
@@ -67,8 +68,9 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
 
 
 def _applied(processor: Any, ids: Tensor, scores: Tensor) -> Tensor:
-    found = processor(ids, scores.unsqueeze(0))
+    with (calling := Calling("logits processor", processor)):
+        found = processor(ids, scores.unsqueeze(0))
     if not isinstance(found, Tensor) or found.shape != (1, len(scores)):
-        name, shape = type(processor).__name__, getattr(found, "shape", type(found).__name__)
-        raise OptionError(f"processors: {name} gave {shape!r}, expected scores of shape {(1, len(scores))}")
+        shape = getattr(found, "shape", type(found).__name__)
+        raise CallbackError(f"{calling.whose} gave {shape!r}, expected scores of shape {(1, len(scores))}")
     return found[0].to(scores.dtype)

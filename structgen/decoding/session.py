@@ -181,7 +181,7 @@ class Session:
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        said = (self.prompt, self.tokens) if self.sampling.reads_text else ((), ())
+        said = (self._read_before(), self.tokens) if self.sampling.reads_text else ((), ())
         elsewhere = self._rollback.uniform
         if elsewhere is not None:
             return Ask(words, replace(self.sampling, temperature=1.0), elsewhere, *said)
@@ -243,9 +243,7 @@ class Session:
 
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
-        watching = [each for each in (self._checks.guards, self._checks.validating) if each is not None]
-        at_risk = [each.at_risk(self._transcript.said) for each in watching]
-        return max(self._transcript.begun_stop(), *at_risk, 0)
+        return self._guard(self._at_risk) or 0
 
     @property
     def accepted(self) -> Accepted | None:
@@ -271,6 +269,14 @@ class Session:
         if self._checks.steering is None:
             return ()
         return tuple(self._checks.steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
+
+    def _read_before(self) -> list[int]:
+        """What the model has read before the first of `tokens`: the prompt, of a decoder its own part, and thoughts."""
+        return self.row.ids[: len(self.row.ids) - len(self.tokens)]
+
+    def _at_risk(self) -> int:
+        watching = [each for each in (self._checks.guards, self._checks.validating) if each is not None]
+        return max(self._transcript.begun_stop(), *(each.at_risk(self._transcript.said) for each in watching), 0)
 
     def _guard(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""

@@ -21,7 +21,7 @@ from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
-from structgen.errors import DeadEnd, OptionError
+from structgen.errors import CallbackError, DeadEnd, OptionError
 from structgen.masks import Grammar, Matcher
 from structgen.masks.closing import UNKNOWN
 from structgen.masks.ending import Effort, agrees
@@ -316,13 +316,18 @@ class Steering:
 def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
     """Is a way known to close the value within the budget, before anything is said?
 
+    Where a machine of the caller's raises, none is: the row has the error when it comes there itself.
+
     Raises:
         OptionError: the shortest text needs more.
     """
     closing = grammar.closing
-    if closing.cost(grammar.start) <= budget or closing.within(budget) is not None:
-        return True
-    tokens, least = closing.fewest
+    try:
+        if closing.cost(grammar.start) <= budget or closing.within(budget) is not None:
+            return True
+        tokens, least = closing.fewest
+    except CallbackError:
+        return False
     if least <= budget:
         return False
     close = closing.tokens(grammar.matcher())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import DeadEnd, OptionError, TokenRejected
+from structgen.guards.asking import Asked
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
@@ -30,7 +31,7 @@ class Watch:
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
-        self._guards = tuple(guards)
+        self._guards = tuple(Asked(guard) for guard in guards)
         self._vocabulary = vocabulary
         self._states: list[tuple[Any, ...]] = [tuple(guard.start() for guard in guards)]
         self._lengths = [0]

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structgen.errors import DeadEnd
+from structgen.errors import CallbackError, DeadEnd
+from structgen.guards.asking import Asked
 from structgen.guards.banned import EVERYTHING, Banned
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Grammar
@@ -51,9 +52,13 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
         grammar: whose texts are read; a text of many possible bytes ends the search.
         guards: at least one.
     """
-    search = _Search(grammar, guards)
-    start = tuple(guard.start() for guard in guards)
-    return search.first if search.all_blocked(grammar.start, start) else None
+    asked = [Asked(guard) for guard in guards]
+    search = _Search(grammar, asked)
+    try:
+        blocked = search.all_blocked(grammar.start, tuple(guard.start() for guard in asked))
+    except CallbackError:  # it is raised again where a row comes there: in others, all may be well
+        return None
+    return search.first if blocked else None
 
 
 class _Search:

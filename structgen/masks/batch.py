@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from structgen.errors import DeadEnd
+from structgen.errors import StructgenError
 from structgen.masks.grammar import Grammar, Matcher
 
 THREADS = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
@@ -26,7 +26,7 @@ WORTH_A_THREAD = 8
 def find_masks(matchers: Iterable[Matcher]) -> None:
     """Finds the masks of matchers that are not known yet, so that `mask` has only to look them up.
 
-    A position with no mask, a dead end, is left to whoever asks for it.
+    A position with no mask, for a dead end or another error, is left to whoever asks for it.
     """
     unknown: dict[Grammar, list[Matcher]] = {}
     for matcher in matchers:
@@ -60,7 +60,7 @@ def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
 def _find(groups: Iterable[Sequence[Matcher]]) -> None:
     for matchers in groups:
         for matcher in matchers:
-            with suppress(DeadEnd):  # raised again where it is asked for
+            with suppress(StructgenError):  # raised again where it is asked for
                 matcher.mask()
 
 
