@@ -14,6 +14,7 @@ import structgen as sg
 from structgen.decoding.choice import Ask
 from structgen.decoding.masking import bits_of, pack
 from structgen.decoding.measure import ALTERNATIVES, Ledger, measured
+from structgen.demo import load_demo
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 
 WIDTH = 2000
@@ -107,6 +108,24 @@ def test_the_distribution_over_the_values_of_an_enum_is_the_model_s_own(constrai
             logits = module(torch.tensor([list(b"abc")])).logits[0, -1]
         expected = logits[[ord("y"), ord("n"), ord("p")]].softmax(0)
         assert [field.values[word] for word in ("yes", "no", "perhaps")] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_value_s_probability_does_not_depend_on_the_tokens_that_spell_it():
+    """Hot draws of a model that is sure, in all tokenisations: what was said has the probability of its value."""
+    module, tokenizer = load_demo()
+    towns = {"enum": ["Lyon", "Lima", "Oslo", "Rome"]}
+    schema = {"type": "object", "properties": {"city": towns}, "required": ["city"], "additionalProperties": False}
+    prompt = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
+    ways = sg.Sampling(temperature=6.0, seed=8).several(16)
+    runs = sg.generate(
+        module, [prompt] * 16, schema, tokenizer=tokenizer, sampling=ways, fast_forward=False, details=True
+    )
+    assert len({run.token_ids for run in runs}) > len({run.text for run in runs}) > 1
+    told = [(run.value["city"], run.fields["/city"]) for run in runs if run.fields["/city"].values]
+    assert len(told) >= 5
+    for town, field in told:
+        assert field.probability == pytest.approx(field.values[f'"{town}"'])
+        assert field.values['"Lyon"'] == pytest.approx(1, abs=0.01)
 
 
 def test_plain_text_has_no_fields_and_no_mask_took_anything():

@@ -24,7 +24,8 @@ class Field:
 
     Attributes:
         logprob: natural logarithm of the value's probability among what the constraint allows; 0 where nothing else
-            could stand there. A token that reaches beyond the value counts as a whole.
+            could stand there. That of its entry in `values`, where these can be told; else of the tokens that it was
+            said in, where a token that reaches beyond the value counts as a whole.
         entropy: of the deciding token, in nats: the one at which the model was least sure.
         alternatives: the likeliest texts of the deciding token with their probabilities, likeliest first; the one
             that was chosen among them. Empty where the model was not asked.
@@ -87,14 +88,16 @@ class Confidence:
                 made.append((index, choice))
         if not made:
             return Field(0.0, 0.0, (), {})
+        values, said = self._values(made, span), self._said(span)
         logprob = sum(math.log(max(choice.chance, sys.float_info.min)) for _, choice in made)
+        if said is not None and said in values:  # in other tokens it would have been the same value
+            logprob = math.log(max(values[said], sys.float_info.min))
         deciding = max((choice for _, choice in made), key=lambda choice: choice.entropy)
         alternatives = tuple((self._text(token), chance) for token, chance in deciding.alternatives)
-        return Field(min(logprob, 0.0), deciding.entropy, alternatives, self._values(made, span))
+        return Field(min(logprob, 0.0), deciding.entropy, alternatives, values)
 
     def _values(self, made: Sequence[tuple[int, Choice]], span: Span) -> Mapping[str, float]:
         """At every choice, where the ways that were not taken lead to; at the end, what was said."""
-        text = self._vocabulary.decode(self._tokens)[span.start : span.end]
         values: dict[str, float] = {}
         walk, taken, reach, lost = self._matcher.fork(), 0, 1.0, 0.0
         for index, choice in made:
@@ -112,8 +115,13 @@ class Confidence:
             if lost > LOST:
                 return {}
             reach *= choice.chance
-        said = text.decode() if not self._is_json else _scalar(text)
+        said = self._said(span)
         return {} if said is None else values | {said: values.get(said, 0.0) + reach}
+
+    def _said(self, span: Span) -> str | None:
+        """The text of the value that was said; None for a container."""
+        text = self._vocabulary.decode(self._tokens)[span.start : span.end]
+        return _scalar(text) if self._is_json else text.decode()
 
     def _leads_to(self, walk: Matcher, token: int, span: Span) -> str | None:
         """The text of the value at the span's place, where this token leaves no other."""
