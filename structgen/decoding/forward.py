@@ -116,9 +116,9 @@ def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
             return way
     if module.config.is_encoder_decoder and looks_ahead(module, _probe(module, PROBE[:8])):
         raise OptionError(
-            f"{type(module).__name__} cannot be decoded: with this release of transformers its decoder attends to tokens"
-            " behind the one that it reads (UMT5 in 5.17 does); load it with attn_implementation='eager', or upgrade "
-            "transformers"
+            f"{type(module).__name__} cannot be decoded: with this release of transformers its decoder attends to "
+            "tokens behind the one that it reads (UMT5 in 5.17 does); load it with attn_implementation='eager', or "
+            "upgrade transformers"
         )
     return WholeForward
 
