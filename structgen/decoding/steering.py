@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from structgen.decoding.guarding import Guarding
+from structgen.decoding.guarding import Guarding, Listening
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
@@ -122,7 +122,7 @@ class Steering:
 
     def _agreed(self, text: bytes) -> bool:
         """Do the guards agree to a whole text?"""
-        listener = None if self._guards is None else self._guards.listener(b"")
+        listener = self._listener(b"")
         return listener is None or agrees(listener, listener.state, text)
 
     @property
@@ -166,7 +166,10 @@ class Steering:
         if known and known[0] == tokens[-1]:
             close: list[int] | None = known[1:]
         else:
-            close = self._close(matcher, said, left)
+            listener = self._listener(said)
+            if listener is not None and listener.state is None:
+                return True  # the guards refuse it, and say why
+            close = self._closing.tokens(matcher, listener, self._effort, left)
         if close is None and cost == UNKNOWN and 2 * count < self._budget:
             return True
         if close is None or len(close) > left:
@@ -183,9 +186,11 @@ class Steering:
         """Has the budget forbidden what was chosen behind the first `count` tokens?"""
         return any(at >= count and self._name in refused.names for at, refused in self._refused.items())
 
+    def _listener(self, said: bytes | bytearray) -> Listening | None:
+        return None if self._guards is None else self._guards.listener(said)
+
     def _close(self, matcher: Matcher, said: bytes | bytearray, left: int) -> list[int] | None:
-        listener = None if self._guards is None else self._guards.listener(said)
-        return self._closing.tokens(matcher, listener, self._effort, left)
+        return self._closing.tokens(matcher, self._listener(said), self._effort, left)
 
     def _runs_away(self, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray) -> bool:
         """Does the last token take a value beyond a cap where it could have been closed?"""
@@ -294,9 +299,9 @@ class Steering:
 
     def truncate(self, count: int, said: bytes | bytearray) -> None:
         """The row goes back to its first `count` tokens, which spell `said`."""
-        for known in (self._closes, self._refused):
-            for at in [at for at in known if at > count]:
-                del known[at]
+        for known in (self._closes, self._refused):  # what is known of a longer text was noted later
+            while known and next(reversed(known)) > count:
+                known.popitem()
         if self._runaway is not None:
             self._runaway.truncate(len(said))
 
@@ -316,10 +321,11 @@ class Steering:
 def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
     """Is a way known to close the value within the budget, before anything is said?
 
-    Where a machine of the caller's raises, none is: the row has the error when it comes there itself.
+    False where no text is known at all, and one that fits is not excluded; also where a machine of the caller's raises:
+    the row has the error when it comes there itself.
 
     Raises:
-        OptionError: the shortest text needs more.
+        OptionError: the shortest text that is known needs more.
     """
     closing = grammar.closing
     try:
@@ -328,13 +334,12 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
         tokens, least = closing.fewest
     except CallbackError:
         return False
-    if least <= budget:
-        return False
-    close = closing.tokens(grammar.matcher())
-    if close is not None and len(close) == least:
-        tokens = close
-    needed = f"at least {least} tokens"
-    if tokens is not None:
-        shortest = grammar.vocabulary.decode(tokens).decode("utf-8", errors="replace")
-        needed = f"{least} tokens: {shortest!r:.200}"
-    raise OptionError(f"{bound}={budget}: the shortest text needs {needed}")
+    if tokens is None:
+        if least <= budget:
+            return False
+        raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
+    text = grammar.vocabulary.decode(tokens).decode("utf-8", errors="replace")
+    needed = f"needs {len(tokens)} tokens: {text!r:.200}"
+    if len(tokens) == least:
+        raise OptionError(f"{bound}={budget}: the shortest text {needed}")
+    raise OptionError(f"{bound}={budget}: the shortest text that is known {needed}; none needs fewer than {least}")

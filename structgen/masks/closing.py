@@ -87,13 +87,18 @@ class Closing:
         return self._exits.keep(position, found)
 
     @cached_property
+    def shortest(self) -> list[int] | None:
+        """The tokens of a whole text with the fewest bytes; None where none is known."""
+        return self.tokens(self._grammar.matcher())
+
+    @cached_property
     def fewest(self) -> Fewest:
         """Of a whole text, with the fewest tokens rather than bytes."""
-        return TokenSearch(self._grammar, self._end).run()
+        return TokenSearch(self._grammar, self._end, self.leaving, self.shortest).run()
 
     def within(self, budget: int) -> list[int] | None:
         """The tokens of a short text of the grammar, where one of so many at most is known."""
-        close = self.tokens(self._grammar.matcher())
+        close = self.shortest
         if close is None or len(close) > budget:
             close = self.fewest.tokens
         return None if close is None or len(close) > budget else close

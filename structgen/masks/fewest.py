@@ -1,13 +1,20 @@
 """The fewest tokens that a whole text of a grammar needs.
 
 The text of the fewest bytes need not be that of the fewest tokens: a long text may be one token. This is the A*
-algorithm over positions, with tokens as edges; a way of so many bytes takes at least so many tokens of the longest
-text. It is asked only where the shortest text does not fit into a budget, before that is refused.
+algorithm over positions, with tokens as edges. A way of so many bytes takes at least so many tokens of the longest
+text; and what stands around a value asks for tokens whatever the value is (see `rests`). What a search has found
+sharpens the bounds of all positions that it came by, for the next one (Koenig and Likhachev's adaptive A*, 2005).
+
+It is asked only where the shortest text does not fit into a budget, before that is refused. Where the search is given
+up, a text is still looked for in a hurry, by what a byte mostly costs; how far it may be from the best is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,25 +22,28 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from structgen.automaton.frame_search import Exit
-from structgen.automaton.tables import OPEN
-from structgen.errors import DeadEnd, TokenRejected
-from structgen.masks.advance import ASKS
-from structgen.masks.leads import Question
+from structgen.errors import TokenRejected
+from structgen.masks.rests import UNREACHABLE, Rests
+from structgen.masks.token_edges import TokenEdges
 
 if TYPE_CHECKING:
     from structgen.masks.grammar import Grammar
 
-MOST_FOLLOWED = 4_000_000
-"""Tokens that one search follows: half a second."""
-PLACE, ASKED = 3_000, 40
-"""A new place is as dear as following so many tokens, and one token with a test in its way as so many others."""
+MOST_FOLLOWED = 8_000_000
+"""Tokens that one search follows: about a second."""
+PLACE = 2_000
+"""A new place is as dear as following so many tokens."""
+SHARE = 8
+"""What is needed behind one frame may take one part in so many of what is left."""
+HURRIES = (1.0, 3), (1.6, 6)
+"""Searches in a hurry: the weight of the estimate, and one part in how many of `MOST_FOLLOWED` each may take."""
 
 
 class Fewest(NamedTuple):
     """What a search has found.
 
     Attributes:
-        tokens: of a text with the fewest; None where the search was given up, or none is known.
+        tokens: of a text with the fewest that is known; None where none is.
         least: no text has fewer tokens.
     """
 
@@ -45,105 +55,157 @@ class _GivenUp(Exception):
     """More than may be followed."""
 
 
+class _Tree:
+    """The ways that a search has found: of each place the tokens to it, and where its last one came from."""
+
+    def __init__(self, starts: Iterable[int]) -> None:
+        self.costs = dict.fromkeys(starts, 0)
+        self._came: dict[int, tuple[int, int]] = {}
+
+    def add(self, place: int, cost: int, position: int, token: int) -> None:
+        """A way over a position."""
+        self.costs[place], self._came[place] = cost, (position, token)
+
+    def way(self, position: int) -> list[int]:
+        """The tokens to a place."""
+        tokens = []
+        while position in self._came:
+            position, token = self._came[position]
+            tokens.append(token)
+        return tokens[::-1]
+
+
 class TokenSearch:
     """Searches the text of the fewest tokens.
 
     Args:
         grammar: whose texts.
         end: the shortest way from a position to an end, in bytes; None where none is known.
+        leave: the fewest bytes out of a position's frame; None where they are not known.
+        known: the tokens of a text, if one is known.
         most: tokens that are followed.
     """
 
-    def __init__(self, grammar: Grammar, end: Callable[[int], Exit | None], most: int = MOST_FOLLOWED) -> None:
-        self._grammar, self._end, self._left = grammar, end, most
+    def __init__(
+        self,
+        grammar: Grammar,
+        end: Callable[[int], Exit | None],
+        leave: Callable[[int], bytes | None],
+        known: list[int] | None = None,
+        most: int = MOST_FOLLOWED,
+    ) -> None:
+        self._grammar, self._end, self._known = grammar, end, known
+        self._most, self._left, self._floor = most, most, 0
         self._longest = max(1, int(np.diff(grammar.vocabulary.offsets).max()))
-        self._came: dict[int, tuple[int, int]] = {}
-        self._asked = False
+        self._edges = TokenEdges(grammar, self._spend)
+        self._rests = Rests(grammar, self._edges, leave, self._least)
+        self._bounds: dict[int, int] = {}
 
     def run(self) -> Fewest:
         """From the start of a text."""
-        start, order = self._grammar.start, count()
-        costs = {start: 0}
-        queue, least = [(self._estimate(start), 0, next(order), start)], 0
+        start = self._grammar.start
+        self._prepare(start)
+        least, tree, last = self._search([start], self._bound, UNREACHABLE if self._known is None else len(self._known))
+        found = None if last is None else self._confirmed(tree.way(last))
+        if found is None:
+            found = self._hurried(start, least)
+        return Fewest(found, least)
+
+    def _prepare(self, start: int) -> None:
+        """Find what is needed behind the values of the shortest text."""
+        way, places = self._end(start), [start]
         try:
-            while queue:
+            for byte in b"" if way is None else way.text:
+                places.append(self._edges.led_by(places[-1], self._edges.single[byte])[0])
+            self._rests.prepare(places)
+        except (_GivenUp, KeyError, IndexError):
+            return
+
+    def _search(
+        self, starts: Sequence[int], estimate: Callable[[int, float], float], enough: int = UNREACHABLE
+    ) -> tuple[int, _Tree, int | None]:
+        """The fewest tokens from one of some places to an end, the ways that were found, and the best one's last place.
+
+        None instead of that where the search was given up, or `enough` tokens are needed: it is a lower bound then.
+        """
+        order, tree = count(), _Tree(starts)
+        queue = [(0.0, 0, next(order), start) for start in tree.costs]
+        least = 0.0
+        try:
+            while queue and least < enough:
                 least, depth, _, position = heappop(queue)
                 cost = -depth
-                if cost > costs[position]:
+                wanted = cost + estimate(position, least - cost)
+                if cost > tree.costs[position]:
                     continue
-                ends, following = self._follows(position)
+                if wanted > least:
+                    heappush(queue, (wanted, depth, next(order), position))
+                    continue
+                ends, following = self._edges.after(position)
                 if ends:
-                    return Fewest(self._confirmed(self._way(position)), least)
-                for token, after in following:
-                    if cost + 1 < costs.get(after, cost + 2):
+                    return cost, tree, position
+                for token, place in following:
+                    if cost + 1 < tree.costs.get(place, cost + 2):
                         self._spend(PLACE)
-                        costs[after], self._came[after] = cost + 1, (position, token)
-                        heappush(queue, (cost + 1 + self._estimate(after), -cost - 1, next(order), after))
+                        tree.add(place, cost + 1, position, token)
+                        heappush(queue, (least, depth - 1, next(order), place))
+            if not queue:
+                least = enough
         except _GivenUp:
             pass
-        return Fewest(None, least)
+        return min(enough, math.ceil(least)), tree, None
 
-    def _spend(self, tokens: int) -> None:
-        self._left -= tokens
-        if self._left < 0:
-            raise _GivenUp
-
-    def _estimate(self, position: int) -> int:
-        way = self._end(position)
-        return 0 if way is None else -(-len(way.text) // self._longest)
-
-    def _follows(self, position: int) -> tuple[bool, list[tuple[int, int]]]:
-        """May the text end at a position? If not: where tokens lead from it, one for each place."""
+    def _least(self, places: Sequence[int]) -> int:
+        """So many tokens at least are needed from the best of some places: see `Rests`."""
+        floor = self._floor
+        self._floor = self._left - (self._left - floor) // SHARE
         try:
-            words, ends, late = self._grammar.mask(position)
-        except DeadEnd:
-            return False, []
-        if late is not None:
-            self._asked, words = True, np.empty_like(words)
-            self._grammar.fill(position, words, OPEN)
-            ends = self._may_end(self._grammar.end_lead(position))
-        if ends:
-            return True, []
-        tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
-        self._spend(len(tokens))
-        after = self._grammar.advance_each(position, tokens)
-        positions, first = np.unique(after, return_index=True)
-        led = dict(zip(positions.tolist(), tokens[first].tolist(), strict=True))
-        for token in tokens[after == ASKS].tolist():
-            self._spend(ASKED)
-            for place in self._any_answer(self._grammar.lead(position, token), token):
-                led.setdefault(place, token)
-        return False, [(token, place) for place, token in led.items() if place >= 0]
+            least, tree, _ = self._search(places, self._bound)
+        finally:
+            self._floor = floor
+        for place, cost in tree.costs.items() if self._rests.holds else ():
+            self._bounds[place] = max(least - cost, self._bounds.get(place, 0))
+        return least
 
-    def _any_answer(self, lead: int | Question, token: int) -> Iterator[int]:
-        """Where a token may lead by any answers."""
-        if isinstance(lead, int):
-            yield lead
-            return
-        for resumed in (lead.yes, lead.no):
-            if resumed >= 0:
-                yield from self._any_answer(self._grammar.lead(resumed, token, lead.taken), token)
+    def _bound(self, position: int, enough: float) -> int:
+        """No end is fewer tokens away from a position; where that is more than `enough`, it may be many more."""
+        way = self._end(position)
+        rough = 0 if way is None else -(-len(way.text) // self._longest)
+        known = max(rough, self._bounds.get(position, 0))
+        return known if known > enough else max(known, self._rests.bound(position, enough))
 
-    def _may_end(self, lead: bool | Question) -> bool:
-        """May the text end by any answers?"""
-        if isinstance(lead, bool):
-            return lead
-        return any(self._may_end(self._grammar.end_lead(each)) for each in (lead.yes, lead.no) if each >= 0)
+    def _hurried(self, start: int, least: int) -> list[int] | None:
+        """The tokens of the shortest text that is known, or found by what a byte mostly costs."""
+        best, way = self._known, self._end(start)
+        if best is None or way is None or not way.text or len(best) <= least:
+            return best
+        rate = len(best) / len(way.text)
+        for weight, share in HURRIES:
+            self._left, self._floor = self._most // share, 0
+            _, tree, last = self._search([start], partial(self._likely, weight * rate))
+            found = None if last is None else self._confirmed(tree.way(last))
+            if found is not None and len(found) < len(best):
+                best = found
+        return best
+
+    def _likely(self, rate: float, position: int, _: float) -> float:
+        """What the tokens to an end may be, at so many for each byte of the shortest."""
+        way = self._end(position)
+        return UNREACHABLE if way is None else len(way.text) * rate
 
     def _confirmed(self, tokens: list[int]) -> list[int] | None:
         """The tokens, if all tests that were met agree."""
+        if not self._edges.asked:
+            return tokens
         walk = self._grammar.matcher()
         try:
-            for token in tokens if self._asked else ():
+            for token in tokens:
                 walk.advance(token)
         except TokenRejected:
             return None
-        return tokens if not self._asked or walk.can_finish else None
+        return tokens if walk.can_finish else None
 
-    def _way(self, position: int) -> list[int]:
-        """The tokens to a position that was reached."""
-        tokens = []
-        while position in self._came:
-            position, token = self._came[position]
-            tokens.append(token)
-        return tokens[::-1]
+    def _spend(self, tokens: int) -> None:
+        self._left -= tokens
+        if self._left < self._floor:
+            raise _GivenUp
