@@ -134,18 +134,24 @@ def test_the_text_is_read_alike_in_any_pieces_and_behind_any_rollback(seed: int)
     """The slow twin: each prefix read anew, from its first byte."""
     draw = random.Random(seed)
     value = {"a b": ['x\\"y' * 3, ["é  \n\n\n", 1.5e-7, None], [[], [], []]], "c": [1, 1, 1, 1, {"d": True}]}
+    value["long"] = ["x" * 30, 10**20, "  \n" * 7, [0] * 20, [*range(20)], [[[1] * 9] * 16] * 3]  # type: ignore[assignment]
     text = json.dumps(value, indent=draw.choice([None, 1])).encode()
-    limits = sg.Limits(max_digits=2, max_blanks=2, max_equal_items=2, max_items=3, max_characters=4)
+    most = draw.choice([0, 3, 12])
+    limits = sg.Limits(
+        max_digits=2 + most, max_blanks=2 + most, max_equal_items=2 + most, max_items=3 + most, max_characters=4 + most
+    )
     runaway, at = Runaway(limits), 0
-    for _ in range(80):
+    for _ in range(300):
         if at and draw.random() < 0.3:
             at = draw.randrange(at)
             runaway.truncate(at)
         before, at = at, min(len(text), at + draw.randint(1, 4))
         twin = Runaway(limits)
         if before:
-            twin.read(text[:before])
-        assert runaway.read(text[:at]) == twin.read(text[:at]), (text[:before], text[before:at])
+            twin.read(text[:before], 0)
+        twin.until = -1
+        assert runaway.read(text[:at], before) == twin.read(text[:at], before), (text[:before], text[before:at])
+        assert runaway.in_string(text[:at]) == twin.in_string(text[:at])
 
 
 def test_random_models_stay_below_every_cap() -> None:

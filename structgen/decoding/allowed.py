@@ -65,6 +65,12 @@ class Allowed:
             return words
         return self._steering.mask(self._matcher, len(tokens), said)
 
+    def is_free(self, count: int) -> bool:
+        """Is the constraint's mask behind the first `count` tokens all there is to it, and so never empty?"""
+        steering, guards = self._steering, self._guards
+        refuses = self._tries.any or (steering is not None and steering.refuses(count))
+        return not refuses and (guards is None or not guards.looks_ahead)
+
     def left(self, words: Words | None, tokens: Sequence[int], said: bytearray) -> Words | None:
         """What is left of the constraint's mask. May be empty."""
         return self._new(self._unrefused(words, tokens), tokens, said)

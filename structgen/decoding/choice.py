@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.decoding.device_masks import MaskRows, apply_masks
@@ -21,8 +22,7 @@ from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores,
 from structgen.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """What one row wants of its logits.
 
     Attributes:
@@ -151,24 +151,51 @@ class DeviceChooser:
         self._precise = np.float32 if device.type == "mps" else np.float64  # which has no float64
         self.rows = MaskRows(vocabulary, device)
         self._sampler = Sampler([], KEEP)
+        self._penalises = self._processes = False  # of the sampler's rows, is any penalised, or processed?
+        self._sent: tuple[list[int], Tensor] = [], torch.empty(0)  # the last step's masks, by their rows
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
         """See `Chooser`."""
-        ways = [ask.way for ask in asks]
+        self._take_ways([ask.way for ask in asks])
+        numbers, drawing, penalties = self._send(asks)
+        scores = logits.to(torch.float32, copy=True)
+        if penalties:
+            penalise(scores, *penalties)
+        apply_masks(scores, self.rows.table, numbers, self._width)
+        errors = _process(scores, asks) if self._processes else {}
+        ids = self._sampler.draw(scores, *drawing)
+        return _OnItsWay(ids, scores, asks, (self.rows.table, numbers), self._sampler, errors)
+
+    def _take_ways(self, ways: list[Sampling]) -> None:
+        """What follows from the rows' options; mostly they are those of the last step."""
         if ways != self._sampler.rows:
             self._sampler = Sampler(ways, self._sampler.keep)
-        numbers, places, words = self.rows.places([ask.words for ask in asks])
-        points = np.array([ask.uniform for ask in asks], self._precise)
-        penalties = _penalties(asks, self._width)
-        parts = upload([numbers, places, words, points, self._sampler.table, *penalties], self._device)
-        self.rows.write(parts[1], parts[2])
-        scores = logits.to(torch.float32, copy=True)
-        if len(penalties.rows):
-            penalise(scores, *parts[5:])
-        apply_masks(scores, self.rows.table, parts[0], self._width)
-        errors = _process(scores, asks)
-        ids = self._sampler.draw(scores, parts[3], parts[4])
-        return _OnItsWay(ids, scores, asks, (self.rows.table, parts[0]), self._sampler, errors)
+            self._penalises = any(way.penalises for way in ways)
+            self._processes = any(way.processors for way in ways)
+
+    def _send(self, asks: Sequence[Ask]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Sends what is not on the device yet, all by one copy, and puts new masks in their rows.
+
+        Returns:
+            int32[rows], the mask of each; what the sampler draws with; the penalties.
+        """
+        numbers, new, words = self.rows.places([ask.words for ask in asks])
+        masks = [] if numbers == self._sent[0] else [np.array(numbers, np.int32)]
+        writing: list[NDArray[Any]] = [new, words] if len(new) else []
+        points = np.array([ask.uniform for ask in asks], self._precise) if self._sampler.draws else None
+        drawing = [] if points is None else [points, self._sampler.table]
+        groups: list[list[NDArray[Any]]] = [masks, writing, drawing, self._penalties(asks)]
+        parts = iter(upload([part for group in groups for part in group], self._device) if any(groups) else ())
+        sent = [list(islice(parts, len(group))) for group in groups]
+        if writing:
+            self.rows.write(*sent[1])
+        if masks:
+            self._sent = numbers, sent[0][0]
+        return self._sent[1], sent[2], sent[3]
+
+    def _penalties(self, asks: Sequence[Ask]) -> list[NDArray[Any]]:
+        found = _penalties(asks, self._width) if self._penalises else None
+        return [] if found is None or not len(found.rows) else list(found)
 
 
 def _process(scores: Tensor, asks: Sequence[Ask]) -> dict[int, CallbackError]:

@@ -53,14 +53,14 @@ class MaskRows:
         self._is_new = True
         self.uploaded = 0
 
-    def places(self, masks: Sequence[Words | None]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    def places(self, masks: Sequence[Words | None]) -> tuple[list[int], NDArray[np.int64], NDArray[np.int32]]:
         """Where a step's masks are, and what has to be sent before they are.
 
         Args:
             masks: uint32[words] each; None for `EVERYTHING`.
 
         Returns:
-            int32[masks], the row of each; int64[new], the rows to be written; int32[new, words], with what.
+            The row of each mask; int64[new], the rows to be written; int32[new, words], with what.
         """
         self._make_room(len(masks))
         new: dict[int, Words] = {}
@@ -71,7 +71,7 @@ class MaskRows:
         numbers = [EVERYTHING if mask is None else self._place(mask, new) for mask in masks]
         self.uploaded += len(new)
         words = np.array(list(new.values()), np.uint32).reshape(-1, self.table.shape[1])
-        return np.array(numbers, np.int32), np.array(list(new), np.int64), words.view(np.int32)
+        return numbers, np.array(list(new), np.int64), words.view(np.int32)
 
     def write(self, rows: Tensor, words: Tensor) -> None:
         """Puts what was sent in its place.
@@ -80,8 +80,7 @@ class MaskRows:
             rows: int64[new] on the device.
             words: int32[new, words] on the device.
         """
-        if len(rows):
-            self.table.index_copy_(0, rows, words)
+        self.table.index_copy_(0, rows, words)
 
     def _place(self, mask: Words, new: dict[int, Words]) -> int:
         """The row of a mask; one that was not used for longest, where it has none yet."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.masking import count, ids_of, pack
+from structgen.decoding.masking import FEW, Words, count, ids_of, pack
 from structgen.decoding.straddling import Straddling
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
@@ -102,6 +102,7 @@ class Spans(ForcedText):
         self._anchor = next((a for a in ANCHORS if self._tokens_of(a, b'{"') is not None), None)
         self._spans: dict[tuple[int, tuple[int, ...]], tuple[list[int], list[int]]] = {}
         self._trust: dict[int, int] = {}
+        self._few: dict[int, bool] = {}
 
     def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
         """The tokens that can be fed next without asking the model; mostly none.
@@ -122,6 +123,20 @@ class Spans(ForcedText):
             tokens: the text's tokens so far.
         """
         return [] if self._trust.get(matcher.position, 0) < 0 else self._found(matcher, tokens)[1]
+
+    def probably_follow(self, position: int, words: Words) -> bool:
+        """Will forced text follow the next token? So it mostly is where few tokens are allowed.
+
+        Args:
+            position: where the text stands.
+            words: the mask there.
+        """
+        few = self._few.get(position)
+        if few is None:
+            if len(self._few) >= REMEMBERED:
+                self._few.clear()
+            few = self._few[position] = count(words) <= FEW
+        return few
 
     def learn(self, position: int, *, right: bool) -> None:
         """What was `probable` at a position was what was said, or was not."""

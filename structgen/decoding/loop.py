@@ -23,7 +23,6 @@ from structgen.decoding.choice import Ask, Drawn, chooser_for
 from structgen.decoding.drafts import Drafts
 from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
-from structgen.decoding.masking import is_few
 from structgen.decoding.measure import Ledger
 from structgen.decoding.rows import Foreseen
 from structgen.decoding.session import Session
@@ -160,7 +159,7 @@ class Batch:
         """The sessions that can choose, and their logits: those that were read ahead or as a draft, else all, now."""
         sessions, logits = self._ahead
         self._ahead = (), None
-        still = [i for i, s in enumerate(sessions) if not s.done and not s.row.pending]
+        still = [i for i, s in enumerate(sessions) if not s.done and s.row.is_read]
         if logits is None or not still:
             sessions, logits = tuple(self._active), self._read_now(self._active)
         elif len(still) < len(sessions):
@@ -176,10 +175,10 @@ class Batch:
         Not where most rows will have nothing more to read, or forced text behind the token.
         """
         going = {s.row: i for i, s in enumerate(sessions) if s.has_room}
-        forced = sum(sessions[i].fast_forwards and is_few(asks[i].words) for i in going.values())
+        forced = sum(sessions[i].expects_forced(asks[i].words) for i in going.values())
         if len(going) - forced < AHEAD_SHARE * len(sessions):
             return
-        late = [s for s in self._active if not s.done and s.row.pending]
+        late = [s for s in self._active if not s.done and not s.row.is_read]
         reading = [*(sessions[i] for i in going.values()), *late]
         self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
 
@@ -220,9 +219,9 @@ class Batch:
 
     def _of_those_choosing(self, ready: Sequence[Session], logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
         """The logits of the rows that choose: of this step, or those that a row went back to."""
-        rows = [(row, s) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
-        if len(rows) == len(asked) and all(s.recalled is None for _, s in rows):
+        if None not in asked and all(s.recalled is None for s in ready):
             return logits
+        rows = [(row, s) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
         return torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in rows])
 
     def close(self) -> None:

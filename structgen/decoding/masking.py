@@ -38,11 +38,6 @@ def count(words: Words) -> int:
     return int(np.bitwise_count(words.view(np.uint64) if len(words) % 2 == 0 else words).sum())
 
 
-def is_few(words: Words | None) -> bool:
-    """True for a mask that allows few tokens; None allows them all."""
-    return words is not None and count(words) <= FEW
-
-
 def ids_of(words: Words) -> NDArray[np.int64]:
     """The allowed ids in ascending order; cheap when few words are not zero."""
     at = np.flatnonzero(words)

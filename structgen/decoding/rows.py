@@ -47,6 +47,11 @@ class Row:
         """What the model has still to read: never empty when there is something to ask it."""
         return self.ids[self.valid :]
 
+    @property
+    def is_read(self) -> bool:
+        """Is nothing pending?"""
+        return self.valid == len(self.ids)
+
     def truncate(self, length: int) -> None:
         """Goes back to the first `length` ids."""
         del self.ids[length:]

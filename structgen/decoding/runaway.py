@@ -2,6 +2,9 @@
 
 Where one value grows beyond a cap of `Limits`, the token that does it is refused (see `steering`), and the value is
 closed. What the schema itself asks for is no runaway: a cap only holds where the value may be closed at once.
+
+What is counted grows by one with a byte at most. So behind each place that was read it is known how much may follow
+before any cap can be exceeded, and until then nothing is read: far from all caps a token costs one comparison.
 """
 
 from __future__ import annotations
@@ -61,12 +64,14 @@ class State(NamedTuple):
         kind: is a string being read, a number or word, or neither?
         start: its first byte.
         top: the innermost open container.
+        until: no text that begins like this, and has at most so many bytes, exceeds a cap.
     """
 
     end: int
     kind: int
     start: int
     top: Level | None
+    until: int = 0
 
 
 class Runaway:
@@ -74,6 +79,9 @@ class Runaway:
 
     Args:
         limits: with the caps.
+
+    Attributes:
+        until: nothing has to be read of the text as long as it has at most so many bytes.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -81,26 +89,60 @@ class Runaway:
         self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
-        self._states = [State(0, NONE, 0, None)]
+        self._items = [most for most in (limits.max_items, limits.max_equal_items) if most is not None]
+        self._states: list[State] = []
+        self.until = 0
         self._full = -1  # where the array starts that has reached a cap
+        self._add(State(0, NONE, 0, None), b"")
 
-    @property
-    def in_string(self) -> bool:
-        """Does the text that was read stop in a string or name?"""
-        return self._states[-1].kind == STRING
+    def in_string(self, said: bytes | bytearray) -> bool:
+        """Does the text stop in a string or name?"""
+        return _advanced(self._states[-1], said)[0].kind == STRING
 
-    def read(self, said: bytes | bytearray) -> str | None:
-        """Reads what is new in the text. The name of a cap that it exceeds, which the text before it did not."""
+    def read(self, said: bytes | bytearray, before: int) -> str | None:
+        """Reads what is new in the text. The name of a cap that it exceeds, which the text before it did not.
+
+        Args:
+            said: the text.
+            before: its length without what was added last.
+        """
+        if len(said) <= self.until:
+            return None
+        if self._states[-1].end < before:
+            self._add(_advanced(self._states[-1], said[:before])[0], said[:before])
         state = self._states[-1]
         if state.kind == STRING and _PLAIN.fullmatch(said, state.end):
             if len(said) - state.end > READ_AGAIN:
-                self._states.append(state._replace(end=len(said)))
+                self._add(state._replace(end=len(said)), said)
             if len(said) - state.start > self._characters:
                 return "max_characters"
             return "max_blanks" if said[-1] in BLANKS and _ends_blank(said, len(said), self._blanks) else None
         state, begun = _advanced(state, said)
-        self._states.append(state)
+        self._add(state, said)
         return self._exceeded(state, begun, said)
+
+    def _add(self, state: State, said: bytes | bytearray) -> None:
+        self.until = self._sure_until(state, said)
+        self._states.append(state._replace(until=self.until))
+
+    def _sure_until(self, state: State, said: bytes | bytearray) -> int:
+        """See `State.until`. A value that is still to begin has all of its cap before it."""
+        string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
+        tail = said[-min(self._blanks, len(said)) - 1 :]
+        blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where blanks at the end begin
+        sure = min(string + self._characters, scalar + self._digits, blank + self._blanks)
+        return min(sure, self._sure_of_items(state))
+
+    def _sure_of_items(self, state: State) -> int:
+        """How long the text may become before an array has asked for one item more than a cap allows."""
+        limits, top, left = self._limits, state.top, min(self._items, default=sys.maxsize)
+        while top is not None:
+            if top.array and limits.max_items is not None:
+                left = min(left, limits.max_items - top.items)
+            if top.array and limits.max_equal_items is not None:
+                left = min(left, limits.max_equal_items - top.equal)
+            top = top.parent
+        return state.end + max(left - 1, 0)
 
     def _exceeded(self, state: State, begun: Iterable[Level], said: bytes | bytearray) -> str | None:
         limits, length = self._limits, len(said) - state.start
@@ -138,11 +180,12 @@ class Runaway:
         """Goes back to the first `length` bytes."""
         while self._states[-1].end > length:
             self._states.pop()
+        self.until = self._states[-1].until
 
 
 def _advanced(state: State, said: bytes | bytearray) -> tuple[State, list[Level]]:
     """What is known behind the whole text, and the arrays in which another item was asked for by a comma."""
-    at, kind, start, top = state
+    at, kind, start, top, _ = state
     begun: list[Level] = []
     while at < len(said):
         if kind != NONE:

@@ -135,15 +135,16 @@ class Session:
         """Where the row stands in its constraint; None for plain text."""
         return self._transcript.matcher
 
-    @property
-    def fast_forwards(self) -> bool:
-        """True when forced text is fed without asking."""
-        return self.spans is not None and self.matcher is not None
+    def expects_forced(self, words: Words | None) -> bool:
+        """Will forced text probably follow the next token, one of these, and be fed without asking?"""
+        if self.spans is None or self.matcher is None or words is None:
+            return False
+        return self.spans.probably_follow(self.matcher.position, words)
 
     @property
     def has_room(self) -> bool:
         """True when a token may follow the next one."""
-        return len(self.tokens) + 1 < self.budget
+        return len(self._transcript.tokens) + 1 < self.budget
 
     @property
     def rollbacks(self) -> int:
@@ -169,14 +170,14 @@ class Session:
 
         None when it has failed, or has gone back so far that the model must read again.
         """
-        self.recalled = None
-        words = self._guard(self._mask if self.row.error is None else self._fail)
-        if self.done:
+        self.recalled, row = None, self._transcript.row
+        words = self._guard(self._mask if row.error is None else self._fail)
+        if self.finish is not None:
             return None
         if self.sent_back:
             self.recalled = self._recent.scores(len(self.tokens))
             if self.recalled is None:
-                self.row.reread()
+                row.reread()
                 self.sent_back = False
                 return None
         self._asked = words
@@ -299,6 +300,8 @@ class Session:
         except DeadEnd as why:
             self._rollback.leave_dead_end(why)
             return self._elsewhere()
+        if self._allowed.is_free(len(said.tokens)):
+            return words
         left = self._allowed.left(words, said.tokens, said.said)
         if left is None or left.any():
             return left

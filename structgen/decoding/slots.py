@@ -18,7 +18,7 @@ from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slot_cache import TRASH, Places, SlotModel
-from structgen.decoding.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
+from structgen.decoding.static import CHUNKS, Shape, StaticSteps, planes, rounded, seen_bucket
 from structgen.decoding.transfer import send_into, sent
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
@@ -139,6 +139,10 @@ class SlotForward:
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         self._admit_all(rows)
+        if 0 not in [row.valid for row in rows]:
+            groups = _groups(rows, self._spare)
+            if len(groups) == 1:
+                return self._run(rows, foreseen)
         twins = {} if self._model.tells_prompts else twins_among(rows)
         if not self._model.tells_prompts:
             self._read_beginnings([row for i, row in enumerate(rows) if i not in twins])
@@ -210,7 +214,8 @@ class SlotForward:
 
     def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         if self._steps is not None:
-            width, seen = max(len(row.ids) - row.valid for row in rows), max(len(row.ids) for row in rows)
+            ends = [len(row.ids) for row in rows]
+            width, seen = max([end - row.valid for end, row in zip(ends, rows, strict=True)]), max(ends)
             if self._steps.take(width):
                 self.count += 1
                 return self._run_static(self._steps, rows, foreseen, width, seen)
@@ -227,7 +232,7 @@ class SlotForward:
         spans = [[s] * pad + list(range(s, end)) for s, pad, end in zip(starts, pads, ends, strict=True)]
         inputs = sent([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
         if foreseen is not None:
-            self._fill_in(inputs[0], rows, foreseen)
+            self._fill_in(inputs[0], range(len(rows)), rows, foreseen)
         places = self._where(rows, starts, pads, width, max(ends))
         for row in rows:
             row.valid = len(row.ids)
@@ -245,32 +250,17 @@ class SlotForward:
         places = [self._place[row] for row in rows]
         picked = rounded(len(rows)) < rounded(max(places) + 1)
         at = list(range(len(rows))) if picked else places
-        order: list[Row | None] = [None] * rounded(max(at) + 1)
-        for i, row in zip(at, rows, strict=True):
-            order[i] = row
-        shape = Shape(len(order), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
+        shape = Shape(rounded(max(at) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
         step = steps.step(shape)
-        each = [self._planes(i, row, shape) for i, row in enumerate(order)]
-        send_into(step.inputs, list(zip(*each, strict=True)))
+        send_into(step.inputs, planes(rows, at, places, shape))
         if foreseen is not None:
-            self._fill_in(step.inputs[0], order, foreseen)
+            self._fill_in(step.inputs[0], at, rows, foreseen)
         for row in rows:
             row.valid = len(row.ids)
         logits = steps.run(shape)  # the next run writes there
         if at == list(range(len(at))):
             return logits[: len(at)].clone()
         return logits.index_select(0, sent(at, self._device))
-
-    def _planes(self, index: int, row: Row | None, shape: Shape) -> list[list[int]]:
-        """One row of a static step's inputs; padding reads id 0 at slot 0 and writes to the trash."""
-        columns = shape.columns
-        if row is None:
-            place = 0 if shape.picked else index
-            return [[0] * columns, [0] * columns, [0] * columns, [TRASH] * columns, [place] * columns]
-        slots = list(range(row.valid, len(row.ids)))
-        pad, moved = columns - len(slots), [slot + row.shift for slot in slots]
-        front, place = [0] * pad, self._place[row]
-        return [front + row.pending, front + moved, front + slots, [TRASH] * pad + slots, [place] * columns]
 
     def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> Places:
         places = [self._place[row] for row in rows]
@@ -283,11 +273,11 @@ class SlotForward:
         target = sent([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
         return Places(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
-    def _fill_in(self, ids: Tensor, rows: Sequence[Row | None], foreseen: Foreseen) -> None:
-        """Puts the foreseen ids in the last column of ids, int64[rows, columns]."""
-        known = [(i, foreseen.places[row]) for i, row in enumerate(rows) if row is not None and row in foreseen.places]
-        if known and all(i == place for i, place in known) and len(known) == len(foreseen.ids):
-            ids[: len(known), -1] = foreseen.ids.clamp(min=0)
+    def _fill_in(self, ids: Tensor, at: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
+        """Puts the foreseen ids in the last column of ids, int64[., columns]; the rows stand there `at` these lines."""
+        known = sorted((i, foreseen.places[row]) for i, row in zip(at, rows, strict=True) if row in foreseen.places)
+        if known == [(i, i) for i in range(len(foreseen.ids))]:
+            torch.clamp(foreseen.ids, min=0, out=ids[: len(known), -1])
         elif known:
             where = sent([list(side) for side in zip(*known, strict=True)], self._device)
             ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)
@@ -334,6 +324,8 @@ def _groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     padding.
     """
     pending = [len(row.ids) - row.valid for row in rows]
+    if pending.count(1) == len(rows):
+        return [list(range(len(rows)))] if rows else []
     short = [i for i, count in enumerate(pending) if count <= SHORT]
     padding = len(short) * max((pending[i] for i in short), default=0) - sum(pending[i] for i in short)
     groups = [short]

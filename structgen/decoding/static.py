@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.graphs import Captured, cannot_capture, warm_up
-from structgen.decoding.slot_cache import Places, SlotModel
+from structgen.decoding.rows import Row
+from structgen.decoding.slot_cache import TRASH, Places, SlotModel
 
 B = TypeVar("B")
 
@@ -69,6 +72,34 @@ def seen_bucket(slots: int) -> int:
     whole = rounded(slots, LEAST_SEEN)
     between = whole // 4 * 3
     return between if LEAST_SEEN < whole and slots <= between else whole
+
+
+def planes(rows: Sequence[Row], at: Sequence[int], places: Sequence[int], shape: Shape) -> NDArray[np.int64]:
+    """A step's inputs: int64[5, shape.rows, shape.columns]. Padding reads id 0 at slot 0 and writes to the trash.
+
+    Args:
+        rows: each with a pending token at least, and at most as many as there are columns.
+        at: where each row stands in the inputs.
+        places: where it stands in the cache.
+        shape: of the step.
+    """
+    found = np.zeros((5, shape.rows, shape.columns), np.int64)
+    found[WRITTEN] = TRASH
+    if not shape.picked:
+        found[ROWS] = np.arange(shape.rows)[:, None]
+    if shape.columns == 1:  # most steps: all rows at once
+        slots = np.array([row.valid for row in rows])
+        found[IDS, at, 0] = [row.ids[-1] for row in rows]
+        found[POSITIONS, at, 0] = slots + [row.shift for row in rows]
+        found[SLOTS, at, 0] = found[WRITTEN, at, 0] = slots
+        found[ROWS, at, 0] = places
+        return found
+    for i, row, place in zip(at, rows, places, strict=True):
+        slots, new = np.arange(row.valid, len(row.ids)), slice(row.valid - len(row.ids), None)
+        found[IDS, i, new], found[POSITIONS, i, new] = row.pending, slots + row.shift
+        found[SLOTS, i, new] = found[WRITTEN, i, new] = slots
+        found[ROWS, i] = place
+    return found
 
 
 class StaticStep:

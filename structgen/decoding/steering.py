@@ -155,7 +155,9 @@ class Steering:
                 cost = self._closing.cost(matcher.position)
             if cost + self._spare > left and not self._fits_closely(matcher, tokens, said, cost, left):
                 return False
-        name = None if self._runaway is None else self._runaway.read(said)
+        if self._runaway is None or len(said) <= self._runaway.until:
+            return True
+        name = self._runaway.read(said, len(said) - len(self._grammar.vocabulary.token(tokens[-1])))
         return name is None or forced or not self._runs_away(name, matcher, tokens, said)
 
     def _fits_closely(
@@ -248,8 +250,12 @@ class Steering:
         if self._name in refused.names:
             close = self._known_close(matcher, count, said)
             return self._only(close) if close else words & self._ends
-        left = words & self._closing_words(matcher, refused.names[-1])
+        left = words & self._closing_words(matcher, refused.names[-1], said)
         return left if left.any() else self._waived(refused, words)
+
+    def refuses(self, count: int) -> bool:
+        """Was anything refused behind the first `count` tokens?"""
+        return count in self._refused
 
     def waive(self, count: int) -> bool:
         """Lets the caps go behind the first `count` tokens, where nothing else is allowed; False if none held there."""
@@ -277,9 +283,9 @@ class Steering:
             self._closes[count] = close
         return close
 
-    def _closing_words(self, matcher: Matcher, name: str) -> Words:
+    def _closing_words(self, matcher: Matcher, name: str, said: bytes | bytearray) -> Words:
         """The tokens that close a value which has reached a cap, or go on beside it."""
-        speller, in_string = self._closing.speller, self._runaway is not None and self._runaway.in_string
+        speller, in_string = self._closing.speller, self._runaway is not None and self._runaway.in_string(said)
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
         if name not in ARRAY_CAPS:

@@ -94,7 +94,9 @@ class Transcript:
 
     def stopped(self) -> bool:
         """Does a stop string stand in the last token or end in it? What is from there on is cut off what was said."""
-        last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens and self._stop else 0
+        if not self._stop:
+            return False
+        last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens else 0
         found = [self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)) for stop in self._stop]
         cuts = [at for at in found if at >= 0]
         if cuts:

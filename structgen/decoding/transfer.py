@@ -7,6 +7,7 @@ next forward pass for one, runs meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,11 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
         parts: of int32, int64, float32 or float64.
         device: where they go. From pinned memory, where it is a CUDA device.
     """
-    ends = np.cumsum([-(-part.nbytes // ALIGNED) * ALIGNED for part in parts])
-    buffer = torch.empty(int(ends[-1]), dtype=torch.uint8, pin_memory=device.type == "cuda")
-    room, starts = buffer.numpy(), [0, *ends[:-1].tolist()]
+    starts = [0, *accumulate(-(-part.nbytes // ALIGNED) * ALIGNED for part in parts)]
+    buffer = torch.empty(starts.pop(), dtype=torch.uint8, pin_memory=device.type == "cuda")
+    room = buffer.numpy()
     for start, part in zip(starts, parts, strict=True):
-        room[start : start + part.nbytes] = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+        room[start : start + part.nbytes].view(part.dtype).reshape(part.shape)[...] = part
     sent = buffer.to(device, non_blocking=True)
     return [
         sent[start : start + part.nbytes].view(_DTYPES[part.dtype]).view(part.shape)
@@ -50,9 +51,9 @@ def sent(numbers: list[Any], device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-def send_into(target: Tensor, numbers: list[Any]) -> None:
+def send_into(target: Tensor, numbers: NDArray[np.int64]) -> None:
     """Overwrites an int64 tensor on a device, by a copy that the host does not wait for."""
-    tensor = torch.tensor(numbers)
+    tensor = torch.from_numpy(numbers)
     target.copy_(tensor.pin_memory() if target.device.type == "cuda" else tensor, non_blocking=True)
 
 

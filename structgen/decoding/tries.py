@@ -126,6 +126,11 @@ class Tries:
         """Does the row go where most is left, and not where a number is drawn?"""
         return self._draw is None
 
+    @property
+    def any(self) -> bool:
+        """Was anything refused?"""
+        return bool(self._root.children)
+
     def refuse(self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]) -> None:
         """Adds a text.
 

@@ -208,6 +208,9 @@ class Grammar:
 
     def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
         """May the text end at this position? `reading()` is what was read, if a test has to know."""
+        known = self._rows.get(position)
+        if known is not None and known[2] is None:
+            return known[1]
         reading, lead = reading or self.automaton.reading, self.end_lead(position)
         while isinstance(lead, Question):
             resumed = lead.yes if lead.check.holds(reading()) else lead.no
@@ -300,6 +303,9 @@ class Matcher:
         """
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
+        known = self.grammar._rows.get(self._positions[-1])
+        if known is not None and known[2] is None and out is None:
+            return known[0]
         try:
             row, _, late = self.grammar.mask(self._positions[-1])
             if late is not None:

@@ -138,6 +138,7 @@ class Sampler:
     Attributes:
         rows: as given.
         keep: see above; more once they were too few.
+        draws: some row is not greedy.
         table: float32[rows, 7]: what `draw` has to have of them on the device.
     """
 
@@ -145,7 +146,7 @@ class Sampler:
         self.rows = list(rows)
         self.keep = keep
         drawing = [row for row in rows if not row.greedy]
-        self._all_greedy = not drawing
+        self.draws = bool(drawing)
         self._any_ranked = any(row.top_k or row.top_p < 1 for row in drawing)
         self._any_typical = any(row.typical_p < 1 for row in drawing)
         self._top_k = max((row.top_k for row in drawing), default=0)
@@ -155,20 +156,21 @@ class Sampler:
         """More columns are sorted from now on."""
         self.keep *= WIDER
 
-    def draw(self, scores: Tensor, points: Tensor, table: Tensor) -> Tensor:
+    def draw(self, scores: Tensor, points: Tensor | None = None, table: Tensor | None = None) -> Tensor:
         """The chosen column of each row, or `NOTHING`, or `UNDECIDED`: int64[rows], still on the device.
 
         Args:
             scores: float32[rows, columns], by ascending token id, `-inf` where forbidden.
-            points: float64[rows], a random number in [0, 1) per row; float32 where a device has no other.
+            points: float64[rows], a random number in [0, 1) per row; float32 where a device has no other. Neither it
+                nor the table is needed where no row `draws`.
             table: `self.table` on the device of the scores.
         """
         best, likeliest = scores.max(dim=-1)
-        if not self._all_greedy:
+        if points is not None and table is not None:
             columns = _Columns(*table.unsqueeze(-1).unbind(1))
             drawn = self._drawn(scores, best.unsqueeze(1), points.unsqueeze(1), columns)
             likeliest = torch.where(table[:, 0] > 0, likeliest, drawn)
-        return likeliest.masked_fill(~best.isfinite(), NOTHING)
+        return torch.where(best.abs() < torch.inf, likeliest, NOTHING)
 
     def _drawn(self, scores: Tensor, best: Tensor, points: Tensor, way: _Columns) -> Tensor:
         weights = ((scores - best) / way.temperature).exp()

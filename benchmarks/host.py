@@ -1,0 +1,136 @@
+"""The host's time of a step in the overlapped order, with the device's work taken out.
+
+    python benchmarks/host.py [--batch 1 8 64] [--steps 30] [--rounds 5] [--before DIR] [--out DIR]
+
+While a device runs the forward pass, the host accepts the ids that came, advances the grammars, finds masks, and asks
+for the next choice and the next pass. A step takes as long as the longer of the two: constraining costs nothing as long
+as the host's side is the shorter one. This measures the host's side where there is no device.
+
+What runs is the loop as it is: sessions, grammars, cache places, uploads, the choice as on a device. Its tensors lie in
+the host's memory, and the logits have a few columns only, so that an operation costs its way through torch and next to
+nothing behind it. Three things stand in for what only a device has: the pass itself (there, the replay of one graph),
+the copy of the chosen ids back, and the ids: a random token of those that the row's mask allows, which is not counted.
+
+Not in the times is what a driver adds to each launch, copy and pinned buffer. What would be launched is counted beside
+them, in a run on torch's "meta" device, without the pass; on CUDA each is some 2 to 5 us more for a host.
+
+Times are CPU time of the loop's thread, in which all masks are found. Of several rounds the one with the lowest median
+counts: others share the machine. "first" is the round in which no position is known yet. With `--before`, the code in
+another folder is measured in turns with this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from host_steps import SECTIONS, UNCONSTRAINED, WIDTHS, WORKLOADS, measured, models
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def work(options: argparse.Namespace) -> None:
+    """Measures the code that is imported here, a line of JSON for each batch and workload."""
+    pair = models(options.size)
+    for rows in options.batch:
+        for workload in options.workloads:
+            found = measured(pair, workload, rows, options.steps, options.rounds)
+            print(json.dumps({"rows": rows, "workload": workload, **found}), flush=True)
+
+
+def ask(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
+    """What a process says that imports the code of a folder."""
+    given = [f"--{name}={getattr(options, name)}" for name in ("steps", "rounds", "size")]
+    given += ["--batch", *map(str, options.batch), "--workloads", *options.workloads]
+    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--within", *given]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return map(json.loads, done.stdout.splitlines())
+
+
+def turns(options: argparse.Namespace) -> list[list[dict[str, Any]]]:
+    """Of each folder what was found, each in the best of its turns."""
+    folders = [*([options.before] if options.before else []), ROOT]
+    best: list[dict[tuple[int, str], dict[str, Any]]] = [{} for _ in folders]
+    for _ in range(options.turns):
+        for known, folder in zip(best, folders, strict=True):
+            for found in ask(options, folder):
+                key = found["rows"], found["workload"]
+                known[key] = min(known.get(key, found), found, key=lambda each: each["median"])
+    return [list(known.values()) for known in best]
+
+
+def table(found: Sequence[dict[str, Any]]) -> list[str]:
+    lines = ["| rows | rows say | median | by free text's | p99 | per row | first | first p99 | launches |"]
+    lines.append("|" + "---|" * 9)
+    free = {each["rows"]: each["median"] for each in found if each["workload"] == UNCONSTRAINED}
+    for each in found:
+        ratio = f"{each['median'] / free[each['rows']]:.2f}" if each["rows"] in free else ""
+        times = f"{each['median']:.0f} | {ratio} | {each['p99']:.0f} | {each['median'] / each['rows']:.1f}"
+        first = f"{each['first']:.0f} | {each['first_p99']:.0f} | {each['launches']:.1f}"
+        lines.append(f"| {each['rows']} | {each['workload']} | {times} | {first} |")
+    return lines
+
+
+def sections(found: Sequence[dict[str, Any]]) -> list[str]:
+    names = [*SECTIONS, "else"]
+    lines = ["| rows | rows say | " + " | ".join(names) + " |", "|" + "---|" * (2 + len(names))]
+    for each in found:
+        spent = " | ".join(f"{each['sections'][name]:.0f}" for name in names)
+        lines.append(f"| {each['rows']} | {each['workload']} | {spent} |")
+    return lines
+
+
+def page(options: argparse.Namespace) -> str:
+    now = datetime.now(tz=UTC).date().isoformat()
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "numba"))
+    lines = ["# The host's time of a step, without a device", ""]
+    lines += [
+        f"{now}; {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {packages}.",
+        "",
+    ]
+    lines += [
+        "Microseconds of CPU time for a step of all rows in the overlapped order by static steps, on a machine that",
+        "others use. There was no device: what a driver takes is not in them, and launches are counted only.",
+        "",
+    ]
+    *before, now_found = turns(options)
+    for each in before:
+        lines += ["## Before", "", *table(each), "", *sections(each), ""]
+    lines += ["## Now" if before else "## Times", "", *table(now_found), "", *sections(now_found), ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--size", choices=tuple(WIDTHS), default="1b")
+    parser.add_argument("--workloads", nargs="+", choices=tuple(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--before", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--within", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.within:
+        work(options)
+        return 0
+    told = page(options)
+    print(told)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "host.md").write_text(told)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
