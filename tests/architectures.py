@@ -168,9 +168,11 @@ WHOLE: Configs = {
         layer_types=["linear_attention", "full_attention", "linear_attention"],
         **GROUPED,
     ),
+    "gpt-1": lambda: hf.OpenAIGPTConfig(vocab_size=WIDTH, n_embd=32, n_layer=2, n_head=4, n_positions=160),
+    "rwkv": lambda: hf.RwkvConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, context_length=160),
     "xlstm": lambda: hf.xLSTMConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, num_heads=4, chunk_size=8),
 }
-"""Read from the beginning at every step: they keep their state in themselves, or in a cache of their own kind."""
+"""Read from the beginning at every step: they keep their state in themselves, in a cache of their own, or nowhere."""
 
 
 def make(name: str, dtype: torch.dtype = torch.float32, **options: str) -> PreTrainedModel:

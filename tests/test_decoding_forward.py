@@ -6,16 +6,17 @@ import random
 
 import pytest
 import torch
+from transformers import BertConfig, BertLMHeadModel
 
 from structgen.decoding.forward import forward_for, is_exact
 from structgen.decoding.hybrid import HybridForward
 from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward, cache_argument
+from structgen.decoding.solo import SoloForward
 from structgen.decoding.states import ONE_BY_ONE, AtOnce, at_once_behind_states
 from structgen.decoding.whole import WholeForward, at_once
 from structgen.errors import OptionError
-from tests.architectures import ALONE, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
+from tests.architectures import ALONE, EVEN, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
 
 
 @torch.inference_mode()
@@ -87,6 +88,22 @@ def test_a_decoder_that_looks_ahead_is_refused():
         forward_for(module)
 
 
+@pytest.mark.parametrize("is_decoder", [True, False])
+def test_a_model_that_fills_in_masked_words_is_refused(is_decoder):
+    torch.manual_seed(3)
+    module = BertLMHeadModel(
+        BertConfig(is_decoder=is_decoder, num_hidden_layers=2, intermediate_size=64, **EVEN)
+    ).eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(6.0)
+    if is_decoder:
+        assert isinstance(forward_for(module), SlotForward)
+        return
+    with pytest.raises(OptionError, match=r"BertLMHeadModel cannot be decoded: .* set is_decoder=True"):
+        forward_for(module)
+
+
 @pytest.mark.parametrize("name", ["qwen3-next", "falcon-h1", "lfm2"])
 def test_a_cache_for_each_row_is_the_slow_twin_of_slots_and_states(name):
     module = make(name)
@@ -104,8 +121,7 @@ def test_token_by_token_is_the_slow_twin_of_reading_at_once_behind_states(name):
 def test_what_reads_on_from_its_states_is_told_from_what_forgets_them(name, dtype):
     """The scans of Jamba and Mamba start from nothing; bfloat16 hides that in the logits, not in the states."""
     module = make(name, dtype)
-    found = at_once_behind_states(module, cache_argument(module))
-    assert (found == ONE_BY_ONE) == (name in ("jamba", "mamba"))
+    assert (at_once_behind_states(module) == ONE_BY_ONE) == (name in ("jamba", "mamba"))
 
 
 @torch.inference_mode()

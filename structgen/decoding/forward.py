@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.decoding.hybrid import HybridForward, takes_states
-from structgen.decoding.multimodal import reads_both_ways
+from structgen.decoding.multimodal import REFUSALS, reads_both_ways
 from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
@@ -93,7 +93,7 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
         graphs: reads of a few tokens are steps of few shapes, captured as CUDA graphs; by default where there is CUDA.
 
     Raises:
-        OptionError: a decoder looks ahead; no way to read it gives the logits that it was trained for.
+        OptionError: the model looks ahead; no way to read it gives the logits that it was trained for.
     """
     setting = (getattr(module.config, "_attn_implementation", None), module.dtype, module.device)
     known = _chosen.get(module)
@@ -105,22 +105,33 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
 
 
 def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
-    at_once = at_once_behind_states(module, cache_argument(module)) if has_states(module) else ONE_BY_ONE
-    ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
-    if takes_states(module):
-        ways += [partial(HybridForward, at_once=way) for way in dict.fromkeys([at_once, ONE_BY_ONE])]
-    ways += [partial(SoloForward, at_once=way) for way in dict.fromkeys([at_once, ONE_BY_ONE])]
-    ways += [partial(SoloForward, recompute=True)]
-    for way in ways:
+    for way in _ways(module) if cache_argument(module) is not None else ():
         if is_exact(module, way(module)):
             return way
-    if module.config.is_encoder_decoder and looks_ahead(module, _probe(module, PROBE[:8])):
-        raise OptionError(
-            f"{type(module).__name__} cannot be decoded: with this release of transformers its decoder attends to "
-            "tokens behind the one that it reads (UMT5 in 5.17 does); load it with attn_implementation='eager', or "
-            "upgrade transformers"
-        )
+    if not reads_both_ways(module) and looks_ahead(module, _probe(module, PROBE[:8])):
+        raise OptionError(_why_not(module))
     return WholeForward
+
+
+def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:
+    """Those that its configuration allows, the fastest first."""
+    ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
+    behind = dict.fromkeys([at_once_behind_states(module), ONE_BY_ONE] if has_states(module) else [ONE_BY_ONE])
+    ways += [partial(HybridForward, at_once=at_once) for at_once in behind if takes_states(module)]
+    ways += [partial(SoloForward, at_once=at_once) for at_once in behind]
+    return [*ways, partial(SoloForward, recompute=True)]
+
+
+def _why_not(module: PreTrainedModel) -> str:
+    """What there is to do where a model attends to tokens behind the one that it reads."""
+    found = f"{type(module).__name__} cannot be decoded: "
+    if module.config.is_encoder_decoder:
+        found += (
+            "with this release of transformers its decoder attends to tokens behind the one that it reads (UMT5 in "
+        )
+        return found + "5.17 does); load it with attn_implementation='eager', or upgrade transformers"
+    found += "it attends to tokens behind the one that it reads, as models do that fill in masked words; "
+    return found + "where it was trained to go on from a text, set is_decoder=True in its configuration"
 
 
 def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
@@ -137,7 +148,7 @@ def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
             one.ids += PROBE[12:13]
             other.ids += PROBE[1:4]
             checked.append((forward.read([one, other])[0], at_once(module, one)))
-    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError):
+    except (*REFUSALS, AssertionError):
         return False  # whatever a model raises on a cache that is not for it
     return all(near(found, expected) for found, expected in checked)
 

@@ -19,7 +19,6 @@ from transformers import (
     PreTrainedModel,
 )
 
-from structgen.decoding.solo import cache_argument
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import declared_ends, declared_width
@@ -190,7 +189,6 @@ def _require_generative(module: PreTrainedModel) -> None:
     head: Any = module.get_output_embeddings
     if head() is None and not hasattr(module, "lm_head"):
         raise OptionError(f"{name} has no language-model head: load it as a model that generates")
-    cache_argument(module)
 
 
 def _configured(module: PreTrainedModel, *names: str) -> int | None:

@@ -22,7 +22,6 @@ from structgen.decoding.multimodal import encoded, no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.states import ONE_BY_ONE, AtOnce
 from structgen.decoding.transfer import sent
-from structgen.errors import OptionError
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
@@ -34,17 +33,10 @@ SNAPSHOTS = 4
 """So many are kept, beside the one of the prompt."""
 
 
-def cache_argument(module: PreTrainedModel) -> str:
-    """The name under which the model takes its cache.
-
-    Raises:
-        OptionError: it takes none that we know.
-    """
+def cache_argument(module: PreTrainedModel) -> str | None:
+    """The name under which the model takes a cache of transformers; None where it takes none."""
     accepted = inspect.signature(module.forward).parameters
-    for name in ("past_key_values", "cache_params"):
-        if name in accepted:
-            return name
-    raise OptionError(f"{type(module).__name__} takes neither past_key_values nor cache_params: no cache")
+    return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
 
 
 STATES = "conv_states", "recurrent_states"
@@ -91,7 +83,7 @@ class SoloForward:
     """Runs any model that generates, one row at a time; rows of recurrent states take their steps together.
 
     Args:
-        module: a causal or encoder-decoder model.
+        module: a causal or encoder-decoder model that takes a cache.
         recompute: go back by reading all again, whatever the cache says it can.
         at_once: how many tokens behind a state one forward pass reads.
 
@@ -112,7 +104,7 @@ class SoloForward:
         self._tells_prompts = "prompt_tokens" in accepted
         self._takes_positions = "position_ids" in accepted
         self._ids = "decoder_input_ids" if module.config.is_encoder_decoder else "input_ids"
-        self._argument = cache_argument(module)
+        self._argument = cache_argument(module) or "past_key_values"
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._alone: dict[Row, Alone] = {}
 

@@ -63,16 +63,15 @@ def has_states(module: PreTrainedModel) -> bool:
 
 
 @torch.inference_mode()
-def at_once_behind_states(module: PreTrainedModel, argument: str) -> AtOnce:
+def at_once_behind_states(module: PreTrainedModel) -> AtOnce:
     """What the model's states show, behind tokens that are read at once and behind the same ones one by one.
 
     Args:
-        module: a causal model with recurrent states.
-        argument: the name under which it takes its cache.
+        module: a causal model that `has_states`.
     """
     try:
-        found, wiped = (_layers(module, argument, [REST], wipe=wipe) for wipe in (False, True))
-        true = _layers(module, argument, [[i] for i in REST])
+        found, wiped = (_layers(module, [REST], wipe=wipe) for wipe in (False, True))
+        true = _layers(module, [[i] for i in REST])
     except REFUSALS:
         return ONE_BY_ONE
     bound = AGREEMENT.get(module.dtype, 0.05)
@@ -86,7 +85,7 @@ def at_once_behind_states(module: PreTrainedModel, argument: str) -> AtOnce:
 
 
 def _layers(
-    module: PreTrainedModel, argument: str, parts: Sequence[Sequence[int]], *, wipe: bool = False
+    module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bool = False
 ) -> list[LinearAttentionLayer]:
     """The layers with states behind the beginning and the parts, each read by a forward pass of its own.
 
@@ -94,10 +93,11 @@ def _layers(
     """
     cache, model, length = DynamicCache(config=module.config), module, 0
     layers = [layer for layer in cache.layers if isinstance(layer, LinearAttentionLayer)]
-    takes_positions = "position_ids" in inspect.signature(module.forward).parameters
+    accepted = inspect.signature(module.forward).parameters
+    argument = "past_key_values" if "past_key_values" in accepted else "cache_params"
     for ids in [BEGINNING, *parts]:
         given: dict[str, Any] = {argument: cache, "input_ids": torch.tensor([ids], device=module.device)}
-        if takes_positions:
+        if "position_ids" in accepted:
             positions = torch.arange(length, length + len(ids), device=module.device)
             given["position_ids"] = positions.unsqueeze(0)
         model(use_cache=True, **given)

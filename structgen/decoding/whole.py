@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,8 @@ from structgen.decoding.rows import Foreseen, Row
 class WholeForward:
     """Runs any model that generates, without a cache: slow, and right whatever was taken back.
 
-    For models that keep their state in themselves (RecurrentGemma), or insist on a cache of their own (MiniMax, xLSTM).
+    For models that keep their state in themselves (RecurrentGemma), insist on a cache of their own (MiniMax, xLSTM), or
+    take none (GPT-1, RWKV).
 
     Args:
         module: a causal or encoder-decoder model.
@@ -52,9 +54,10 @@ class WholeForward:
 
 
 def looks_ahead(module: PreTrainedModel, row: Row) -> bool:
-    """Would an encoder-decoder have given other logits after all ids of a row but the last, had it read the last one?
+    """Would a model have given other logits after all ids of a row but the last, had it read the last one?
 
-    Its decoder attends to what is behind a token, then: in a release of transformers that forgets to mask it.
+    It attends to what is behind a token, then: as those do that fill in masked words (BERT, XLNet), or as a decoder
+    does in a release of transformers that forgets to mask it.
     """
     with torch.inference_mode():
         seen = _after_each(module, row)[:-1]
@@ -67,21 +70,19 @@ def at_once(module: PreTrainedModel, row: Row) -> Tensor:
 
     A prompt with inputs is read by itself, and what follows it token by token, as `generate` of transformers does.
     """
-    if module.config.is_encoder_decoder:
-        encoded(module, row)
-        return no_logits(module) if row.error is not None else _after_each(module, row)[-1]
-    if row.inputs is not None:
-        return _behind_prompt(module, row)
-    ids = torch.tensor([row.ids], device=module.device)
-    logits: Tensor = module(input_ids=ids, use_cache=False, return_dict=True).logits[0, -1]
-    return logits
+    if not module.config.is_encoder_decoder:
+        return _after_each(module, row)[-1] if row.inputs is None else _behind_prompt(module, row)
+    encoded(module, row)
+    return no_logits(module) if row.error is not None else _after_each(module, row)[-1]
 
 
 def _after_each(module: PreTrainedModel, row: Row) -> Tensor:
-    """An encoder-decoder's logits after each id of a row: float[ids, width]."""
-    ids, states = torch.tensor([row.ids], device=module.device), encoded(module, row)
-    output = module(encoder_outputs=states, decoder_input_ids=ids, use_cache=False, return_dict=True)
-    logits: Tensor = output.logits[0]
+    """The logits after each id of a row of text, or of an encoder-decoder's: float[ids, width]."""
+    ids = torch.tensor([row.ids], device=module.device)
+    given: dict[str, Any] = {"input_ids": ids}
+    if module.config.is_encoder_decoder:
+        given = {"encoder_outputs": encoded(module, row), "decoder_input_ids": ids}
+    logits: Tensor = module(**given, use_cache=False, return_dict=True).logits[0]
     return logits
 
 
