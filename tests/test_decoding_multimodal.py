@@ -12,6 +12,8 @@ from transformers import (
     Gemma3Config,
     Gemma3ForConditionalGeneration,
     GemmaConfig,
+    Idefics3Config,
+    Idefics3ForConditionalGeneration,
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
@@ -37,6 +39,7 @@ from transformers import (
 
 import structgen as sg
 from structgen.decoding.forward import forward_for
+from structgen.decoding.multimodal import prompt_groups
 from structgen.decoding.rows import Row
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
@@ -69,6 +72,14 @@ def gemma3() -> PreTrainedModel:
     parts = {"text_config": text, "vision_config": vision}
     config = Gemma3Config(mm_tokens_per_image=4, image_token_index=IMAGE, image_token_id=IMAGE, **parts)
     return Gemma3ForConditionalGeneration(config)
+
+
+def idefics3() -> PreTrainedModel:
+    vision, text = SEES | {"image_size": 16, "patch_size": 4}, {"model_type": "llama", **TEXT}
+    config = Idefics3Config(
+        vision_config=vision, text_config=text, scale_factor=2, image_token_id=IMAGE, pad_token_id=0
+    )
+    return Idefics3ForConditionalGeneration(config)
 
 
 MARKS = {"image_token_id": IMAGE, "vision_start_token_id": START, "vision_end_token_id": END}
@@ -136,6 +147,7 @@ MODELS = {
     "llava": llava,
     "paligemma": paligemma,
     "gemma3": gemma3,
+    "idefics3": idefics3,
     "qwen2-vl": qwen2_vl,
     "qwen2.5-vl": qwen2_5_vl,
     "qwen3-vl": qwen3_vl,
@@ -177,7 +189,8 @@ def prompt_of(name: str, seed: int, text: bytes = b"what is it? ") -> dict[str, 
         given = {"input_features": torch.randn(1, 8, 20), "feature_attention_mask": torch.ones(1, 20).long()}
         return {"input_ids": torch.tensor([ids]), **given}
     ids = [*before, *[IMAGE] * 4, *after]
-    given = {"pixel_values": torch.randn(1, 3, 16, 16), "attention_mask": torch.ones(1, len(ids)).long()}
+    images = (1, 1, 3, 16, 16) if name == "idefics3" else (1, 3, 16, 16)
+    given = {"pixel_values": torch.randn(images), "attention_mask": torch.ones(1, len(ids)).long()}
     if name in ("paligemma", "gemma3"):
         given["token_type_ids"] = torch.tensor([[int(i == IMAGE and name == "gemma3") for i in ids]])
     return {"input_ids": torch.tensor([ids]), **given}
@@ -232,6 +245,68 @@ def test_unconstrained_text_is_that_of_transformers_generate(name):
     theirs = model.module.generate(**prompt, max_new_tokens=12, do_sample=False, suppress_tokens=padding)
     ours = sg.generate(model, prompt, limits=sg.Limits(max_new_tokens=12), details=True)
     assert list(ours.token_ids) == theirs[0, ids.shape[1] :].tolist()
+
+
+TOGETHER = [name for name in CAUSAL if name != "qwen3.5-vl"]  # states are of one row when they begin
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", TOGETHER)
+def test_prompts_with_inputs_are_read_together_and_go_their_own_ways(name):
+    """Pictures of their own behind texts of several lengths, beside text: the logits of uncached forwards of each."""
+    module, rng = make(name).module, random.Random(2)
+    texts = [b"what is it? ", b"how?   ", b"who is it in the", b"where?  "]
+    prompts = [prompt_of(name, seed, text) for seed, text in enumerate(texts)]
+    names = ("input_ids", "attention_mask")
+    each = [(p["input_ids"][0].tolist(), {n: v for n, v in p.items() if n not in names}) for p in prompts]
+    rows = [Row(ids, inputs=inputs) for ids, inputs in each]
+    rows[2].ids += list(b"forced")
+    forward = SlotForward(module)
+    text = Row([5, 6, 7], inputs={} if name == "paligemma" else None)
+    for step in range(8):
+        logits = forward.read([*rows, text])
+        if step == 0:  # the pictures', what is forced behind one of them, and the text
+            assert forward.count == 3
+        for row, prompt, found in zip(rows, prompts, logits, strict=False):
+            expected = uncached(module, prompt, row.ids[row.given :])[-1]
+            assert (found - expected).abs().max() <= 2e-3 * expected.abs().max()
+        if step in (2, 5):
+            for number, row in enumerate(rows):
+                row.truncate(row.given if step == 5 and number < 3 else len(row.ids) - number)
+            for row in (*rows, text):
+                row.reread()
+            continue
+        for row in (*rows, text):
+            row.ids += [rng.randrange(2, 250) for _ in range(rng.choice([1, 1, 3]))]
+
+
+def test_prompts_are_read_together_only_where_that_is_what_they_are_alone(monkeypatch):
+    """A model that mixes up its rows' pictures is found out, once, and its prompts are read one by one from then on."""
+    model = make("llava")
+    prompts = [prompt_of("llava", seed) for seed in range(3)]
+    expected = [sg.generate(model, prompt, sg.Regex(PATTERN)) for prompt in prompts]
+    images, read = model.module.model.get_image_features, []
+
+    def mixed(pixel_values, **options):
+        read.append(len(pixel_values))
+        return images(pixel_values.flip(0), **options)
+
+    monkeypatch.setattr(model.module.model, "get_image_features", mixed)
+    for _ in range(2):
+        assert sg.generate(model, prompts, sg.Regex(PATTERN)) == expected
+    assert read == [3, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_long_prompts_are_not_padded_for_the_sake_of_short_ones():
+    """Groups of one kind and shape, by length, with little padding; pictures of another size are others."""
+    small, large = torch.zeros(1, 3, 16, 16), torch.zeros(1, 3, 32, 32)
+    lengths = [100, 20, 22, 99, 21, 20]
+    rows = [Row([1] * n, inputs={"pixel_values": small}) for n in lengths]
+    rows.append(Row([1] * 20, inputs={"pixel_values": large}))
+    assert prompt_groups(rows, 8, 1000) == [[1, 5, 4, 2], [3, 0], [6]]
+    assert prompt_groups(rows, 8, 60) == [[1, 5], [4, 2], [3], [0], [6]]
+    odd = [Row([1], inputs={"scale": torch.tensor(2.0)}) for _ in range(2)]
+    assert prompt_groups(odd, 8, 1000) == [[0], [1]]
 
 
 @torch.inference_mode()

@@ -5,14 +5,16 @@ images in the places of their tokens, lets them see each other in both direction
 positions in as many dimensions as it has. From then on the row is text, its positions moved by what the images took
 more or less than their tokens (`Row.shift`).
 
-A prompt is read whole or not at all: who goes back to before its end reads it again, with all that belongs to it.
+Prompts whose inputs are of one kind are read side by side, those that are shorter behind padding, as the model's own
+processor would lay them. A prompt is read whole or not at all: who goes back to before its end reads it again, with all
+that belongs to it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from structgen.decoding.rounding import near
 from structgen.decoding.rows import Row
 from structgen.errors import RunError
 
@@ -31,6 +34,47 @@ def reads_both_ways(module: PreTrainedModel) -> bool:
     """Do tokens of a prompt see those behind them, even of text alone? Then the model's own way reads it, too."""
     config = module.config.get_text_config(decoder=True)
     return not module.config.is_encoder_decoder and getattr(config, "use_bidirectional_attention", None) is True
+
+
+PER_TOKEN = {"token_type_ids", "mm_token_type_ids", "inputs_embeds"}
+"""Inputs with an entry for each of a prompt's tokens: [1, tokens, ...]. All others are images, sounds, patches of them
+or what is said of these, and those of several prompts lie one behind the other, as processors lay them."""
+
+_read_together: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[bool, frozenset[str]], bool]]
+_read_together = weakref.WeakKeyDictionary()
+"""By whether there is padding, and the names of the inputs: are prompts read together what they are alone?"""
+
+
+def prompt_groups(rows: Sequence[Row], spare: int, most: int) -> list[list[int]]:
+    """Indexes of rows whose prompts have inputs of the same kinds and shapes, and are of about the same length.
+
+    Args:
+        rows: of which nothing was read, with inputs.
+        spare: so much padding costs less than a forward pass.
+        most: tokens of one forward pass, padding included, where that leaves a row at least.
+    """
+    alike: dict[Any, list[int]] = {}
+    for i, row in enumerate(rows):
+        alike.setdefault(_kind(row), []).append(i)
+    groups: list[list[int]] = []
+    for like in alike.values():
+        for i in sorted(like, key=lambda i: rows[i].given):
+            group = groups[-1] if groups and groups[-1][0] in like else None
+            length = rows[i].given
+            padding = 0 if group is None else sum(length - rows[j].given for j in group)
+            if group is None or padding > spare or length * (len(group) + 1) > most:
+                groups.append([i])
+            else:
+                group.append(i)
+    return groups
+
+
+def _kind(row: Row) -> Any:
+    """What rows have in common whose prompts may be read together; numbers lie side by side in no way."""
+    inputs = row.inputs or {}
+    if any(value.dim() == 0 for value in inputs.values()):
+        return id(row)
+    return tuple((n, v.dtype, v.shape[2:] if n in PER_TOKEN else v.shape[1:]) for n, v in sorted(inputs.items()))
 
 
 def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[str, Any]) -> Tensor | None:
@@ -45,37 +89,76 @@ def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[
     Returns:
         The logits after the prompt, float[1, width]. None where the model refuses the inputs: `row.error` says why.
     """
-    own: Any = module
-    given = _placed(row, module)
-    ids = torch.tensor([row.ids[: row.given]], device=module.device)
-    mask = torch.ones_like(ids)
-    with _refusals(row):
-        if "position_ids" in inspect.signature(module.forward).parameters:
-            tokens = given.get("inputs_embeds", ids)
-            positions = own._prepare_position_ids_for_generation(tokens, {**given, "attention_mask": mask})
-            given["position_ids"] = positions
-        arguments = own.prepare_inputs_for_generation(
-            ids, past_key_values=cache, attention_mask=mask, use_cache=True, is_first_iteration=True, **given
-        )
-        output = own(**{**arguments, **options, "return_dict": True})
-        _require_tokens_only(module, cache, row)
-    if row.error is not None:
+    try:
+        return _read(module, [row], cache, options)
+    except REFUSALS as error:
+        row.error = _refusal(row, error)
         return None
-    row.shift = _shift(arguments.get("position_ids"), row.given)
+
+
+def read_prompts(
+    module: PreTrainedModel, rows: Sequence[Row], new_cache: Callable[[], Any], options: Mapping[str, Any]
+) -> tuple[Tensor, Any] | None:
+    """`read_prompt` for rows of one of the `prompt_groups`, side by side behind padding; None: read each by itself.
+
+    The first prompts of a kind are read alone, too: where that is not the same, no others are read together.
+
+    Args:
+        module: a causal model.
+        rows: two or more.
+        new_cache: an empty cache of transformers.
+        options: further arguments of the forward pass.
+
+    Returns:
+        The logits after the prompts, float[rows, width]; the cache, in which each row's tokens lie at the end.
+    """
+    known = _read_together.setdefault(module, {})
+    kind = len({row.given for row in rows}) > 1, frozenset(rows[0].inputs or ())
+    if not known.get(kind, True):
+        return None
+    cache = new_cache()
+    try:
+        logits = _read(module, rows, cache, options)
+    except REFUSALS:  # of one of them: whose it is, each by itself tells
+        return None
+    if kind not in known:
+        shifts = [row.shift for row in rows]
+        alone = [read_prompt(module, row, new_cache(), options) for row in rows]
+        same = all(one is not None and near(both, one[0]) for both, one in zip(logits, alone, strict=True))
+        known[kind] = same and shifts == [row.shift for row in rows]
+    return (logits, cache) if known[kind] else None
+
+
+def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Mapping[str, Any]) -> Tensor:
+    """The logits after the prompts of rows, float[rows, width]; padding is before them."""
+    own: Any = module
+    width = max(row.given for row in rows)
+    given = _placed(rows, module, width)
+    pads = [[0] * (width - row.given) for row in rows]
+    ids = torch.tensor([pad + row.ids[: row.given] for pad, row in zip(pads, rows, strict=True)], device=module.device)
+    mask = torch.tensor([pad + [1] * row.given for pad, row in zip(pads, rows, strict=True)], device=module.device)
+    if "position_ids" in inspect.signature(module.forward).parameters:
+        tokens = given.get("inputs_embeds", ids)
+        positions = own._prepare_position_ids_for_generation(tokens, {**given, "attention_mask": mask})
+        given["position_ids"] = positions
+    arguments = own.prepare_inputs_for_generation(
+        ids, past_key_values=cache, attention_mask=mask, use_cache=True, is_first_iteration=True, **given
+    )
+    output = own(**{**arguments, **options, "return_dict": True})
+    _require_tokens_only(module, cache, width)
+    for number, row in enumerate(rows):
+        row.shift = _shift(arguments.get("position_ids"), number, row.given)
     logits: Tensor = output.logits[:, -1]
     return logits
 
 
-@contextmanager
-def _refusals(row: Row) -> Iterator[None]:
-    """What the model raises on a prompt with inputs is its row's error."""
-    try:
-        yield
-    except REFUSALS as error:
-        if row.inputs is None:
-            raise
-        row.error = RunError(f"the model refuses the prompt's inputs ({', '.join(row.inputs)}): {error}")
-        row.error.__cause__ = error
+def _refusal(row: Row, error: Exception) -> RunError:
+    """What the model raised on a prompt with inputs, as its row's error; what it raised on text alone goes on."""
+    if row.inputs is None:
+        raise error
+    refusal = RunError(f"the model refuses the prompt's inputs ({', '.join(row.inputs)}): {error}")
+    refusal.__cause__ = error
+    return refusal
 
 
 def no_logits(module: PreTrainedModel) -> Tensor:
@@ -85,15 +168,15 @@ def no_logits(module: PreTrainedModel) -> Tensor:
     return torch.full((width,), torch.nan, dtype=module.dtype, device=module.device)
 
 
-def _require_tokens_only(module: PreTrainedModel, cache: Any, row: Row) -> None:
-    """What a full cache keeps is what the prompt's tokens left there, one by one.
+def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> None:
+    """What a full cache keeps is what so many tokens left there, one by one.
 
     Raises:
         ValueError: a layer keeps something else, as those do that attend to an image beside the text.
     """
     for layer in (layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized):
-        if (length := layer.get_seq_length()) != row.given:
-            kept = f"{length} keys for {row.given} tokens"
+        if (length := layer.get_seq_length()) != width:
+            kept = f"{length} keys for {width} tokens"
             raise ValueError(f"{type(module).__name__} attends to them beside its tokens ({kept}): no such cache here")
 
 
@@ -102,29 +185,44 @@ def encoded(module: PreTrainedModel, row: Row) -> Any:
     if row.encoded is not None:
         return row.encoded
     encoder: Any = module.get_encoder()
-    given = _placed(row, module)
+    given = _placed([row], module, 0)
     if row.source:
         source = torch.tensor([row.source], device=module.device)
         given |= {"input_ids": source, "attention_mask": torch.ones_like(source)}
-    with _refusals(row):
+    try:
         row.encoded = encoder(**given, return_dict=True)
+    except REFUSALS as error:
+        row.error = _refusal(row, error)
     return row.encoded
 
 
-def _placed(row: Row, module: PreTrainedModel) -> dict[str, Any]:
-    """The inputs where the model is; numbers with fractions in its own kind."""
-    given = (row.inputs or {}).items()
-    return {n: v.to(module.device, module.dtype if v.is_floating_point() else v.dtype) for n, v in given}
+def _placed(rows: Sequence[Row], module: PreTrainedModel, width: int) -> dict[str, Any]:
+    """The rows' inputs side by side where the model is; numbers with fractions in its own kind.
+
+    Args:
+        rows: of one of the `prompt_groups`.
+        module: says where and which kind.
+        width: of all prompts with their padding, in tokens.
+    """
+    given = {}
+    for name in rows[0].inputs or ():
+        each = [(row.inputs or {})[name] for row in rows]
+        if name in PER_TOKEN and len(rows) > 1:
+            each = [torch.cat([v.new_zeros((1, width - v.shape[1], *v.shape[2:])), v], dim=1) for v in each]
+        value = torch.cat(each) if len(rows) > 1 else each[0]
+        given[name] = value.to(module.device, module.dtype if value.is_floating_point() else value.dtype)
+    return given
 
 
-def _shift(positions: Tensor | None, length: int) -> int:
-    """By how much the positions of what follows a prompt are further on than its number of tokens.
+def _shift(positions: Tensor | None, row: int, length: int) -> int:
+    """By how much the positions of what follows a row's prompt are further on than its number of tokens.
 
     Args:
         positions: int64[rows, tokens], or int64[dimensions, rows, tokens], of which the last three are the image's.
+        row: its number.
         length: of the prompt, in tokens.
     """
     if positions is None:
         return 0
-    counted = positions[-3:] if positions.dim() == 3 else positions
-    return int(counted.max()) + 1 - length
+    counted = positions[-3:, row] if positions.dim() == 3 else positions[row]
+    return int(counted[..., -length:].max()) + 1 - length

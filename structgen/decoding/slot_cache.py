@@ -187,13 +187,20 @@ class SlotModel:
         logits: Tensor = output.logits[:, -last:]
         return logits
 
-    def adopt(self, cache: Cache, places: Places) -> None:
-        """Takes over what the model wrote into a cache of its own: keys and values of one row, from its first slot."""
+    def adopt(self, cache: Cache, places: Places, row: int = 0, pad: int = 0) -> None:
+        """Takes over what the model wrote into a cache of its own: keys and values of one row, from its first slot.
+
+        Args:
+            cache: of transformers.
+            places: of the row's tokens.
+            row: its number in the cache.
+            pad: so many of the row's first keys are padding's.
+        """
         self._places[0] = places
         kept: Any = cache.layers
         for layer, theirs in zip(self._cache.layers, kept, strict=False):  # the last ones may keep nothing
             if isinstance(layer, SlotLayer):
-                layer.update(theirs.keys, theirs.values)
+                layer.update(theirs.keys[row : row + 1, :, pad:], theirs.values[row : row + 1, :, pad:])
 
     def _layer(self, kind: str) -> Any:
         return empty_layer() if kind == NOTHING else SlotLayer(self._places)

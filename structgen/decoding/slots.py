@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from structgen.decoding.layers import NOTHING, layer_kinds
-from structgen.decoding.multimodal import no_logits, read_prompt
+from structgen.decoding.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slot_cache import TRASH, Places, SlotModel
 from structgen.decoding.static import CHUNKS, Shape, StaticSteps, planes, rounded, seen_bucket
@@ -150,14 +150,16 @@ class SlotForward:
         alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
         groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
         parts = [self._run([rows[i] for i in group], foreseen) for group in groups]
-        parts += [self._begin(rows[i]) for i in alone]
+        found = prompt_groups([rows[i] for i in alone], self._spare, MOST_READ)
+        together = [[alone[i] for i in group] for group in found]
+        parts += [self._begin_together([rows[i] for i in group]) for group in together]
         if len(parts) == 1 and not twins:
             return parts[0]
         for i, leader in twins.items():
             self._copy(rows[leader], rows[i])
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
-        read = [i for group in groups for i in group] + alone
+        read = [i for group in groups + together for i in group]
         order = [read.index(twins.get(i, i)) for i in range(len(rows))]
         return torch.cat(parts).index_select(0, sent(order, self._device))
 
@@ -200,6 +202,26 @@ class SlotForward:
         for layer in self._model.layers:
             layer.move(len(self._place), place)
         self._place[last] = place
+
+    def _begin_together(self, rows: Sequence[Row]) -> Tensor:
+        """Reads prompts of one of the `prompt_groups`: float[rows, width]."""
+        if len(rows) == 1:
+            return self._begin(rows[0])
+        self.count += 1
+        found = read_prompts(self._module, rows, DynamicCache, self._model.options)
+        if found is None:
+            return torch.cat([self._begin(row) for row in rows])
+        logits, cache = found
+        width = max(row.given for row in rows)
+        for number, row in enumerate(rows):
+            row.valid = row.given
+            places = self._where([row], [0], [0], row.given, row.given)
+            self._model.adopt(cache, places, number, width - row.given)
+        if all(row.valid == len(row.ids) for row in rows):
+            return logits
+        behind = [row for row in rows if row.pending]
+        known = dict(zip(rows, logits, strict=True)) | dict(zip(behind, self._run(behind, None), strict=True))
+        return torch.stack([known[row] for row in rows])
 
     def _begin(self, row: Row) -> Tensor:
         """Reads a prompt that is more than text, by the model's own way and cache: float[1, width]."""
