@@ -3,6 +3,8 @@
 PYTHON  ?= $(shell command -v python3.11 >/dev/null 2>&1 && python3.11 -c 'import sys' 2>/dev/null && echo python3.11 || echo python3)
 VENV    ?= .venv
 WORKERS ?= 2
+LOWEST_PYTHON ?= python3.10
+LOWEST  ?= .venv-lowest
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 
@@ -10,7 +12,7 @@ STAMP   := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: environment demo test test-slow lint types docs check bench clean
+.PHONY: environment demo test test-slow lowest lint types docs check bench clean
 
 environment: $(STAMP)
 
@@ -30,6 +32,13 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+
+# The oldest Python with the oldest packages that pyproject.toml permits. Not in CI: torch of the index brings gigabytes of CUDA.
+lowest:
+	test -x $(LOWEST)/bin/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
+	sed -nE 's/^  "([A-Za-z0-9_.-]+)(\[[a-z]+\])?>=([0-9.]+)[,;"].*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/constraints.txt --editable '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

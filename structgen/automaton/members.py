@@ -169,7 +169,8 @@ class UnorderedMembers(Members):
 
     def left_after(self, counted: Flags) -> Int64:
         left = counted & self.open_flags(counted.size)
-        return np.count_nonzero(left) - left.astype(np.int64)
+        others: Int64 = np.count_nonzero(left) - left.astype(np.int64)
+        return others
 
     def left(self) -> Sequence[Property]:
         return [self.objects.properties[i] for i in self.open()]

@@ -110,7 +110,8 @@ def _child(tp: Any, key: str | int) -> Any:
 
 def _annotated(field: FieldInfo) -> Any:
     """The type of a model's member with its bounds, without what only a model can use."""
-    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    typed: Any = (field.annotation, *field.metadata)
+    return Annotated[typed] if field.metadata else field.annotation
 
 
 def _is_known(tp: Any) -> bool:

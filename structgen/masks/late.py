@@ -183,7 +183,7 @@ class Late:
             changes += vocabulary.end_ids
         if not changes:
             return row
-        mask = row.copy()
+        mask: Uint32 = row.copy()
         for token in changes:
             mask[token >> 5] ^= np.uint32(1 << (token & 31))
         mask.flags.writeable = False

@@ -14,6 +14,20 @@ def fields_of(schema: Any) -> Iterator[tuple[str, Any]]:
     yield from fields.items() if isinstance(fields, Mapping) else ((field["name"], field) for field in fields)
 
 
+def without_aliases(schema: Any) -> Any:
+    """The schema of a class whose configuration takes its fields by their own names only."""
+    bare = {
+        name: {key: value for key, value in field.items() if key != "validation_alias"}
+        for name, field in fields_of(schema)
+    }
+    return _with_fields(schema, bare)
+
+
+def _with_fields(schema: Any, fields: Mapping[str, Any]) -> Any:
+    """The schema with these fields instead, in the form that it has them in."""
+    return {**schema, "fields": dict(fields) if isinstance(schema["fields"], Mapping) else list(fields.values())}
+
+
 def _plain_alias(field: Any) -> str | None:
     """The first alias that is a member's name, not a path into it."""
     alias = field.get("validation_alias")
@@ -29,7 +43,7 @@ def reachable(schema: Any, *, by_name: bool, path: str) -> Any:
     Raises:
         UnsupportedSchema: such a field is required.
     """
-    kept = []
+    kept = {}
     for name, field in fields_of(schema):
         lost = field.get("validation_alias") is not None and _plain_alias(field) is None and not by_name
         if lost and field["schema"]["type"] != "default" and field.get("required", True):
@@ -37,9 +51,8 @@ def reachable(schema: Any, *, by_name: bool, path: str) -> Any:
                 "an alias that is a path (AliasPath) only; add an AliasChoices", f"{path}/properties/{name}"
             )
         if not lost and field.get("init", True):
-            kept.append((name, field))
-    fields = schema["fields"]
-    return {**schema, "fields": dict(kept) if isinstance(fields, Mapping) else [field for _, field in kept]}
+            kept[name] = field
+    return _with_fields(schema, kept)
 
 
 def by_name_too(described: dict[str, Any], schema: Any, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from structgen.schema.hashability import unhashable
 from structgen.schema.json_text import json_text
 from structgen.schema.member_names import names
 from structgen.schema.network_text import url
-from structgen.schema.object_fields import by_name_too, fields_of, reachable, tag_names
+from structgen.schema.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
 from structgen.schema.python_patterns import ecma
 
 """An integer without a fraction, which is what draft 4 means by the word: `1.0` is none in strict mode."""
@@ -39,7 +39,7 @@ def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]
         adapter: TypeAdapter[Any] = TypeAdapter(tp)
         generator = ClosedSchema if closed else ExactSchema
         schema = adapter.json_schema(schema_generator=generator)
-    except (PydanticUserError, SchemaError, TypeError) as error:
+    except (PydanticUserError, SchemaError, TypeError, AttributeError) as error:  # the last: Unpack on Python 3.10
         first = str(error).splitlines()[0]
         message = f"the type {tp!r} has no JSON Schema: {first} (annotate it with pydantic.WithJsonSchema)"
         raise UnsupportedSchema(message) from error
@@ -107,7 +107,7 @@ class ExactSchema(GenerateJsonSchema):
         exact = python_types.FORMATS[name]()
         if name.startswith("base64") and schema.get("schema", {}).get("type") == "str":
             exact = python_types.base64_of_ascii()
-        return {**{key: value for key, value in described.items() if key != "format"}, **exact}
+        return {**{key: value for key, value in described.items() if key not in ("type", "format")}, **exact}
 
     # Numbers and strings
 
@@ -125,7 +125,9 @@ class ExactSchema(GenerateJsonSchema):
         return python_types.complex_number()
 
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
-        described = super().str_schema(schema)
+        lengths = {"min_length": self._config.str_min_length, "max_length": self._config.str_max_length}
+        bounded: Any = {**{name: n for name, n in lengths.items() if n}, **schema}
+        described = super().str_schema(bounded)
         if schema.get("pattern") is not None:
             described["pattern"] = ecma(schema["pattern"])
         more = []
@@ -247,11 +249,13 @@ class ExactSchema(GenerateJsonSchema):
 
     def _prepared(self, schema: Any) -> Any:
         """The same schema without the fields that no plain member name reaches."""
+        config = self._config.config_dict
+        if config.get("validate_by_alias") is False:
+            schema = without_aliases(schema)
         for name, field in fields_of(schema):
             self._names[id(field)] = name
         if schema.get("extras_keys_schema") is not None and schema["extras_keys_schema"]["type"] != "str":
             raise UnsupportedSchema("extra members whose names are validated", "".join(self._path))
-        config = self._config.config_dict
         by_name = config.get("validate_by_name") or config.get("populate_by_name")
         return reachable(schema, by_name=bool(by_name), path="".join(self._path))
 

@@ -65,8 +65,9 @@ FORMATS: dict[str, Callable[[], dict[str, Any]]] = {
     "base64url": lambda: text(_BASE64.replace("+/", "_-")),
     "email": email,
     "name-email": lambda: email(named=True),
-    "zoneinfo": lambda: {"enum": sorted(zoneinfo.available_timezones())},
+    "zoneinfo": lambda: {"type": "string", "enum": sorted(zoneinfo.available_timezones())},
     "regex": lambda: text(_regular_expressions()),
+    "fraction": lambda: fraction({}),  # no core schema of its own before Pydantic 2.14
 }
 """Pydantic's names of formats whose own schema says less than the validator demands."""
 
