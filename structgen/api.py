@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from structgen.arguments import require_flag
 from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
@@ -166,6 +167,7 @@ def generate(
         RunError: the run failed in another way. A failed prompt of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
+    require_flag("details", details)
     request = prepare(
         model, prompt, schema,
         CallOptions(

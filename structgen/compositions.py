@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
+from structgen.arguments import MOST, is_whole, shown
 from structgen.automaton.chardfa import CharDfa, literals
 from structgen.automaton.composed import Composed
 from structgen.automaton.parts import Loop, Options, Plan, Series, Words, parts_of
@@ -16,7 +17,7 @@ from structgen.automaton.texts import escaped, free_text
 from structgen.constraints import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError
 from structgen.masks.grammar import Grammar
-from structgen.vocabulary import Vocabulary, special_text
+from structgen.vocabulary import Vocabulary, require_vocabulary, special_text
 
 
 @runtime_checkable
@@ -45,6 +46,7 @@ class Composition(ABC):
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
+        require_vocabulary(vocabulary)
         plan = self.plan()
         tokens = [token for part in parts_of(plan) for token in tokens_of(part)]
         if not tokens:
@@ -118,7 +120,8 @@ class Text(Composition):
     def __post_init__(self) -> None:
         for name in ("until", "before"):
             object.__setattr__(self, name, _each(getattr(self, name)))
-        _require_bounds(f"min_chars={self.min_chars!r}, max_chars={self.max_chars!r}", self.min_chars, self.max_chars)
+        bounds = f"min_chars={shown(self.min_chars)}, max_chars={shown(self.max_chars)}"
+        _require_bounds(bounds, self.min_chars, self.max_chars)
 
     def plan(self) -> Plan:
         """The text as a part."""
@@ -137,9 +140,8 @@ class Text(Composition):
 
 
 def _require_bounds(what: str, least: Any, most: Any) -> None:
-    whole = isinstance(least, int) and (most is None or isinstance(most, int))
-    if not whole or least < 0 or (most is not None and most < least):
-        raise OptionError(f"{what}: expected whole numbers, 0 <= min <= max")
+    if not is_whole(least, 0, MOST) or not (most is None or is_whole(most, least, MOST)):
+        raise OptionError(f"{what}: expected whole numbers, 0 <= min <= max <= {MOST:,}")
 
 
 def _each(stops: Stop | abc.Sequence[Stop]) -> tuple[Stop, ...]:
@@ -224,8 +226,9 @@ class Repeat(Composition):
     separator: Any
 
     def __init__(self, part: Given, min: int = 0, max: int | None = None, separator: Given = "") -> None:
-        _require_bounds(f"Repeat(min={min!r}, max={max!r})", min, max)
-        for name, value in (("part", as_part(part)), ("min", min), ("max", max), ("separator", as_part(separator))):
+        _require_bounds(f"Repeat(min={shown(min)}, max={shown(max)})", min, max)
+        named = {"part": as_part(part, "part="), "separator": as_part(separator, "separator=")}
+        for name, value in {**named, "min": min, "max": max}.items():
             object.__setattr__(self, name, value)
 
     def plan(self) -> Plan:
@@ -233,16 +236,18 @@ class Repeat(Composition):
         return Loop(_plan(self.part), self.min, self.max, _plan(self.separator) if self.separator else None)
 
 
-def as_part(given: Any) -> Composable | str:
-    """A part as it was written, as a constraint or a text."""
+def as_part(given: Any, name: str = "") -> Composable | str:
+    """A part as it was written, as a constraint or a text. `name`: of the argument, for messages."""
     if isinstance(given, str) or (isinstance(given, Composable) and not isinstance(given, type)):
         return given
     if isinstance(given, (list, tuple)) and given and all(isinstance(item, str) for item in given):
         return Union(*given)
     if isinstance(given, Constraint) and not isinstance(given, type):
-        raise OptionError(f"{given!r:.80} cannot be a part: it has no plan()")
+        raise OptionError(f"{name}{shown(given)} cannot be a part: it has no plan()")
     if isinstance(given, (list, tuple, bytes, int, float)) or given is None:
-        raise OptionError(f"{given!r:.80} cannot be a part: expected a constraint, a text, a type or a JSON Schema")
+        raise OptionError(
+            f"{name}{shown(given)} cannot be a part: expected a constraint, a text, a type or a JSON Schema"
+        )
     return JsonSchema(given)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from structgen.arguments import require, several
 from structgen.automaton.chardfa import CharDfa, from_pattern, literals
 from structgen.automaton.parts import JsonValue, Plan, Words
 from structgen.automaton.patterns import pattern_language, pattern_predicate
@@ -14,11 +15,11 @@ from structgen.automaton.plain import TextAutomaton
 from structgen.automaton.regex import PatternError, PatternUnsupported
 from structgen.automaton.regex.compiler import check
 from structgen.automaton.values import JsonAutomaton
-from structgen.errors import OptionError, SchemaError, UnsupportedSchema
+from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.schema.normal import Node
-from structgen.schema.reader import algebra_of, patterns, read
+from structgen.schema.reader import algebra_of, patterns, read, require_order
 from structgen.schema.types import from_type
 from structgen.vocabulary import Vocabulary
 
@@ -38,16 +39,17 @@ class JsonSchema:
 
     Attributes:
         schema: a JSON Schema (dict or bool), or any Python type that `pydantic.TypeAdapter` takes.
-        order: of declared object members: "schema", "any", or names to put first.
+        order: of declared object members: "schema", "any", or names to put first, in every object that declares them.
         whitespace: where white space stands.
         closed: for Python types: may objects hold no undeclared members? Yes by default. A dict says so itself.
         format: "enforce" holds strings to the formats of the standard, "annotate" to none.
         registry: a `referencing.Registry` with the schemas that remote references mean; nothing is ever fetched.
 
-    Raises (when it is compiled):
-        SchemaError: not a schema, or malformed. UnsupportedSchema: an unknown dialect, or a type that no schema
-        describes. UnsatisfiableSchema: no value satisfies it. OptionError: `closed` with a dict, an unknown `order`
-        or `format`.
+    Raises:
+        OptionError: an option is none of what it may be. When it is compiled: `closed` with a dict, or a name in
+            `order` that no object of the schema declares.
+        SchemaError (when it is compiled): not a schema, or malformed. UnsupportedSchema: an unknown dialect, or a type
+            that no schema describes. UnsatisfiableSchema: no value satisfies it.
     """
 
     schema: Any
@@ -56,6 +58,15 @@ class JsonSchema:
     closed: bool | None = None
     format: str = "enforce"
     registry: Any = None
+
+    def __post_init__(self) -> None:
+        require_order(self.order)
+        require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
+        require(self.closed is None or isinstance(self.closed, bool), "closed", self.closed, "True, False or None")
+        formats = isinstance(self.format, str) and self.format in ("enforce", "annotate")
+        require(formats, "format", self.format, "'enforce' or 'annotate'")
+        known = self.registry is None or hasattr(self.registry, "resolver_with_root")
+        require(known, "registry", self.registry, "a referencing.Registry")
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
@@ -79,16 +90,10 @@ class JsonSchema:
             schema, _ = from_type(schema, closed=self.closed is not False)
         elif self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
-        if not isinstance(self.whitespace, Whitespace):
-            raise OptionError(f"whitespace={self.whitespace!r:.80}: expected Whitespace(...)")
-        if self.registry is not None and not hasattr(self.registry, "resolver_with_root"):
-            raise OptionError(f"registry={self.registry!r:.80}: expected a referencing.Registry")
-        if self.format not in ("enforce", "annotate"):
-            raise OptionError(f"format={self.format!r}: expected 'enforce' or 'annotate'")
         enforce = self.format == "enforce"
         root = read(schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type)
-        for pattern, node in patterns(root).items():
-            _check_pattern(pattern, node)
+        for pattern, (node, path) in patterns(root).items():
+            _check_pattern(pattern, node, path)
         return root
 
 
@@ -97,14 +102,16 @@ def _checked(pattern: str) -> None:
     check(pattern)
 
 
-def _check_pattern(pattern: str, node: Node) -> None:
-    """Refuse a pattern that cannot be compiled, where it stands."""
+def _check_pattern(pattern: str, node: Node, path: str) -> None:
+    """Refuse a pattern that cannot be compiled, where it stands: at `path` from the place of `node`."""
     try:
         _checked(pattern)
     except PatternUnsupported as error:
-        raise UnsupportedSchema(str(error), node.pointer) from error
+        raise UnsupportedSchema(str(error), node.pointer + path) from error
     except PatternError as error:
-        raise SchemaError(str(error), node.pointer) from error
+        raise SchemaError(str(error), node.pointer + path) from error
+    except LimitExceeded as error:
+        raise error.at(node.pointer + path) from error
 
 
 @dataclass(frozen=True)
@@ -160,9 +167,10 @@ class Choice:
     options: tuple[str, ...]
 
     def __init__(self, options: Sequence[str]) -> None:
-        if isinstance(options, str) or not options or not all(isinstance(o, str) and o for o in options):
-            raise OptionError(f"options={options!r}: expected at least one text, none of them empty")
-        object.__setattr__(self, "options", tuple(options))
+        allowed = "at least one text, none of them empty"
+        texts = several("options", options, allowed)
+        require(bool(texts) and all(isinstance(text, str) and text for text in texts), "options", options, allowed)
+        object.__setattr__(self, "options", tuple(texts))
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""

@@ -62,7 +62,18 @@ class LimitExceeded(RequestError):
     """A schema or a pattern is larger than a bound that protects the process; the message names the bound.
 
     States are written when a text first comes to them, so this may come from the run, too: in a batch it is its row's.
+
+    Attributes:
+        pointer: JSON pointer of the place in the schema; None where it is not known, or there is no schema.
     """
+
+    def __init__(self, message: str, pointer: str | None = None) -> None:
+        self.pointer = pointer
+        super().__init__(message if pointer is None else f"at {pointer or 'the root of the schema'}: {message}")
+
+    def at(self, pointer: str) -> LimitExceeded:
+        """The same with a place, unless it has one."""
+        return self if self.pointer is not None else LimitExceeded(str(self), pointer)
 
 
 class RunError(StructgenError, RuntimeError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 
+from structgen.arguments import require, several
 from structgen.automaton.composed import Composed
 from structgen.automaton.lalr.grammar import Grammar
 from structgen.automaton.lalr.part import LarkPart
@@ -44,8 +46,12 @@ class Lark:
     import_paths: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.grammar, str):
-            raise OptionError(f"grammar={self.grammar!r:.80}: expected the grammar as text")
+        require(isinstance(self.grammar, str), "grammar", self.grammar, "the grammar as text")
+        require(isinstance(self.start, str) and bool(self.start), "start", self.start, "the name of a rule")
+        allowed = "a list of folders"
+        paths = several("import_paths", self.import_paths, allowed)
+        require(all(isinstance(path, (str, PathLike)) for path in paths), "import_paths", self.import_paths, allowed)
+        object.__setattr__(self, "import_paths", tuple(paths))
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""

@@ -6,26 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
+from structgen.arguments import is_listed, is_number, is_whole, require, require_count, require_flag
 from structgen.errors import OptionError
-
-
-def _require(condition: bool, name: str, value: object, allowed: str) -> None:
-    if not condition:
-        raise OptionError(f"{name}={value!r}: expected {allowed}")
-
-
-def _number(value: Any, low: float, high: float = math.inf) -> bool:
-    """Is it a finite number from `low` to `high`?"""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    return real and math.isfinite(value) and low <= value <= high
-
-
-def _whole(value: Any, low: int) -> bool:
-    """Is it a whole number of at least `low`?"""
-    return isinstance(value, Integral) and _number(value, low)
 
 
 def digest(seed: int, number: int) -> bytes:
@@ -77,19 +61,20 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        _require(_number(self.temperature, 0), "temperature", self.temperature, "a finite number of at least 0")
-        _require(_whole(self.top_k, 0), "top_k", self.top_k, "0 (all) or a positive count")
+        require(is_number(self.temperature, 0), "temperature", self.temperature, "a finite number of at least 0")
+        require(is_whole(self.top_k, 0), "top_k", self.top_k, "0 (all) or a positive count")
+        require_count("top_k", self.top_k, 0)
         for name in ("top_p", "typical_p"):
             share = getattr(self, name)
-            _require(_number(share, 0, 1) and share > 0, name, share, "a number in (0, 1]")
-        _require(_number(self.min_p, 0, 1) and self.min_p < 1, "min_p", self.min_p, "a number in [0, 1)")
-        repetition = _number(self.repetition_penalty, 0) and self.repetition_penalty > 0
-        _require(repetition, "repetition_penalty", self.repetition_penalty, "a finite number above 0")
+            require(is_number(share, 0, 1) and share > 0, name, share, "a number in (0, 1]")
+        require(is_number(self.min_p, 0, 1) and self.min_p < 1, "min_p", self.min_p, "a number in [0, 1)")
+        repetition = is_number(self.repetition_penalty, 0) and self.repetition_penalty > 0
+        require(repetition, "repetition_penalty", self.repetition_penalty, "a finite number above 0")
         for name in ("frequency_penalty", "presence_penalty"):
-            _require(_number(getattr(self, name), -math.inf), name, getattr(self, name), "a finite number")
-        _require(self.seed is None or _whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
-        listed = isinstance(self.processors, (tuple, list)) and all(map(callable, self.processors))
-        _require(listed, "processors", self.processors, "a list of logits processors")
+            require(is_number(getattr(self, name), -math.inf), name, getattr(self, name), "a finite number")
+        require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
+        listed = is_listed(self.processors, object) and all(map(callable, self.processors))
+        require(listed, "processors", self.processors, "a list of logits processors")
         object.__setattr__(self, "processors", tuple(self.processors))
         for processor in self.processors:
             for name in (kind.__name__ for kind in type(processor).__mro__ if kind.__name__ in UNFIT_PROCESSORS):
@@ -116,8 +101,8 @@ class Sampling:
         Raises:
             OptionError: greedy, which gives the same text every time.
         """
-        _require(not self.greedy, "temperature", self.temperature, "above 0 for several samples")
-        _require(count >= 1, "count", count, "at least 1")
+        require(not self.greedy, "temperature", self.temperature, "above 0 for several samples")
+        require_count("count", count, 1)
         if self.seed is None:
             return [self] * count
         return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]
@@ -157,14 +142,14 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
             cap = getattr(self, name)
-            _require(cap is None or _whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
-        _require(_whole(self.max_new_tokens, 1), "max_new_tokens", self.max_new_tokens, "a whole number, at least 1")
+            require(cap is None or is_whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
+        require_count("max_new_tokens", self.max_new_tokens, 1)
         for name in ("rollbacks", "validations"):
-            _require(_whole(getattr(self, name), 0), name, getattr(self, name), "a whole number, at least 0")
-        stop = self.stop
-        listed = isinstance(stop, (tuple, list)) and all(isinstance(text, str) and text for text in stop)
-        _require(listed, "stop", stop, "a list of texts, none of them empty")
-        object.__setattr__(self, "stop", tuple(stop))
+            require_count(name, getattr(self, name), 0)
+        listed = is_listed(self.stop, str) and all(self.stop)
+        require(listed, "stop", self.stop, "a list of texts, none of them empty")
+        object.__setattr__(self, "stop", tuple(self.stop))
+        require_flag("strict", self.strict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +174,9 @@ class Thinking:
     def __post_init__(self) -> None:
         for name in ("opening", "closing"):
             tag = getattr(self, name)
-            _require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
-        _require(_whole(self.max_tokens, 1), "max_tokens", self.max_tokens, "a whole number, at least 1")
-        _require(_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
+            require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
+        require_count("max_tokens", self.max_tokens, 1)
+        require(is_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +199,18 @@ class Beams:
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        _require(_whole(self.count, 1), "count", self.count, "a count of at least 1")
-        finite = _number(self.length_penalty, -math.inf)
-        _require(finite, "length_penalty", self.length_penalty, "a finite number")
-        known = self.early_stopping in (True, False, "never")
-        _require(known, "early_stopping", self.early_stopping, "True, False or 'never'")
+        require(is_whole(self.count, 1), "count", self.count, "a count of at least 1")
+        require_count("count", self.count, 1)
+        finite = is_number(self.length_penalty, -math.inf)
+        require(finite, "length_penalty", self.length_penalty, "a finite number")
+        known = isinstance(self.early_stopping, bool) or (
+            isinstance(self.early_stopping, str) and self.early_stopping == "never"
+        )
+        require(known, "early_stopping", self.early_stopping, "True, False or 'never'")
+
+
+_MOST_BLANKS = 1_000
+"""Blanks that one place may have: each takes a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +231,12 @@ class Whitespace:
 
     def __post_init__(self) -> None:
         kinds = ("spaced", "compact", "flexible", "indented")
-        _require(self.kind in kinds, "kind", self.kind, f"one of {', '.join(kinds)}")
-        for name in ("indent", "bound"):
-            _require(_whole(getattr(self, name), 0), name, getattr(self, name), "a whole number, at least 0")
+        known = isinstance(self.kind, str) and self.kind in kinds
+        require(known, "kind", self.kind, f"one of {', '.join(kinds)}")
+        for name, kind in (("indent", "indented"), ("bound", "flexible")):
+            count = getattr(self, name)
+            require(is_whole(count, 0, _MOST_BLANKS), name, count, f"a whole number from 0 to {_MOST_BLANKS:,}")
+            require(count == 0 or self.kind == kind, name, count, f"0: only kind={kind!r} has one")
 
     @staticmethod
     def INDENTED(indent: int) -> Whitespace:  # noqa: N802 - reads as one of the named choices

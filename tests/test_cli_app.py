@@ -48,9 +48,61 @@ def test_generate_reads_the_prompt_from_standard_input_and_prints_text_as_it_is(
     assert run("generate", "m", "x", "--regex", '[{]"name": "[A-Z]', "--beams", "3").stdout == '{"name": "Z\n'
 
 
+NAMED = {"type": "object", "properties": {"name": {"$ref": "http://example.com/parts/name.json"}}, "required": ["name"]}
+
+
+def documents(folder):
+    """A schema, and a folder with the one that it refers to, with an id and without."""
+    (folder / "city.json").write_text(json.dumps(NAMED))
+    (folder / "parts").mkdir()
+    (folder / "parts" / "name.json").write_text(json.dumps({"type": "string", "minLength": 3}))
+    (folder / "with-id.json").write_text(json.dumps({"$id": "http://example.com/parts/name.json", "type": "string"}))
+    return str(folder / "city.json")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["{}/with-id.json", "http://example.com/parts/name.json={}/parts/name.json", "http://example.com/parts={}/parts"],
+)
+def test_references_lead_to_the_documents_of_a_registry(loaded, tmp_path, given):
+    schema = documents(tmp_path)
+    result = run("generate", "m", "x", "--schema", schema, "--registry", given.format(tmp_path))
+    assert (result.exit_code, result.stdout) == (0, '{"name": "Zoë"}\n')
+    explained = run("explain", schema, "--registry", given.format(tmp_path))
+    assert explained.exit_code == 0
+    assert "masked" in explained.output
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["{}/parts/name.json"], "has no $id"),
+        (["{}/parts"], "has no $id"),
+        (["{}/missing.json"], "No such file"),
+        (["http://example.com/other.json={}/parts/name.json"], "leads nowhere"),
+        (["{}/empty"], "no .json files"),
+        ([], "comes from registry="),
+    ],
+)
+def test_a_registry_without_the_document_is_one_message(loaded, tmp_path, given, message):
+    schema = documents(tmp_path)
+    (tmp_path / "empty").mkdir()
+    options = [each for one in given for each in ("--registry", one.format(tmp_path))]
+    result = run("generate", "m", "x", "--schema", schema, *options)
+    said = " ".join(result.output.replace("│", " ").split())
+    assert result.exit_code in (1, 2)
+    assert message in said or message.replace("comes", "come") in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--beams", "0"], "beams=0"),
+        (["--top-p", "nan"], "top_p=nan"),
+        (["--max-new-tokens", "0"], "max_new_tokens=0"),
+        (["--seed", "-1"], "seed=-1"),
+        (["--regex", "a", "--registry", "x"], "--registry is for"),
         (["--max-new-tokens", "3", "--schema", "SCHEMA"], "OptionError"),
         (["--temperature", "-1"], "OptionError"),
         (["--temperature", "1", "--beams", "4"], "OptionError"),

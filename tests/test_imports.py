@@ -18,6 +18,7 @@ PACKAGE = Path(structgen.__file__).parent
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
     {"errors"},
+    {"arguments"},
     {"options", "callbacks"},
     {"kernel_contents"},
     {"kernels"},
@@ -34,7 +35,8 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "options", "callbacks", "kernel_contents", "kernels", "schema", "automaton", "vocabulary", "masks",
+    "errors", "arguments", "options", "callbacks", "kernel_contents", "kernels", "schema", "automaton", "vocabulary",
+    "masks",
     "constraints", "guards", "compositions", "languages", "explanation",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from structgen.cli.registries import HELP, read_schema, registry_of
+
 app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
 errors = Console(stderr=True)
 
@@ -27,6 +29,7 @@ def generate(
     model: Annotated[str, typer.Argument(help="Folder or Hugging Face id of a causal model.")],
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
     schema: Annotated[Path | None, typer.Option(help="A file with a JSON Schema.")] = None,
+    registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
     regex: Annotated[str | None, typer.Option(help="A regular expression for the whole text.")] = None,
     choice: Annotated[list[str] | None, typer.Option(help="One of these texts; give it several times.")] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")] = False,
@@ -44,7 +47,7 @@ def generate(
 
     text = sys.stdin.read() if prompt == "-" else prompt
     try:
-        wanted = _wanted(schema, regex, choice)  # before the model, which takes long to load
+        wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
         value = api.generate(
             api.load(model, device=device),
@@ -65,13 +68,15 @@ def explain(
     schema: Annotated[Path, typer.Argument(help="A file with a JSON Schema.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
     format: Annotated[str, typer.Option(help="enforce or annotate: what `format` does.")] = "enforce",
+    registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
 ) -> None:
     """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
     from structgen.errors import StructgenError
     from structgen.explanation import explain as explain_schema
 
     try:
-        explanation = explain_schema(_read_schema(schema), format=format)
+        known = registry_of(registry) if registry else None
+        explanation = explain_schema(read_schema(schema), format=format, registry=known)
     except StructgenError as error:
         _tell(error)
         raise typer.Exit(1) from error
@@ -87,14 +92,16 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def _wanted(schema: Path | None, regex: str | None, choice: list[str] | None) -> Any:
+def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
     """The constraint of the options; None for plain text."""
-    from structgen.constraints import Choice, Regex
+    from structgen.constraints import Choice, JsonSchema, Regex
 
     if sum(option is not None and option != [] for option in (schema, regex, choice)) > 1:
         raise typer.BadParameter("give one of --schema, --regex, --choice")
+    if registry and schema is None:
+        raise typer.BadParameter("--registry is for the references of a --schema")
     if schema is not None:
-        return _read_schema(schema)
+        return JsonSchema(read_schema(schema), registry=registry_of(registry) if registry else None)
     if regex is not None:
         return Regex(regex)
     return Choice(choice) if choice else None
@@ -103,15 +110,3 @@ def _wanted(schema: Path | None, regex: str | None, choice: list[str] | None) ->
 def _tell(error: Exception) -> None:
     """One line, for people and for pipes."""
     errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-
-
-def _read_schema(path: Path) -> Any:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise typer.BadParameter(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise typer.BadParameter(f"{path} is not JSON: {error}") from error
-    if not isinstance(found, (dict, bool)):
-        raise typer.BadParameter(f"{path} has {found!r:.60}: expected a JSON Schema, an object or true or false")
-    return found

@@ -66,9 +66,11 @@ def _value(given: Any) -> Hashable:
     """
     if isinstance(given, JsonSchema):
         order = given.order if isinstance(given.order, str) else tuple(given.order)
+        content = None
         if isinstance(given.schema, dict):  # by content: the caller may change it
-            return json.dumps(given.schema), replace(given, schema=None, order=order)
-        return hash(given := replace(given, order=order)), given
+            content, given = json.dumps(given.schema), replace(given, schema=None)
+        given = replace(given, order=order)
+        return hash(given), content, given  # a registry of documents has no hash
     if isinstance(given, Composition):
         values = [getattr(given, field.name) for field in fields(given)]
         return type(given), *map(_value, values)

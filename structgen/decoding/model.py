@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -19,6 +21,8 @@ from transformers import (
     PreTrainedModel,
 )
 
+from structgen.arguments import is_whole, require, shown
+from structgen.decoding.whereabouts import require_there
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import declared_ends, declared_width
@@ -128,26 +132,43 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
         options: what `from_pretrained` of transformers takes (`dtype`, `device_map`, `revision`, ...).
 
     Raises:
-        OptionError: nothing that transformers can load, or not a model that generates.
+        OptionError: nothing that transformers can load, or not a model that generates. Where no model can be found, at
+            once: no such folder, or the hub cannot be reached and the model was not downloaded before.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={id_or_path!r:.80}: expected a folder, or an id on the Hugging Face hub")
+    require(device is None or _is_device(device), "device", device, "a device's name, such as 'cpu' or 'cuda:1'")
     shared = {name: options[name] for name in _SHARED if name in options}
+    for name, given in (("id_or_path", id_or_path), ("tokenizer", tokenizer)):
+        if isinstance(given, (str, PathLike)):
+            require(bool(os.fspath(given)), name, given, "a folder, or an id on the Hugging Face hub")
+            require_there(name, given, shared)
     try:
         config = AutoConfig.from_pretrained(id_or_path, **shared)
         kinds: tuple[Any, ...] = _ENCODER_DECODER if config.is_encoder_decoder else _CAUSAL
         kind = next((kind for kind in kinds if type(config) in kind._model_mapping), kinds[-1])
         module: Any = kind.from_pretrained(id_or_path, **options)
         if tokenizer is None or isinstance(tokenizer, (str, PathLike)):
-            tokenizer = AutoTokenizer.from_pretrained(tokenizer or id_or_path, **shared)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        name = repr(str(id_or_path)) + ("" if Path(id_or_path).exists() else " (no such folder here)")
-        raise OptionError(f"cannot load a model that generates from {name}: {reason}") from error
+            tokenizer = AutoTokenizer.from_pretrained(id_or_path if tokenizer is None else tokenizer, **shared)
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:  # the latter of unfit options
+        raise OptionError(_cannot_load(id_or_path, options, error)) from error
     if device is not None:
         module = _moved(module, device)
     return Model.of(module, tokenizer)
+
+
+def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], error: Exception) -> str:
+    """What to say; a token of the hub is no one's business."""
+    given = "".join(f", {name}={shown(value)}" for name, value in options.items() if name != "token")
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    kind = "" if isinstance(error, (OSError, ValueError)) and reason else f"{type(error).__name__}: "
+    return f"cannot load a model that generates from {str(id_or_path)!r}{given}: {kind}{reason}"
+
+
+def _is_device(given: object) -> bool:
+    """Is it a device, or what names one? A number is that of a CUDA device."""
+    return (isinstance(given, str) and bool(given)) or isinstance(given, torch.device) or is_whole(given, 0, 999)
 
 
 def _moved(module: Any, device: str) -> Any:

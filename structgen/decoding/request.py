@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from structgen.arguments import MOST, is_listed, is_whole, require, require_flag
 from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.checks import Checks
@@ -63,11 +64,10 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):
+            require(is_whole(self.beams, 1, MOST), "beams", self.beams, "a count of at least 1, or Beams(...)")
             object.__setattr__(self, "beams", Beams(self.beams))
-        if not isinstance(self.batch_size, int) or isinstance(self.batch_size, bool) or self.batch_size < 1:
-            raise OptionError(f"batch_size={self.batch_size!r}: expected a count of at least 1")
-        if not isinstance(self.fast_forward, bool):
-            raise OptionError(f"fast_forward={self.fast_forward!r:.80}: expected True or False")
+        require(is_whole(self.batch_size, 1), "batch_size", self.batch_size, "a count of at least 1")
+        require_flag("fast_forward", self.fast_forward)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> CallOptions:
@@ -316,10 +316,9 @@ def _watching(
 
 def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
     """The guards of a row. Banned words must not stand in a JSON text's string values; its names are the schema's."""
-    if not isinstance(given, (list, tuple)) or not all(isinstance(guard, Guard) for guard in given):
-        raise OptionError(f"guards={given!r:.80}: expected a list of guards")
-    if not isinstance(banned, (list, tuple)):
-        raise OptionError(f"banned={banned!r:.80}: expected a list of texts")
+    require(is_listed(given, Guard), "guards", given, "a list of guards")
+    listed = is_listed(banned, str) and all(banned)
+    require(listed, "banned", banned, "a list of texts, none of them empty")
     words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
     return [*given, *words]
 

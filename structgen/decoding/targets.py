@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from structgen.arguments import require
 from structgen.constraints import Constraint, JsonSchema
 from structgen.errors import OptionError
 from structgen.options import Whitespace
+from structgen.schema.reader import require_order
 from structgen.schema.types import from_type
 from structgen.schema.users_code import validated
 
@@ -39,8 +41,8 @@ def targets_of(schemas: Sequence[Any], whitespace: Whitespace, order: str | Sequ
         OptionError: `whitespace` or `order` are nothing that shapes these schemas' texts.
         SchemaError: a schema is none.
     """
-    if not isinstance(whitespace, Whitespace):
-        raise OptionError(f"whitespace={whitespace!r:.80}: expected Whitespace(...)")
+    require(isinstance(whitespace, Whitespace), "whitespace", whitespace, "Whitespace(...)")
+    require_order(order)
     known = {id(schema): _target(schema, whitespace, order) for schema in schemas}
     return [known[id(schema)] for schema in schemas]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.arguments import require
 from structgen.decoding.judging import Judge
 from structgen.decoding.pointers import PointerReader, Span
 from structgen.errors import OptionError
@@ -51,6 +52,7 @@ class ValidatorGuard(Guard[Read]):
     """
 
     def __init__(self, tp: Any) -> None:
+        require(not isinstance(tp, (dict, bool)), "tp", tp, "a type: a JSON Schema has no validators")
         validators = validators_of(tp)
         if validators is None:
             raise OptionError(f"{tp!r:.80} has no validators beyond its JSON Schema: there is nothing to guard")

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.arguments import require, require_flag, several
 from structgen.errors import OptionError
 from structgen.guards.folding import Fold
 from structgen.guards.patterns import PatternSearch, Walk
@@ -22,6 +23,17 @@ from structgen.vocabulary import Vocabulary
 P = TypeVar("P")
 
 EVERYTHING, STRING_VALUES = "text", "strings"
+
+
+def require_words(name: str, words: object) -> None:
+    """Refuses what is no list of words.
+
+    Raises:
+        OptionError: it is none.
+    """
+    allowed = "a list of texts, at least one, none of them empty"
+    texts = several(name, words, allowed)
+    require(bool(texts) and all(isinstance(word, str) and word for word in texts), name, words, allowed)
 
 
 class _Search(Protocol[P]):
@@ -57,8 +69,8 @@ class Banned(Guard[Reading], Generic[P]):
     """
 
     def __init__(self, search: _Search[P], scope: str) -> None:
-        if scope not in (EVERYTHING, STRING_VALUES) and not scope.startswith("/"):
-            raise OptionError(f'scope={scope!r:.80}: expected "text", "strings" or a JSON pointer such as "/a/*/b"')
+        known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES) or scope.startswith("/"))
+        require(known, "scope", scope, '"text", "strings" or a JSON pointer such as "/a/*/b"')
         self.scope = scope
         self._search = search
         is_pointer = scope not in (EVERYTHING, STRING_VALUES)
@@ -157,8 +169,10 @@ class BannedWords(Banned[Place]):
         any_space: bool = False,
         scope: str = EVERYTHING,
     ) -> None:
-        if isinstance(words, str) or not all(isinstance(word, str) for word in words) or not words:
-            raise OptionError(f"words={words!r:.80}: expected a list of texts, at least one")
+        require_words("words", words)
+        flags = {"ignore_case": ignore_case, "whole_word": whole_word, "normalised": normalised, "any_space": any_space}
+        for name, flag in flags.items():
+            require_flag(name, flag)
         fold = Fold(ignore_case, normalised, any_space, whole_word)
         self.words = tuple(words)
         self._words = WordSearch(self.words, fold)
@@ -204,6 +218,7 @@ class BannedPattern(Banned[Walk]):
     """
 
     def __init__(self, pattern: str, *, scope: str = EVERYTHING) -> None:
+        require(isinstance(pattern, str), "pattern", pattern, "a regular expression as text")
         self.pattern = pattern
         self._pattern = PatternSearch(pattern)
         super().__init__(self._pattern, scope)

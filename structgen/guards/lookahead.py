@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.arguments import is_listed, is_whole, require, shown
 from structgen.errors import DeadEnd, OptionError, TokenRejected
 from structgen.guards.asking import Asked
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, require_vocabulary
 
 Words = NDArray[np.uint32]
 
@@ -157,6 +158,10 @@ class GuardMask:
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, matcher: Matcher | None = None) -> None:
+        listed = is_listed(guards, Guard) and len(guards) > 0
+        require(listed, "guards", guards, "a list of guards, at least one")
+        require_vocabulary(vocabulary)
+        require(matcher is None or isinstance(matcher, Matcher), "matcher", matcher, "a Matcher or None")
         self._watch = Watch(guards, vocabulary)
         self._vocabulary, self._matcher = vocabulary, matcher
         self._everything = everything(vocabulary)
@@ -197,8 +202,8 @@ class GuardMask:
         Raises:
             OptionError: fewer tokens were taken.
         """
-        if not 0 <= count <= self._watch.count:
-            raise OptionError(f"rollback({count}): {self._watch.count} tokens were taken")
+        if not is_whole(count, 0, self._watch.count):
+            raise OptionError(f"rollback({shown(count)}): {self._watch.count} tokens were taken")
         if self._matcher is not None:
             self._matcher.rollback(count)
         self._watch.truncate(self._watch.count - count)

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.arguments import is_whole, require
 from structgen.vocabulary import Vocabulary
 
 S = TypeVar("S")
@@ -26,6 +27,10 @@ class Veto:
 
     offset: int
     reason: str
+
+    def __post_init__(self) -> None:
+        require(is_whole(self.offset, 0), "Veto(offset)", self.offset, "a byte's place in the text, at least 0")
+        require(isinstance(self.reason, str), "Veto(reason)", self.reason, "a text")
 
 
 class Guard(ABC, Generic[S]):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from structgen.arguments import is_listed, require
 from structgen.errors import StructgenError
 from structgen.masks.grammar import Grammar, Matcher
 
@@ -47,11 +48,15 @@ def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
 
     Args:
         matchers: at any positions, of any grammars of one vocabulary; a matcher may be there once only.
-        out: uint32[len(matchers), words], written row by row.
+        out: uint32[len(matchers), words], written row by row; further rows are left.
 
     Raises:
+        OptionError: other things than matchers, or `out` has another shape.
         DeadEnd: no token is allowed in some row; of several, the first.
     """
+    require(is_listed(matchers, Matcher), "matchers", matchers, "a list of matchers")
+    rows = next(iter(getattr(out, "shape", ())), 0)
+    require(rows >= len(matchers), "out", out, f"uint32[{len(matchers)}, words]: a row for each matcher")
     find_masks(matchers)
     for row, matcher in enumerate(matchers):
         matcher.mask(out[row])

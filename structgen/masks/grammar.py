@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from operator import index
 
 import numpy as np
 
+from structgen.arguments import is_whole, shown
 from structgen.automaton.bytewise import ends_at
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
@@ -23,12 +25,13 @@ from structgen.masks.slices import V_LIKE, V_STACK, Slices, new_rows
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import has_room, home, uncounted
 from structgen.masks.walk import TESTED, fill
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, require_vocabulary
 
 Filled = tuple[Uint32, bool, "Late | None"]
 """A mask, whether the text may end there, and what corrects it where tests stand behind it."""
 NOTHING_ALLOWED = 2
 """What `fill` returns for a mask without a bit."""
+_WORDS = np.dtype(np.uint32), np.dtype(np.int32)
 CACHE_BYTES = 64 << 20
 """Bytes of masks that one grammar keeps; the oldest go first."""
 CHUNKS = 4, 64
@@ -47,6 +50,7 @@ class Grammar:
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        require_vocabulary(vocabulary)
         slices = Slices.of(vocabulary)
         self.vocabulary = vocabulary
         self.start = automaton.start
@@ -298,6 +302,7 @@ class Matcher:
             out: written to, where given. Otherwise the result is a read-only view of the grammar's cache.
 
         Raises:
+            OptionError: `out` is no such array.
             DeadEnd: no token is allowed, the end tokens included (after the end, or when the vocabulary cannot
                 spell what must come next).
         """
@@ -314,16 +319,20 @@ class Matcher:
             raise DeadEnd(f"at byte {len(self.text)}, after {self.text[-20:]!r}: {error}") from None
         if out is None:
             return row
-        out[:] = row
-        return out
+        return written(row, out)
 
     def advance(self, token_id: int) -> None:
         """Take a token.
 
         Raises:
             TokenRejected: the token is not allowed; nothing has moved.
+            OptionError: it is no whole number.
         """
         grammar = self.grammar
+        try:
+            token_id = index(token_id)
+        except TypeError:
+            raise OptionError(f"token_id={shown(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
             position = grammar.advance(self._positions[-1], token_id)
             if position >= 0:
@@ -386,8 +395,8 @@ class Matcher:
             OptionError: fewer tokens were taken.
         """
         taken = len(self._tokens) + self.finished
-        if not 0 <= count <= taken:
-            raise OptionError(f"rollback({count}): {taken} tokens were taken")
+        if not is_whole(count, 0, taken):
+            raise OptionError(f"rollback({shown(count)}): {taken} tokens were taken; expected a count up to that")
         if count and self.finished:
             self.finished = False
             count -= 1
@@ -395,6 +404,19 @@ class Matcher:
             del self._positions[-count:], self._tokens[-count:]
             while self._snapshot is not None and self._snapshot.count > len(self._tokens):
                 self._snapshot = self._snapshot.before
+
+
+def written(row: Uint32, out: Uint32) -> Uint32:
+    """`out`, with the mask in it.
+
+    Raises:
+        OptionError: it is no array of as many words.
+    """
+    if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _WORDS):
+        allowed = f"uint32[{len(row)}]: one bit for each row of the logits"
+        raise OptionError(f"out={shown(out)}: expected {allowed}")
+    out[:] = row
+    return out
 
 
 def only_token(mask: Uint32) -> int | None:

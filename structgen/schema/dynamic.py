@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import SchemaError
 from structgen.schema.dialects import Dialect, dialect_of
-from structgen.schema.references import root_resolver, specification
+from structgen.schema.references import refused, root_resolver, specification
 from structgen.schema.scan import SchemaScan
 
 if TYPE_CHECKING:
@@ -53,7 +52,8 @@ class DynamicScopes:
         try:
             found = lookup_recursive_ref(scope) if keyword == "$recursiveRef" else scope.lookup(schema[keyword])
         except (Unresolvable, ValueError) as error:
-            raise SchemaError(f"{keyword} {schema[keyword]!r} leads nowhere: {error}", schema[keyword]) from None
+            why = f"{keyword} {schema[keyword]!r} leads nowhere: {error}"
+            raise refused(self._scan, schema, why, keyword) from None
         if isinstance(found.contents, (bool, dict)) and id(found.contents) not in self._scan.seen:
             home = found.resolver.lookup("#").contents
             self._scan.walk(found.contents, schema[keyword], dialect_of(home, self._dialect))

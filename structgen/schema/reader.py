@@ -8,9 +8,11 @@ of any depth are followed with a stack of our own, never by recursion.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from structgen.arguments import is_listed, require
 from structgen.errors import LimitExceeded, OptionError, SchemaError
 from structgen.schema import evaluation
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Columns, Shapes, pack
@@ -19,7 +21,7 @@ from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
 from structgen.schema.normal import ANY, NEVER, Node, Shape
-from structgen.schema.references import IN_PLACE, REFERENCES, Target, in_place, resolve
+from structgen.schema.references import IN_PLACE, Target, in_place, references, resolve
 from structgen.schema.scan import SchemaScan, escaped
 
 if TYPE_CHECKING:
@@ -51,31 +53,37 @@ def read(
 
     Raises:
         SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: an unknown dialect.
-        LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these.
+        LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these, or has a name that no
+        object of the schema declares.
     """
     dialect = dialect_of(schema, PLAIN_INTEGERS if plain_integers else DEFAULT, registry)
     scan = SchemaScan(schema)
     scan.walk(schema, "", dialect)
     targets = resolve(scan, dialect, registry)
+    ranks = _ranks(order)
+    if ranks:
+        _require_declared(ranks, scan)
     scopes = None
     if scan.dynamic:
         from structgen.schema.dynamic import DynamicScopes
 
         scopes = DynamicScopes(scan, dialect, registry)
-    return SchemaReader(scan, targets, Algebra(_ranks(order)), scopes, formats=formats).node(schema, "")
+    return SchemaReader(scan, targets, Algebra(ranks), scopes, formats=formats).node(schema, "")
 
 
-def patterns(root: Node) -> dict[str, Node]:
-    """Every distinct pattern of the schema that `root` was read from, with a place that holds it.
+def patterns(root: Node) -> dict[str, tuple[Node, str]]:
+    """Every distinct pattern of the schema that `root` was read from, with a place that holds it, and the pointer to it
+    from there.
 
     For whoever must refuse a bad pattern before anything runs; nothing is read here.
     """
     if not isinstance(root, Place):
         return {}
-    found: dict[str, Node] = {}
+    found: dict[str, tuple[Node, str]] = {}
     for schema in root.reader.patterned:
-        texts = (*schema.get("patternProperties", ()), *([schema["pattern"]] if "pattern" in schema else []))
-        found.update((text, root.reader.node(schema, None)) for text in texts if text not in found)
+        texts = [(text, f"/patternProperties/{escaped(text)}") for text in schema.get("patternProperties", ())]
+        texts += [(schema["pattern"], "/pattern")] if "pattern" in schema else []
+        found.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in found)
     return found
 
 
@@ -84,15 +92,35 @@ def algebra_of(root: Node) -> Algebra:
     return root.reader.algebra if isinstance(root, Place) else Algebra()
 
 
-def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
+def require_order(order: object) -> None:
+    """Refuses what is no order of members.
+
+    Raises:
+        OptionError: it is none.
+    """
     if isinstance(order, str):
-        if order not in ("schema", "any"):
-            raise OptionError(f"order={order!r}: expected 'schema', 'any' or a list of member names")
-        return None
-    listed = isinstance(order, Sequence) and all(isinstance(name, str) for name in order)
-    if not listed or len(set(order)) != len(order):
-        raise OptionError(f"order={order!r}: expected each member name once, as strings")
-    return {name: rank for rank, name in enumerate(order)}
+        require(order in ("schema", "any"), "order", order, "'schema', 'any' or a list of member names")
+    else:
+        names = is_listed(order, str) and isinstance(order, (list, tuple)) and len(set(order)) == len(order)
+        require(names, "order", order, "'schema', 'any', or a list with each member name once")
+
+
+def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
+    require_order(order)
+    return None if isinstance(order, str) else {name: rank for rank, name in enumerate(order)}
+
+
+def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
+    """Refuses names in `order` that no object of the schema, or of what it refers to, declares.
+
+    Raises:
+        OptionError: there is one.
+    """
+    declared = {name for schema, _, _ in scan.places() for name in schema.get("properties", ())}
+    for name in order:
+        if name not in declared:
+            near = get_close_matches(name, declared, 3, 0) or ["none"]
+            raise OptionError(f"order: no object of the schema declares {name!r}; it declares {', '.join(near)}")
 
 
 class _Unknown(Exception):
@@ -233,9 +261,10 @@ class SchemaReader:
         schema = place.schema
         if schema.keys().isdisjoint(IN_PLACE):
             return []
-        nodes = [self.target(place, keyword) for keyword in REFERENCES if keyword in schema]
-        if not nodes or not self._drafts[id(schema)].lone_references:
-            nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema)]
+        draft = self._drafts[id(schema)]
+        nodes = [self.target(place, keyword) for keyword in references(schema, draft)]
+        if not nodes or not draft.lone_references:
+            nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema, draft)]
         unread = [node for node in nodes if isinstance(node, Place) and not node.known]
         return list(dict.fromkeys(unread))
 
@@ -244,12 +273,20 @@ class SchemaReader:
         if self._drafts[id(schema)].lone_references and "$ref" in schema:
             return self.target(place).shapes
         if not evaluation.KEYWORDS.isdisjoint(schema):
-            return evaluation.shapes(self, place)
+            return self._evaluated(place)
         self._open.add(id(place))
         try:
             return self._gathered(place, schema.items())
+        except LimitExceeded as error:
+            raise error.at(place.pointer) from error.__cause__
         finally:
             self._open.discard(id(place))
+
+    def _evaluated(self, place: Place) -> Shapes:
+        try:
+            return evaluation.shapes(self, place)
+        except LimitExceeded as error:
+            raise error.at(place.pointer) from error.__cause__
 
     def plain(self, place: Place) -> Shapes:
         """What the keywords of `place` say that do not apply other schemas to the same value."""

@@ -33,10 +33,10 @@ NO_SCHEMA = (
 )
 
 
-def in_place(schema: dict[str, Any]) -> list[tuple[Any, tuple[object, ...]]]:
+def in_place(schema: dict[str, Any], dialect: Dialect) -> list[tuple[Any, tuple[object, ...]]]:
     """The schemas that must be read before `schema`, references aside, with the tokens that lead to them."""
     found: list[tuple[Any, tuple[object, ...]]] = []
-    for name in IN_PLACE.intersection(schema):
+    for name in IN_PLACE.intersection(schema, dialect.keywords):
         value = schema[name]
         if name in _LISTS:
             found += [(branch, (name, i)) for i, branch in enumerate(value)]
@@ -66,10 +66,21 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
     return targets
 
 
-def _reference(schema: dict[str, Any]) -> str:
+def references(schema: dict[str, Any], dialect: Dialect) -> list[str]:
+    """The keywords of `schema` that are references in its draft."""
+    return [name for name in REFERENCES if name in schema and name in dialect.applies]
+
+
+def _reference(scan: SchemaScan, schema: dict[str, Any]) -> str:
     """The reference of a schema that has one. Where it has several, some are dynamic, and are followed by their
     scope."""
-    return str(next(schema[name] for name in REFERENCES if name in schema))
+    return str(schema[references(schema, scan.seen[id(schema)])[0]])
+
+
+def refused(scan: SchemaScan, schema: dict[str, Any], why: str, keyword: str | None = None) -> SchemaError:
+    """What is said of a reference that cannot be followed, with the place where it stands."""
+    found = keyword or references(schema, scan.seen[id(schema)])[0]
+    return SchemaError(why, f"{scan.pointer_of(schema)}/{found}")
 
 
 def _any_rebased(scan: SchemaScan) -> bool:
@@ -86,14 +97,18 @@ def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]
     known: dict[str, Target] = {}
     rebased = len(scan.rebased)
     for source in scan.references:  # grows while new targets are scanned
-        reference = _reference(source)
+        reference = _reference(scan, source)
         target = known.get(reference)
         if target is None:
             pointer = unquote(reference[1:])
             if reference in names:
                 contents: Any = names[reference]
             elif reference[:1] == "#" and (len(reference) == 1 or reference[1] == "/"):
-                contents = _at(scan.root, pointer, reference)
+                try:
+                    contents = _at(scan.root, pointer)
+                except LookupError as missing:
+                    why = f"the reference {reference!r} leads nowhere: there is no {missing.args[0]!r}"
+                    raise refused(scan, source, why) from None
             else:
                 return
             target = known[reference] = (contents, pointer)
@@ -104,7 +119,12 @@ def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]
         targets[id(source)] = target
 
 
-def _at(root: Any, pointer: str, reference: str) -> Any:
+def _at(root: Any, pointer: str) -> Any:
+    """What stands at a pointer.
+
+    Raises:
+        LookupError: with the token that leads nowhere.
+    """
     value = root
     for token in pointer.split("/")[1:]:
         if "~" in token:
@@ -114,7 +134,7 @@ def _at(root: Any, pointer: str, reference: str) -> Any:
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
             value = value[int(token)]
         else:
-            raise SchemaError(f"the reference {reference!r} leads nowhere: there is no {token!r}", pointer)
+            raise LookupError(token)
     return value
 
 
@@ -126,17 +146,17 @@ def _follow_uris(
     resolvers: dict[int, Resolver[Any]] = {}
     _note_resolvers(scan.root, dialect, root_resolver(scan.root, dialect, registry), resolvers)
     for source in scan.references:  # grows while new targets are scanned
-        reference = _reference(source)
+        reference = _reference(scan, source)
         try:
             found = resolvers[id(source)].lookup(reference)
             home = found.resolver.lookup("#").contents
         except (Unresolvable, ValueError) as error:
             why = f"the reference {reference!r} leads nowhere: {error!s:.200}"
             more = "" if reference[:1] == "#" else "; nothing is fetched: other documents come from registry="
-            raise SchemaError(why + more, reference) from None
+            raise refused(scan, source, why + more) from None
         except (TypeError, AttributeError) as error:  # what the library makes of a document that is no schema
             why = f"the reference {reference!r} cannot be followed: {NO_SCHEMA} ({error})"
-            raise SchemaError(why, reference) from None
+            raise refused(scan, source, why) from None
         document, _, fragment = reference.partition("#")
         pointer = unquote(fragment) if home is scan.root else f"{document}#{fragment}"
         if isinstance(found.contents, (bool, dict)) and id(found.contents) not in scan.seen:
@@ -190,12 +210,12 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
     """Refuse references that lead back to their own place without entering a value."""
     finished: set[int] = set()
     for source in scan.references:
-        target, pointer = targets[id(source)]
+        target, _ = targets[id(source)]
         static = "$ref" in source and isinstance(target, dict) and not target.keys().isdisjoint(IN_PLACE)
         if not static or id(target) in finished:
             continue
         path: set[int] = set()
-        stack = [(target, iter(_applied(target, targets)))]
+        stack = [(target, iter(_applied(scan, target, targets)))]
         while stack:
             schema, rest = stack[-1]
             path.add(id(schema))
@@ -205,14 +225,15 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
                 path.discard(id(schema))
                 finished.add(id(schema))
             elif id(following) in path:
-                raise SchemaError(f"$ref {source['$ref']!r} leads back to itself and describes no value", pointer)
+                why = f"$ref {source['$ref']!r} leads back to itself and describes no value"
+                raise refused(scan, source, why, "$ref")
             elif id(following) not in finished:
-                stack.append((following, iter(_applied(following, targets))))
+                stack.append((following, iter(_applied(scan, following, targets))))
 
 
-def _applied(schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
+def _applied(scan: SchemaScan, schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
     """The schemas that must be read before `schema`."""
-    found = [branch for branch, _ in in_place(schema)]
+    found = [branch for branch, _ in in_place(schema, scan.seen[id(schema)])]
     if id(schema) in targets:
         found.append(targets[id(schema)][0])
     return [branch for branch in found if isinstance(branch, dict)]

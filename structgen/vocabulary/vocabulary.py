@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.arguments import MOST, is_whole, require, require_count, several
 from structgen.errors import VocabularyError
 from structgen.vocabulary.disk import load, store
 from structgen.vocabulary.ends import declared_ends, declared_width
@@ -65,11 +66,19 @@ class Vocabulary:
         more rows than there are tokens; `names` are those of special tokens (see `SpecialToken`).
 
         Raises:
-            VocabularyError: no end id, an end id that is no row, or logits narrower than the tokens.
+            VocabularyError: a token that is no bytes, no end id, an end id that is no row, logits narrower than the
+                tokens, or a name of an id that is text.
         """
-        named = {i: name for name, i in (names or {}).items()}
-        special = {i: named.get(i, "") for i, token in enumerate(tokens) if token is None}
-        return cls._assemble(TokenTable(list(tokens), special), [int(i) for i in end_ids], width)
+        given = several("tokens", tokens, _TOKENS, VocabularyError)
+        require(bool(given), "tokens", tokens, f"at least one: {_TOKENS}", VocabularyError)
+        for i, token in enumerate(given):
+            require(token is None or isinstance(token, bytes), f"tokens[{i}]", token, _TOKENS, VocabularyError)
+        ends = _ids("end_ids", end_ids)
+        named = {i: name for name, i in _named(names, len(given)).items()}
+        text = [name for i, name in named.items() if given[i] is not None and i not in ends]
+        require(not text, "names", text, "names of special tokens alone: these are text", VocabularyError)
+        special = {i: named.get(i, "") for i, token in enumerate(given) if token is None}
+        return cls._assemble(TokenTable(given, special), ends, _width(width))
 
     @classmethod
     def from_tokenizer(
@@ -101,8 +110,8 @@ class Vocabulary:
                 `end_ids` is no row of the logits, or the logits are narrower than the highest id.
         """
         source = source_of(tokenizer)
-        given = [int(i) for i in end_ids]
-        rows = declared_width(model_config) if width is None else width
+        given = _ids("end_ids", end_ids)
+        rows = declared_width(model_config) if width is None else _width(width)
         declared = source.end_ids() + declared_ends(model_config, generation_config)
         request = repr((_FORMAT, rows, sorted(set(given)), sorted(set(declared))))
         key = digest(request, source.signature()).hex()
@@ -204,6 +213,41 @@ class Vocabulary:
 
 
 _MARK = b"\xff"
+_TOKENS = "the bytes of each token by id, None for an id that is no text"
+
+
+def require_vocabulary(given: object) -> None:
+    """Refuses what is no vocabulary.
+
+    Raises:
+        OptionError: it is none.
+    """
+    allowed = "a Vocabulary, as Vocabulary.from_tokenizer(tokenizer) gives"
+    require(isinstance(given, Vocabulary), "vocabulary", given, allowed)
+
+
+def _ids(name: str, given: object) -> list[int]:
+    ids = several(name, given, "a list of token ids", VocabularyError)
+    require(all(is_whole(i, -MOST, MOST) for i in ids), name, given, "token ids: whole numbers", VocabularyError)
+    return [int(i) for i in ids]
+
+
+def _width(given: Any) -> int | None:
+    if given is None:
+        return None
+    require_count("width", given, 1, VocabularyError)
+    return int(given)
+
+
+def _named(names: Any, count: int) -> Mapping[str, int]:
+    """Names of special tokens and their ids."""
+    if names is None:
+        return {}
+    whole = isinstance(names, Mapping) and all(
+        isinstance(name, str) and is_whole(i, 0, count - 1) for name, i in names.items()
+    )
+    require(whole, "names", names, f"names of special tokens with their ids, 0 to {count - 1}", VocabularyError)
+    return {name: int(i) for name, i in names.items()}
 
 
 def special_text(name: str) -> bytes:

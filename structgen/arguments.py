@@ -1,0 +1,79 @@
+"""Checks of what a caller gives: each failure names the argument, what was found, and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from structgen.errors import OptionError, RequestError
+
+MOST = 2**31 - 2
+"""The largest count of anything."""
+
+
+def require(condition: bool, name: str, value: object, allowed: str, error: type[RequestError] = OptionError) -> None:
+    """Refuses a value, unless the condition holds.
+
+    Raises:
+        OptionError, or another error: it does not.
+    """
+    if not condition:
+        raise error(f"{name}={shown(value)}: expected {allowed}")
+
+
+def shown(value: object) -> str:
+    """A value in a message: short, and on one line."""
+    return " ".join(f"{value!r:.80}".split())
+
+
+def is_number(value: Any, low: float, high: float = math.inf) -> bool:
+    """Is it a finite number from `low` to `high`?"""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        number = float(value)
+    except OverflowError:
+        return False
+    return math.isfinite(number) and low <= number <= high
+
+
+def is_whole(value: Any, low: int, high: float = math.inf) -> bool:
+    """Is it a whole number from `low` to `high`? True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and low <= int(value) <= high
+
+
+def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """Is it a list or tuple of such things, possibly empty?"""
+    return isinstance(value, (list, tuple)) and all(isinstance(item, kind) for item in value)
+
+
+def require_flag(name: str, value: object) -> None:
+    """Refuses what is neither True nor False.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    require(isinstance(value, bool), name, value, "True or False")
+
+
+def require_count(name: str, value: object, low: int, error: type[RequestError] = OptionError) -> None:
+    """Refuses what is no whole number of at least `low`, or far too large.
+
+    Raises:
+        OptionError, or another error: it is none.
+    """
+    require(is_whole(value, low), name, value, f"a whole number, at least {low}", error)
+    require(is_whole(value, low, MOST), name, value, f"at most {MOST:,}", error)
+
+
+def several(name: str, value: Any, allowed: str, error: type[RequestError] = OptionError) -> list[Any]:
+    """What an iterable gives, but for texts and mappings, whose parts are not meant.
+
+    Raises:
+        OptionError, or another error: it is none.
+    """
+    meant = isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping, type))
+    require(meant, name, value, allowed, error)
+    return list(value)
