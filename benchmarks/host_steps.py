@@ -25,6 +25,7 @@ from structgen.decoding import choice, loop
 from structgen.decoding.choice import Ask, DeviceChooser, Drawn
 from structgen.decoding.device_masks import MaskRows
 from structgen.decoding.loop import Batch, Execution
+from structgen.decoding.masking import Words, ids_of
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
@@ -66,6 +67,10 @@ def _strings(row: int) -> dict[str, Any]:
 def _bounded(row: int) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "string", "maxLength": 4000}, "minItems": 400}
 
+
+OF_EACH = 16
+SOME: dict[int, tuple[Words, list[int]]] = {}
+"""So many allowed tokens of each mask: to look at a whole mask again would empty the caches of the processor."""
 
 UNCONSTRAINED = "free text"
 WORKLOADS: dict[str, Callable[[int], dict[str, Any] | None]] = {
@@ -136,10 +141,11 @@ class Oracle(DeviceChooser):
     def _token(self, ask: Ask) -> int:
         if ask.words is None:
             return self._random.randrange(self._ids)
-        at = np.flatnonzero(ask.words)
-        word = int(at[self._random.randrange(len(at))])
-        bits = [bit for bit in range(32) if int(ask.words[word]) >> bit & 1]
-        return 32 * word + self._random.choice(bits)
+        known = SOME.get(id(ask.words))
+        if known is None or known[0] is not ask.words:
+            ids = np.random.default_rng(len(SOME)).permutation(ids_of(ask.words))[:OF_EACH]
+            known = SOME[id(ask.words)] = ask.words, ids.tolist()
+        return self._random.choice(known[1])
 
 
 class Coming:

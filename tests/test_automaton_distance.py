@@ -12,7 +12,7 @@ from structgen.automaton.distance import Distances
 from structgen.automaton.frame_search import FrameSearch, NoWayOut
 from structgen.automaton.patterns import pattern_language
 from structgen.automaton.shortest import PlainWays, shortest_ends
-from structgen.automaton.tables import DONE
+from structgen.automaton.tables import DONE, TARGET
 from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.masks import Grammar
 from structgen.options import Whitespace
@@ -215,3 +215,35 @@ def test_the_shortest_plain_way_is_as_short_as_any(pattern: str) -> None:
             assert steps == left[q]
             followed += 1
     assert followed
+
+
+BOUNDED: list[Any] = [
+    {"type": "string", "maxLength": 12},
+    {"type": "string", "minLength": 3, "maxLength": 4},
+    {"type": "string", "minLength": 2, "maxLength": 9, "pattern": "^[a-c\\\\]"},
+    {"type": "string", "pattern": "^([a-b]{2,9}c?){1,3}$"},
+    {"type": "array", "items": {"type": "string", "maxLength": 4}, "minItems": 2, "maxItems": 5},
+    {"type": "object", "propertyNames": {"maxLength": 3}, "additionalProperties": {"maxLength": 2}, "minProperties": 2},
+]
+
+
+@pytest.mark.parametrize("schema", BOUNDED, ids=str)
+def test_a_way_out_that_counts_nothing_is_that_of_every_count(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow twin: each position's way by a search of its own."""
+    grammar, draw = JsonSchema(schema).compile(byte_vocabulary()), random.Random(1)
+    ways, reused = Distances(grammar.automaton), 0
+    for _ in range(12):
+        position = grammar.start
+        while position & TARGET != DONE and not (grammar.may_end(position) and draw.random() < 0.3):
+            allowed = tokens_of(grammar.mask(position)[0])
+            position = grammar.advance(position, draw.choice([token for token in allowed if token < 256]))
+            if position < 0:  # the name must be asked for whether it is new
+                break
+            before = len(ways.first)
+            found = ways.end(position)
+            reused += before == len(ways.first)
+            with monkeypatch.context() as patch:
+                patch.setattr(Distances, "_needs_no_room", lambda *_: False)
+                assert found == Distances(grammar.automaton).end(position)
+    assert reused
+    assert ways._uncounted

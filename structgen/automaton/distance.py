@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from structgen.automaton.frame_search import Exit, FrameSearch, Node, NoWayOut, span
 from structgen.automaton.kept import Kept
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import DONE, GOTO, NOTHING, TARGET
+from structgen.automaton.tables import DONE, GOTO, HI, INC, LO, NOTHING, ROOM, TARGET
 
 MOST_EXITS = 1 << 14
 """So many exits of each kind are remembered."""
@@ -38,6 +38,8 @@ class Distances:
         self.automaton = automaton
         self.first: Kept[Node, Exit] = Kept(MOST_EXITS)
         """The cheapest exits that are known."""
+        self._uncounted: Kept[int, tuple[int, Exit]] = Kept(MOST_EXITS)
+        """Of a state, how much must be counted for its cheapest exit, which is the same however much more is."""
         self._none: Kept[Node, bool] = Kept(MOST_EXITS)
         self._ends: Kept[tuple[int, int, int], Exit] = Kept(MOST_EXITS)
 
@@ -119,6 +121,9 @@ class Distances:
         yield from found
 
     def _first(self, node: Node) -> Exit:
+        least, same = self._uncounted.get(node[0], (0, None))
+        if same is not None and node[1] >= least and not node[2]:
+            return same
         limited = self._none.get(node)
         if limited is not None:
             raise NoWayOut(limited=limited)
@@ -131,7 +136,23 @@ class Distances:
         except NoWayOut as why:
             self._none.keep(node, why.limited)
             raise
-        return self.first[node]
+        found = self.first[node]
+        if not node[2] and len(found.text) == 1 and self._needs_no_room(node, found.text[0]):
+            self._uncounted.keep(node[0], (self.automaton.tables.row(self.automaton.way_out(node[0]))[LO], found))
+        return found
+
+    def _needs_no_room(self, node: Node, byte: int) -> bool:
+        """Is the exit by one byte the same however much is counted behind the lower bound?
+
+        It is where the byte's edge counts nothing, the counter has reached what it must, and all edges that ask for
+        room have some: with more counted there are fewer ways, or the same, and none that was not looked at.
+        """
+        tables, state = self.automaton.tables, self.automaton.way_out(node[0])
+        _, _, _, action, _, _, least, _ = tables.row(state)
+        edges, counts = tables.edges_of(state), INC | ROOM
+        roomy = all(node[1] < tables.row(edge & TARGET)[HI] for _, _, edge in edges if edge > 0 and edge & counts)
+        takes = [edge for low, high, edge in edges if low <= byte <= high]
+        return action == NOTHING and node[1] >= least and roomy and len(takes) == 1 and not takes[0] & counts
 
     def learn(self, node: Node, way: Exit) -> None:
         """Remember the first exit that was found from a node, which is the cheapest."""

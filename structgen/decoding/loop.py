@@ -139,7 +139,9 @@ class Batch:
         if not self._active:
             return False
         ready, logits = self._read()
-        find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
+        find_masks(
+            [matcher for s in ready if (matcher := s.matcher) is not None]
+        )  # on the host, while the device still runs
         asked = [s.ask() for s in ready]
         choosing = [(session, ask) for session, ask in zip(ready, asked, strict=True) if ask is not None]
         if choosing:
@@ -148,7 +150,7 @@ class Batch:
             self._choose_again()
         if self._drafts is not None:
             self._ahead = self._drafts.confirmed()
-        for session in [s for s in self._active if s.done]:
+        for session in [s for s in self._active if s.finish is not None]:
             self._leave(session)
         self._steps += 1
         if self._steps == 1:
@@ -159,7 +161,7 @@ class Batch:
         """The sessions that can choose, and their logits: those that were read ahead or as a draft, else all, now."""
         sessions, logits = self._ahead
         self._ahead = (), None
-        still = [i for i, s in enumerate(sessions) if not s.done and s.row.is_read]
+        still = [i for i, s in enumerate(sessions) if s.finish is None and s.row.is_read]
         if logits is None or not still:
             sessions, logits = tuple(self._active), self._read_now(self._active)
         elif len(still) < len(sessions):
@@ -178,7 +180,7 @@ class Batch:
         forced = sum(sessions[i].expects_forced(asks[i].words) for i in going.values())
         if len(going) - forced < AHEAD_SHARE * len(sessions):
             return
-        late = [s for s in self._active if not s.done and not s.row.is_read]
+        late = [s for s in self._active if s.finish is None and not s.row.is_read]
         reading = [*(sessions[i] for i in going.values()), *late]
         self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
 

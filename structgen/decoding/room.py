@@ -43,7 +43,8 @@ class Room:
         said = self._transcript
         if self._steering is None or said.matcher is None:
             return True
-        return self._steering.fits(said.matcher, said.tokens, said.said, forced=forced, reserve=self.kept)
+        reserve = self.kept if self._tokens else 0
+        return self._steering.fits(said.matcher, said.tokens, said.said, forced=forced, reserve=reserve)
 
     def made_for(self, refusal: Refusal) -> Refusal:
         """A validator's refusal, going back further where the budget is to blame and more room can be had."""

@@ -88,6 +88,7 @@ class Session:
         self.before: Session | None = None
         self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
+        self._reads_text = sampling.reads_text
         self.spans = spans
         self._vocabulary, self._checks = vocabulary, checks
         self._asked: Words | None = None
@@ -182,11 +183,12 @@ class Session:
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        said = (self._read_before(), self.tokens) if self.sampling.reads_text else ((), ())
-        elsewhere = self._rollback.uniform
+        elsewhere, way = self._rollback.uniform, self.sampling
         if elsewhere is not None:
-            return Ask(words, replace(self.sampling, temperature=1.0), elsewhere, *said)
-        return Ask(words, self.sampling, uniform, *said)
+            uniform, way = elsewhere, replace(way, temperature=1.0)
+        if self._reads_text:
+            return Ask(words, way, uniform, self._read_before(), self.tokens)
+        return Ask(words, way, uniform)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         """Adds the token that was chosen from a row of logits, and what is sure to follow.
@@ -197,7 +199,7 @@ class Session:
             row: the session's row of them.
             entry: where the choice is measured.
         """
-        self._recent.add(Known(len(self.tokens), logits, row, self._asked))
+        self._recent.add(Known(len(self._transcript.tokens), logits, row, self._asked))
         self.sent_back = False
         self._guard(self._advance, token, entry)
 
@@ -296,12 +298,12 @@ class Session:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""
         said = self._transcript
         try:
+            if self._allowed.is_free(len(said.tokens)):
+                return None if said.matcher is None else said.matcher.mask()
             words = self._allowed.constrained(said.tokens, said.said)
         except DeadEnd as why:
             self._rollback.leave_dead_end(why)
             return self._elsewhere()
-        if self._allowed.is_free(len(said.tokens)):
-            return words
         left = self._allowed.left(words, said.tokens, said.said)
         if left is None or left.any():
             return left
@@ -333,7 +335,7 @@ class Session:
         said, steering = self._transcript, self._checks.steering
         said.take(token, entry)
         self.finish = self._finish_by.get(token)
-        if steering is not None and not self.done and not self._room.fits():
+        if steering is not None and self.finish is None and not self._room.fits():
             said.cut(len(said.tokens) - 1)
             steering.refuse(len(said.tokens), token)
             self.sent_back = True  # another is chosen, from the same logits
@@ -362,7 +364,7 @@ class Session:
     def _go_on(self) -> None:
         """A stop string ends the text; what must come next is fed."""
         said = self._transcript
-        if self.done:
+        if self.finish is not None:
             return
         if said.stopped():
             self.finish = "stop"
@@ -374,17 +376,16 @@ class Session:
                 said.cut(len(said.tokens) - 1)
 
     def _end_if_over(self) -> None:
-        steering = self._checks.steering
-        if not self.done:
+        if self.finish is None:
             self._stop_when_complete()
-        if not self.done and len(self.tokens) >= self.budget:
+        if self.finish is None and len(self._transcript.tokens) >= self.budget:
             self._stop_at_budget()
-        if self.done and steering is not None and steering.closed_by_budget:
+        if self.finish is not None and self._checks.steering is not None and self._checks.steering.closed_by_budget:
             self.finish = "closed_by_budget"
 
     def _stop_when_complete(self) -> None:
         """The text may end and nothing else is allowed: no forward pass is needed to know the next token."""
-        matcher = self.matcher
+        matcher = self._transcript.matcher
         if matcher is not None and matcher.can_finish and not (matcher.mask() & self._beyond_end).any():
             self.finish = "complete"
 

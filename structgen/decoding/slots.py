@@ -297,10 +297,11 @@ class SlotForward:
 
     def _fill_in(self, ids: Tensor, at: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
         """Puts the foreseen ids in the last column of ids, int64[., columns]; the rows stand there `at` these lines."""
-        known = sorted((i, foreseen.places[row]) for i, row in zip(at, rows, strict=True) if row in foreseen.places)
-        if known == [(i, i) for i in range(len(foreseen.ids))]:
-            torch.clamp(foreseen.ids, min=0, out=ids[: len(known), -1])
-        elif known:
+        if len(at) == len(foreseen.ids) and [foreseen.places.get(row) for row in rows] == list(at):
+            torch.clamp(foreseen.ids, min=0, out=ids[: len(at), -1])  # all of them, each at its place
+            return
+        known = [(i, foreseen.places[row]) for i, row in zip(at, rows, strict=True) if row in foreseen.places]
+        if known:
             where = sent([list(side) for side in zip(*known, strict=True)], self._device)
             ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)
 

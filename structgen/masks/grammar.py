@@ -212,9 +212,6 @@ class Grammar:
 
     def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
         """May the text end at this position? `reading()` is what was read, if a test has to know."""
-        known = self._rows.get(position)
-        if known is not None and known[2] is None:
-            return known[1]
         reading, lead = reading or self.automaton.reading, self.end_lead(position)
         while isinstance(lead, Question):
             resumed = lead.yes if lead.check.holds(reading()) else lead.no
@@ -278,6 +275,9 @@ class Matcher:
     @property
     def can_finish(self) -> bool:
         """May the text end here?"""
+        known = self.grammar._rows.get(self._positions[-1])
+        if known is not None and known[2] is None:
+            return self.finished or known[1]
         return self.finished or self.grammar.may_end(self._positions[-1], self.reading)
 
     def reading(self) -> JsonReading:
