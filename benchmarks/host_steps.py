@@ -25,7 +25,7 @@ from structgen.decoding import choice, loop
 from structgen.decoding.choice import Ask, DeviceChooser, Drawn
 from structgen.decoding.device_masks import MaskRows
 from structgen.decoding.loop import Batch, Execution
-from structgen.decoding.masking import Words, ids_of
+from structgen.decoding.masking import Words
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
@@ -143,9 +143,13 @@ class Oracle(DeviceChooser):
             return self._random.randrange(self._ids)
         known = SOME.get(id(ask.words))
         if known is None or known[0] is not ask.words:
-            ids = np.random.default_rng(len(SOME)).permutation(ids_of(ask.words))[:OF_EACH]
-            known = SOME[id(ask.words)] = ask.words, ids.tolist()
+            known = SOME[id(ask.words)] = ask.words, self._some(ask.words)
         return self._random.choice(known[1])
+
+    def _some(self, words: Words) -> list[int]:
+        at = np.flatnonzero(words).tolist()
+        found = [(word, int(words[word])) for word in self._random.choices(at, k=OF_EACH)]
+        return [32 * word + self._random.choice([bit for bit in range(32) if bits >> bit & 1]) for word, bits in found]
 
 
 class Coming:
