@@ -24,16 +24,25 @@ Every check says "ok" or what is wrong; the exit status is 1 where one failed, o
 that they are judged by; a bound that is missed is no failure of the script. Peers run with one row; one that is not
 installed, or fails, is named and left out.
 
-A machine without a package index gets what it lacks as wheels, in a folder beside the repository's files:
+A machine without a package index gets what it lacks as wheels, in a folder beside the repository's files. That is 13
+wheels of 11 MB for Python 3.12 where torch, triton, transformers, numpy, numba, rich, typer, regex and idna are there:
 
-    needs='pydantic(_core)?|annotated-types|typing-inspection|jsonschema(-specifications)?|referencing|rpds-py|lark'
-    needs="$needs|llguidance|xgrammar|apache-tvm-ffi"
+    needs='pydantic(_core)?|annotated-types|typing-inspection|jsonschema(-specifications)?|referencing|rpds-py|attrs'
+    needs="$needs|lark|llguidance|xgrammar|apache-tvm-ffi"
     pip download --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --abi cp312 --abi abi3 \
         --abi none --platform manylinux_2_31_x86_64 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
         --platform manylinux2014_x86_64 -d wheels $(grep -E "^($needs)==" requirements-dev.lock)
-    pip install --no-index --no-deps --target site wheels/*.whl && PYTHONPATH=site:. python benchmarks/gpu.py
 
-That is 12 wheels of 11 MB where torch, triton, transformers, numpy, numba, rich and typer are there.
+There, in commands of ten minutes at most, the more important ones first, each with this before it (10 s):
+
+    python3 -m pip install -q --no-index --no-deps --target site wheels/*.whl; export PYTHONPATH=site:.
+
+    python3 benchmarks/gpu.py --parts checks race --out DIR                             # is it right, is it fast
+    python3 benchmarks/gpu.py --parts half failure attention profile tune --out DIR     # what to mend, what to set
+    python3 benchmarks/gpu.py --size 8b --parts race half --out DIR
+
+`checks` and `race` alone are worth a first command of a few minutes: they tell whether the rest makes sense. A second
+run of a part with `--batch 1` or `--rounds 1` is shorter. DIR/gpu.md holds all of it, by part and size.
 """
 
 from __future__ import annotations
@@ -47,6 +56,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import IO
 
 import torch
 
@@ -56,6 +66,9 @@ LIMITS = {"checks": 400, "race": 480, "half": 200, "attention": 60, "tune": 480,
 
 LEAST = 25.0
 """Seconds in which no part can begin: torch, a model and a vocabulary take about as long."""
+
+DRAIN = 5.0
+"""Seconds for the last lines of a part that is over: a compiler's processes may hold its output open for longer."""
 
 FAILED = "FAILED"
 
@@ -99,21 +112,29 @@ def command(options: argparse.Namespace, part: str) -> list[str]:
 def tell(command: list[str], seconds: float) -> tuple[list[str], int]:
     """Prints what a process says as it says it; its lines and status. It is stopped after so many seconds."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
     began, lines = time.monotonic(), []
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.append(line.rstrip())
-        print(lines[-1], flush=True)
+    reader = threading.Thread(target=echo, args=(process.stdout, lines), daemon=True)
+    reader.start()
+    try:
+        why = f"status {process.wait(seconds)}"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        why = f"stopped after {seconds:.0f} s"
     status = process.wait()
-    timer.cancel()
+    reader.join(DRAIN)
     if status:
-        why = f"stopped after {seconds:.0f} s" if not timer.is_alive() and status < 0 else f"status {status}"
         lines.append(f"- {FAILED}: {why}")
         print(lines[-1], flush=True)
     lines.append(f"- took {time.monotonic() - began:.0f} s")
     return lines, status
+
+
+def echo(stream: IO[str], lines: list[str]) -> None:
+    """Prints the lines of a stream as they come, and keeps them."""
+    for line in stream:
+        lines.append(line.rstrip())
+        print(lines[-1], flush=True)
 
 
 def inside(options: argparse.Namespace) -> int:

@@ -183,6 +183,7 @@ class SimulatedDevice(TorchDispatchMode):
         forbids: raise `HiddenWait` instead.
         captures, replays: of graphs.
         capturing: the graph that is captured.
+        is_lost: it waited meanwhile, and cannot be ended.
         stream: of the host's thread.
     """
 
@@ -193,7 +194,7 @@ class SimulatedDevice(TorchDispatchMode):
         self.queue: list[Callable[[], Any]] = []
         self.events = self.captures = self.replays = 0
         self.waits: list[str] = []
-        self.forbids = False
+        self.forbids = self.is_lost = False
         self.capturing: Graph | None = None
         self.stream = Stream()
         self._pinned: dict[int, Tensor] = {}
@@ -213,6 +214,7 @@ class SimulatedDevice(TorchDispatchMode):
         frames = [f for f in traceback.extract_stack() if f.filename.startswith(OURS_AND_THEIRS)]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "a test"
         if self.capturing is not None:
+            self.is_lost = True
             raise RuntimeError(f"operation not permitted when stream is capturing: {why} at {place}")
         if self.forbids:
             raise HiddenWait(f"{why} at {place}, line {frames[-1].lineno if frames else '?'}")
@@ -229,7 +231,8 @@ class SimulatedDevice(TorchDispatchMode):
 
     @contextmanager
     def capture(self, graph: Graph, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"):
-        """What `torch.cuda.graph` is; like that, it does not leave its stream where a capture fails."""
+        """What `torch.cuda.graph` is. Like that, it does not leave its stream where a capture fails, and ends with an
+        error that only says that there was one."""
         assert isinstance(stream, Stream), "warm-up and capture share a stream, so that its workspaces are there"
         assert capture_error_mode == "thread_local", "other threads may go on"
         self.run()
@@ -241,6 +244,9 @@ class SimulatedDevice(TorchDispatchMode):
             yield
         finally:
             self.capturing = None
+            if self.is_lost:
+                self.is_lost = False
+                raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
         self.stream = before
 
     def set_stream(self, stream: Stream) -> None:

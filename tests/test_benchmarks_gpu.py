@@ -56,6 +56,15 @@ def test_a_part_that_hangs_or_fails_is_told_with_what_it_has_found():
     assert lines[-2] == "- FAILED: status 1"
 
 
+def test_a_part_is_over_when_its_process_is_though_others_hold_its_output_open():
+    """As a compiler's workers do behind a peer that compiles."""
+    child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(25)'])"
+    lines, status = tell([sys.executable, "-uc", f"{child}; print('found'); time.sleep(60)"], 3.0)
+    assert status != 0
+    assert lines[:2] == ["found", "- FAILED: stopped after 3 s"]
+    assert int(lines[2].split()[2]) < 20
+
+
 def test_a_part_that_runs_again_takes_its_place_on_the_page(tmp_path):
     page = tmp_path / "results" / "gpu.md"
     save(page, "a device", "checks, 1b", ["- one: ok"])

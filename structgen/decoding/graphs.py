@@ -21,6 +21,10 @@ _alone = threading.Lock()
 being captured, and both captures would be lost."""
 
 
+_failed: list[torch.cuda.CUDAGraph] = []
+"""Graphs whose capture was lost: torch's allocator goes on asking each whether it is being captured; so they stay."""
+
+
 def cannot_capture(module: PreTrainedModel) -> str:
     """Why no forward pass of a model can be captured, as far as can be seen; empty where one may be."""
     if module.device.type != "cuda":
@@ -81,7 +85,9 @@ class Captured:
             with torch.cuda.graph(self._graph, pool=self.pool, stream=stream, capture_error_mode="thread_local"):
                 self._logits = run()
         except RuntimeError as error:  # what cannot be captured says so like this, whatever it is
-            self.why_not = f"a capture failed: {str(error).strip().splitlines()[0]}"
+            why = error.__context__ or error  # the capture's end only says that something was wrong before
+            self.why_not = f"a capture failed: {str(why).strip().splitlines()[0]}"
+            _failed.append(self._graph)
             torch.cuda.set_stream(current)  # torch leaves a thread on the stream whose capture has failed
         else:
             self.pool = self._graph.pool()
