@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
-from transformers import RepetitionPenaltyLogitsProcessor, TypicalLogitsWarper
+from transformers import (
+    EpsilonLogitsWarper,
+    MinPLogitsWarper,
+    NoBadWordsLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
+    TypicalLogitsWarper,
+)
 
 import structgen as sg
 from structgen.constraints import Regex
@@ -135,6 +143,38 @@ def test_beams_find_on_a_device_what_they_find_on_the_host(device):
         found.append([beam.text for beam in run.beams])
     assert found[0] == found[1]
     assert {place for place in device.waits if "whole.py" not in place and "masking_utils" not in place} <= ASKED_FOR
+
+
+ON_THE_DEVICE = {
+    "typical": lambda: TypicalLogitsWarper(0.8),
+    "epsilon": lambda: EpsilonLogitsWarper(3e-4),
+    "min-p": lambda: MinPLogitsWarper(0.1),
+    "repetition": lambda: RepetitionPenaltyLogitsProcessor(1.2),
+    "bias": lambda: SequenceBiasLogitsProcessor([[[101], 4.0], [[102, 103], 9.0]]),
+    "bad-words": lambda: NoBadWordsLogitsProcessor([[110], [99, 98]], eos_token_id=256),
+    "own": lambda: lambda ids, scores: scores + 0.1 * (torch.arange(scores.shape[1], device=scores.device) % 7),
+}
+
+
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_a_processor_that_takes_and_gives_tensors_makes_nobody_wait(name, device):
+    """The choice stays on the device, in the overlapped order: the ids come by the step's one copy."""
+    said = []
+    for module in (llama(), device.to_device(llama())):
+        vocabulary, ways = byte_vocabulary(), [sg.Sampling(temperature=0.8, seed=n) for n in range(3)]
+        ways[1:] = [replace(way, processors=(ON_THE_DEVICE[name](),)) for way in ways[1:]]
+        matcher = Regex("([a-m]{2} ){40}").compile(vocabulary).matcher
+        rows = [Session(Prompt([3, 4, 5]), vocabulary, matcher=matcher(), sampling=way) for way in ways]
+        batch = Batch(module, vocabulary, rows, execution=Execution(overlap=module.device.type == "cuda", graphs=False))
+        batch.step()
+        device.forbids = module.device.type == "cuda"
+        for _ in range(8):
+            before = device.events
+            batch.step()
+            assert device.events == before + device.forbids
+        device.forbids = False
+        said.append([session.tokens[:6] for session in rows])  # one order may be a step ahead
+    assert said[0] == said[1]
 
 
 def test_a_warper_that_looks_at_all_tokens_runs_on_the_device(device):
