@@ -22,9 +22,10 @@ from structgen.decoding.whole import at_once
 from structgen.demo import load_demo
 from structgen.demo.show import SENTENCES
 from structgen.demo.tasks import TASKS
-from structgen.testing import byte_vocabulary
+from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.architectures import MORE_SLOTTED, SLOTTED, make
 from tests.mixed_rows import WITHOUT_Z, everything, llama, outcome, sessions
+from tests.tiny_configurations import make as tiny
 
 
 def told(module, rows, *, drafts, places=5):
@@ -100,6 +101,33 @@ def test_a_model_with_recurrent_states_gets_no_drafts():
     session = Session(Prompt([1, 2]), byte_vocabulary(), matcher=None, sampling=sg.Sampling(), limits=sg.Limits(5))
     batch = decode(module, byte_vocabulary(), [session], execution=Execution(drafts=True))
     assert batch.stats(session).drafted == 0
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "mpt", "bloom"])
+@pytest.mark.parametrize("places", [1, 3])
+def test_rows_with_a_cache_each_say_the_same_with_drafts_in_fewer_forwards(name, places):
+    """Encoder-decoders, and models that count positions by the cache; one row is sent back, another is drawn."""
+    module = tiny(name, encoder_decoder=name in ("t5", "bart"))
+    module.config.decoder_start_token_id, module.config.forced_bos_token_id = 1, None
+    model = sg.Model(module, ByteTokenizer(), byte_vocabulary(width=260))
+    options = CallOptions(
+        limits=[sg.Limits(max_new_tokens=60)] * 3,
+        sampling=[sg.Sampling(), sg.Sampling(temperature=1.0, seed=4), sg.Sampling()],
+        banned=[[], [], ["cabca"]],
+        fast_forward=False,
+    )
+    said, forwards = [], []
+    for drafts in (True, False):
+        execution, schema = (
+            Execution(drafts=drafts),
+            [Regex("[ab]{3}(abc){9}"), Regex("(ab|abc){12}"), Regex("[abc]{20}")],
+        )
+        request = replace(prepare(model, ["abcabcabc", "ab abc", "x"], schema, options), execution=execution)
+        batch = decode(module, model.vocabulary, request.sessions, rows=places, execution=execution)
+        said.append([session.tokens for session in request.sessions])
+        forwards.append(batch.stats(request.sessions[0]).forwards)
+    assert said[0] == said[1]
+    assert forwards[0] < 0.8 * forwards[1]
 
 
 @pytest.fixture(scope="module")

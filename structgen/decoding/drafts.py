@@ -19,6 +19,7 @@ from torch import Tensor
 from structgen.decoding.lookup import Lookup
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
+from structgen.decoding.solo import SoloForward
 from structgen.decoding.transfer import sent
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
@@ -67,7 +68,7 @@ class Drafts:
         accepted: of each session, how many of its tokens needed no forward pass because they were drafted.
     """
 
-    def __init__(self, forward: SlotForward, vocabulary: Vocabulary) -> None:
+    def __init__(self, forward: SlotForward | SoloForward, vocabulary: Vocabulary) -> None:
         self._forward, self._vocabulary = forward, vocabulary
         self._lookups: dict[Session, Lookup] = {}
         self._drafts: list[Draft] = []

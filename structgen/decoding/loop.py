@@ -27,6 +27,7 @@ from structgen.decoding.measure import Ledger
 from structgen.decoding.rows import Foreseen
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
+from structgen.decoding.solo import SoloForward
 from structgen.decoding.transfer import sent
 from structgen.errors import OptionError
 from structgen.masks import find_masks
@@ -118,8 +119,8 @@ class Batch:
             wanted = module.device.type != "cpu" if execution.overlap is None else execution.overlap
             self._overlap = wanted and self._forward.foresees
             drafted = module.device.type == "cpu" if execution.drafts is None else execution.drafts
-            if drafted and not self._overlap and isinstance(self._forward, SlotForward) and self._forward.takes_drafts:
-                self._drafts = Drafts(self._forward, vocabulary)
+            if drafted and not self._overlap and isinstance(self._forward, SlotForward | SoloForward):
+                self._drafts = Drafts(self._forward, vocabulary) if self._forward.takes_drafts else None
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
             self._chooser = chooser_for(vocabulary, module.device)
 

@@ -39,6 +39,9 @@ def cache_argument(module: PreTrainedModel) -> str | None:
     return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
 
 
+AHEAD = 8
+"""So many tokens behind those that are pending are read at hardly more than the price of one."""
+
 STATES = "conv_states", "recurrent_states"
 """Where a recurrent layer keeps its states, by number."""
 
@@ -118,6 +121,29 @@ class SoloForward:
             row.valid = len(row.ids)
         return torch.stack([logits[row] for row in rows])
 
+    @property
+    def takes_drafts(self) -> bool:
+        """May `read_drafted` be asked? Not of caches that cannot be shortened: what is refused would be read again."""
+        return self._crops and not self._recompute
+
+    def columns_for(self, rows: Sequence[Row]) -> int:
+        """As many tokens of each row as one forward pass reads at hardly more than its price; 0 before they begin."""
+        if not all(row in self._alone and row.valid for row in rows):
+            return 0
+        return max(len(row.ids) - row.valid for row in rows) + AHEAD
+
+    def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
+        """See `SlotForward.read_drafted`; here each row is read by itself."""
+        longest, parts = max(map(len, drafts)), []
+        for row, draft in zip(rows, drafts, strict=True):
+            alone = self._alone[row]
+            if alone.length > row.valid:
+                self._go_back(alone, row.valid)
+            logits = self._run(alone, row, [*row.ids[alone.length :], *draft], last=1 + len(draft))
+            row.valid = len(row.ids)
+            parts.append(torch.cat([logits.new_zeros((longest - len(draft), logits.shape[1])), logits]))
+        return torch.stack(parts)
+
     def fork(self, row: Row, twin: Row) -> None:
         """See `Forward`."""
         twin.follow(row)
@@ -146,7 +172,7 @@ class SoloForward:
             and pending
             and (self._crops or alone.length == 0 or self._at_once.columns(pending, 1) > 1)
         ):
-            return self._run(alone, row, row.ids[alone.length :])
+            return self._run(alone, row, row.ids[alone.length :])[0]
         return first
 
     def _begin(self, row: Row, alone: Alone) -> Tensor:
@@ -167,7 +193,7 @@ class SoloForward:
         each = [self._alone[row] for row in rows]
         states_only = all(type(layer) is LinearAttentionLayer for layer in each[0].cache.layers)
         if len(rows) == 1 or self._takes_positions or not states_only:
-            return [self._run(alone, row, [row.ids[alone.length]]) for row, alone in zip(rows, each, strict=True)]
+            return [self._run(alone, row, [row.ids[alone.length]])[0] for row, alone in zip(rows, each, strict=True)]
         together = _merged([alone.cache for alone in each])
         ids = sent([[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)], self._module.device)
         self.count += 1
@@ -179,21 +205,24 @@ class SoloForward:
             self._remember(alone)
         return list(output.logits[:, -1])
 
-    def _run(self, alone: Alone, row: Row, ids: Sequence[int]) -> Tensor:
+    def _run(self, alone: Alone, row: Row, ids: Sequence[int], last: int = 1) -> Tensor:
+        """Reads more of a row. The logits after each of the last ids: float[last, width]."""
         first = alone.length + row.shift
         inputs = sent([[list(ids)], [list(range(first, first + len(ids)))]], self._module.device)
-        given: dict[str, Any] = {self._ids: inputs[0], self._argument: alone.cache, **self._options}
+        given: dict[str, Any] = {self._ids: inputs[0], self._argument: alone.cache}
         if self._takes_positions:
             given["position_ids"] = inputs[1]
         if self._module.config.is_encoder_decoder:
             given["encoder_outputs"] = encoded(self._module, row)
         if self._tells_prompts:
             given["prompt_tokens"] = [row.given]
+        if self._options:
+            given["logits_to_keep"] = last
         self.count += 1
         output = self._module(use_cache=True, return_dict=True, **given)
         alone.length += len(ids)
         self._remember(alone)
-        logits: Tensor = output.logits[0, -1]
+        logits: Tensor = output.logits[0, -last:]
         return logits
 
     def _remember(self, alone: Alone) -> None:
