@@ -283,10 +283,10 @@ def test_exponentially_many_alternatives_take_seconds(keyword: str) -> None:
 def test_a_large_schema_costs_what_is_visited() -> None:
     """10,000 members with schemas of their own are scanned in well under a second, and not read."""
     schema = {"properties": {f"p{i}": {"type": "string", "enum": ["a", "b"]} for i in range(10_000)}}
-    started = time.perf_counter()
+    started = time.process_time()
     node = read(schema)
     assert len(_objects(node).properties) == 10_000
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert "shapes" not in vars(_objects(node).properties[0].value)
 
 

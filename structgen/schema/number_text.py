@@ -84,7 +84,7 @@ def _either(parts: list[str]) -> str:
 def decimals(digits: int | None, places: int | None) -> str:
     """Plain decimals of at most `digits` digits in all and `places` of them after the point, zeros counted."""
     if digits is None:
-        return f"-?{_ANY_WHOLE}{_fraction(_MOST_PLACES if places is None else places)}"
+        return f"-?{_ANY_WHOLE}{_TAIL if places is None else _fraction(places)}"
     if places is None:
         parts = ["0" + _fraction(digits)]
         parts += [f"[1-9][0-9]{{{n - 1}}}" + _fraction(digits - n) for n in range(1, digits + 1)]
