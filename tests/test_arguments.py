@@ -203,3 +203,16 @@ def test_a_mask_is_written_into_arrays_of_its_size_alone():
             matcher().mask(wrong)
     with pytest.raises(sg.OptionError, match="out="):
         sg.fill_masks([matcher()], np.zeros((1, len(words) - 1), np.uint32))
+
+
+def test_a_token_is_a_row_of_the_logits():
+    """Another number is an `IndexError`, as of any sequence; what is no number is told by its name."""
+    for kind, value in VALUES.items():
+        if kind not in ("three", "zero"):
+            with pytest.raises((IndexError, sg.OptionError)):
+                VOCABULARY.token(value)
+            with pytest.raises((IndexError, sg.OptionError)):
+                VOCABULARY.decode([value])
+    for value in (None, 3, object()):
+        with pytest.raises(sg.OptionError, match="token_ids="):
+            VOCABULARY.decode(value)
