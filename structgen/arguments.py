@@ -25,7 +25,7 @@ def require(condition: bool, name: str, value: object, allowed: str, error: type
 
 def shown(value: object) -> str:
     """A value in a message: short, and on one line."""
-    return " ".join(f"{value!r:.80}".split())
+    return f"{value!r:.80}".replace("\n", " ")
 
 
 def is_number(value: Any, low: float, high: float = math.inf) -> bool:
