@@ -23,6 +23,7 @@ from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
 from structgen.masks import Grammar
+from structgen.masks.fewest import TokenSearch
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
@@ -240,9 +241,12 @@ def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway |
 
 
 def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tuple[int, ...] = (0, 1, 5, 20)) -> None:
-    """At the least budget and a little above: a valid document, never too many tokens."""
-    close = grammar.matcher().closing_tokens()
+    """At the least budget and a little above: a valid document, never too many tokens. Below it: nothing is said."""
+    close = grammar.closing.fewest.tokens
     assert close is not None
+    if len(close) > 1:
+        with pytest.raises(sg.OptionError, match=f"needs {len(close)} tokens: "):
+            require_room(grammar, len(close) - 1, "max_new_tokens")
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     for budget in (max(len(close), 1) + extra for extra in more):
         assert require_room(grammar, budget, "max_new_tokens")
@@ -251,6 +255,65 @@ def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tupl
         assert len(session.tokens) <= budget
         errors = list(validator(schema).iter_errors(json.loads(session.text())))
         assert not errors, (schema, session.text(), errors[0].message)
+
+
+PIECES = [
+    b'": "',
+    b'", "',
+    b'"}',
+    b'"], "',
+    b'""',
+    b'": ',
+    b"0}",
+    b"[]",
+    b"{}",
+    b'": ["',
+    b'"]',
+    b", ",
+    b'{"',
+    b"aaaa",
+    b'"b',
+]
+HARD: list[Any] = [
+    {"oneOf": [{"required": [name], "properties": {name: {"type": "string"}}, "type": "object"} for name in "ab"]},
+    {"allOf": [{"pattern": "a.*b"}, {"pattern": "^[a-d]{4,9}$"}, {"pattern": "[^a]$"}], "type": "string"},
+    {"type": "array", "uniqueItems": True, "minItems": 3, "items": {"type": "string"}},
+    {"type": "array", "contains": {"type": "object", "required": ["aa"]}, "minItems": 2, "items": {"type": "object"}},
+    {"type": "object", "minProperties": 1, "not": {"required": ["a"]}, "additionalProperties": {"type": "array"}},
+    {"type": "object", "required": ["aa", "bb"], "properties": {"bb": {"enum": ["a long word", "another", "aaaab"]}}},
+    {"anyOf": [{"minLength": 40, "type": "string"}, {"const": {"aaaa": ["b", []], "": {}}}]},
+]
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("schema", HARD, ids=lambda schema: next(iter(schema)))
+def test_tokens_over_several_values_are_of_use_at_the_least_budget(schema: Any, order: Any) -> None:
+    grammar = sg.JsonSchema(schema, order=order).compile(vocabulary_of(PIECES))
+    tokens, least = grammar.closing.fewest
+    assert tokens is not None
+    assert len(tokens) == least or "uniqueItems" in schema  # of tests it is only known that they may be passed
+    for seed in range(3):
+        check_budgets(grammar, schema, random.Random(seed), (0, 1, 2, 5))
+
+
+def test_the_shortest_text_that_is_known_decides_where_the_search_is_given_up() -> None:
+    grammar = sg.JsonSchema(HARD[5]).compile(vocabulary_of(PIECES))
+    known = len(grammar.closing.shortest or [])
+    grammar.closing.fewest = TokenSearch(
+        grammar, lambda _: None, lambda _: None, grammar.closing.shortest, most=0
+    ).run()  # fmt: skip
+    assert grammar.closing.fewest.least < known
+    with pytest.raises(sg.OptionError, match=rf"text that is known needs {known} tokens: .*; none needs fewer than \d"):
+        require_room(grammar, known - 1, "max_new_tokens")
+    assert drive(grammar, known, random.Random(0)).error is None
+
+
+def test_what_a_guard_refuses_near_the_budget_is_its_veto_and_no_cap() -> None:
+    guard = sg.BannedWords(["bad"], scope="text")
+    for budget in (30, 40, 200):  # far from the budget it always was
+        found = run('{"name": "bad", "n": 1}', PERSON, budget, guards=[guard])
+        assert "bad" not in found.text
+        assert {undone.reason for undone in found.trace} == {"banned word 'bad'"}
 
 
 WAYS: list[dict[str, Any]] = [*({"whitespace": layout} for layout in LAYOUTS), {"order": "any"}]

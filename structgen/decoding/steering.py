@@ -30,6 +30,8 @@ TRIES = 4
 """So often another token is drawn before the close is all that is left."""
 ROOM_FOR_GUARDS = 64
 """Tokens to spare with which nobody asks whether guards agree to the close."""
+ROOM_TO_ROAM = 64
+"""Tokens to spare with which a text may be begun that nobody knows how to close."""
 MAX_NEW_TOKENS = "max_new_tokens"
 CONTEXT = "the model's context, tokens left"
 """What sets a budget, for messages."""
@@ -172,13 +174,18 @@ class Steering:
             if listener is not None and listener.state is None:
                 return True  # the guards refuse it, and say why
             close = self._closing.tokens(matcher, listener, self._effort, left)
-        if close is None and cost == UNKNOWN and 2 * count < self._budget:
+        if close is None and cost == UNKNOWN and self._may_roam(count, known):
             return True
         if close is None or len(close) > left:
             self._cause = self._name
             return False
         self._closes[count] = close
         return True
+
+    def _may_roam(self, count: int, known: Sequence[int] | None) -> bool:
+        """May the row leave a close that it knows, if it knows one, for a text that nobody knows how to close?"""
+        left = self._budget - count
+        return left > count and (not known or left > 2 * len(known) + ROOM_TO_ROAM)
 
     def spare(self, position: int, count: int) -> int:
         """The tokens that the cheapest close from a position, behind `count` tokens, leaves of the budget at least."""

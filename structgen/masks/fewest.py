@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
+from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,8 +32,12 @@ if TYPE_CHECKING:
 
 MOST_FOLLOWED = 8_000_000
 """Tokens that one search follows: about a second."""
+MOST_SECONDS = 4.0
+"""Of CPU time, for automata whose states are dear: others come to the end of what may be followed before."""
 PLACE = 2_000
 """A new place is as dear as following so many tokens."""
+NO_WAY = 100_000
+"""And so is one from which the search for an end was given up."""
 SHARE = 8
 """What is needed behind one frame may take one part in so many of what is left."""
 HURRIES = (1.0, 3), (1.6, 6)
@@ -66,13 +71,12 @@ class _Tree:
         """A way over a position."""
         self.costs[place], self._came[place] = cost, (position, token)
 
-    def way(self, position: int) -> list[int]:
-        """The tokens to a place."""
-        tokens = []
+    def back(self, position: int) -> Iterator[tuple[int, int, int]]:
+        """The steps to a place, the last one first: from where, by which token, to where."""
         while position in self._came:
-            position, token = self._came[position]
-            tokens.append(token)
-        return tokens[::-1]
+            before, token = self._came[position]
+            yield before, token, position
+            position = before
 
 
 class TokenSearch:
@@ -99,14 +103,17 @@ class TokenSearch:
         self._longest = max(1, int(np.diff(grammar.vocabulary.offsets).max()))
         self._edges = TokenEdges(grammar, self._spend)
         self._rests = Rests(grammar, self._edges, leave, self._least)
+        self._until = 0.0
         self._bounds: dict[int, int] = {}
+        self._exact: dict[int, int] = {}
+        self._onward: dict[int, tuple[int, int]] = {}
 
     def run(self) -> Fewest:
         """From the start of a text."""
-        start = self._grammar.start
+        start, self._until = self._grammar.start, thread_time() + MOST_SECONDS
         self._prepare(start)
         least, tree, last = self._search([start], self._bound, UNREACHABLE if self._known is None else len(self._known))
-        found = None if last is None else self._confirmed(tree.way(last))
+        found = None if last is None else self._confirmed(self._way(tree, last))
         if found is None:
             found = self._hurried(start, least)
         return Fewest(found, least)
@@ -124,7 +131,8 @@ class TokenSearch:
     def _search(
         self, starts: Sequence[int], estimate: Callable[[int, float], float], enough: int = UNREACHABLE
     ) -> tuple[int, _Tree, int | None]:
-        """The fewest tokens from one of some places to an end, the ways that were found, and the best one's last place.
+        """The fewest tokens from one of some places to an end, the ways that were found, and where the best one goes:
+        onward from there it is known.
 
         None instead of that where the search was given up, or `enough` tokens are needed: it is a lower bound then.
         """
@@ -141,8 +149,12 @@ class TokenSearch:
                 if wanted > least:
                     heappush(queue, (wanted, depth, next(order), position))
                     continue
+                known = self._exact.get(position)
+                if known is not None:
+                    return cost + known, tree, position
                 ends, following = self._edges.after(position)
                 if ends:
+                    self._exact[position] = 0
                     return cost, tree, position
                 for token, place in following:
                     if cost + 1 < tree.costs.get(place, cost + 2):
@@ -160,16 +172,33 @@ class TokenSearch:
         floor = self._floor
         self._floor = self._left - (self._left - floor) // SHARE
         try:
-            least, tree, _ = self._search(places, self._bound)
+            least, tree, last = self._search(places, self._bound)
         finally:
             self._floor = floor
-        for place, cost in tree.costs.items() if self._rests.holds else ():
-            self._bounds[place] = max(least - cost, self._bounds.get(place, 0))
+        if self._rests.holds:
+            self._learn(least, tree, last)
         return least
+
+    def _learn(self, least: int, tree: _Tree, last: int | None) -> None:
+        """Remember what a search has found of the places that it came by."""
+        for place, cost in tree.costs.items():
+            self._bounds[place] = max(least - cost, self._bounds.get(place, 0))
+        for before, token, place in () if last is None else tree.back(last):
+            self._exact[before], self._onward[before] = self._exact[place] + 1, (token, place)
+
+    def _way(self, tree: _Tree, last: int) -> list[int]:
+        """The tokens of the best way that a search has found."""
+        tokens = [token for _, token, _ in tree.back(last)][::-1]
+        while last in self._onward:
+            token, last = self._onward[last]
+            tokens.append(token)
+        return tokens
 
     def _bound(self, position: int, enough: float) -> int:
         """No end is fewer tokens away from a position; where that is more than `enough`, it may be many more."""
         way = self._end(position)
+        if way is None:
+            self._spend(NO_WAY)
         rough = 0 if way is None else -(-len(way.text) // self._longest)
         known = max(rough, self._bounds.get(position, 0))
         return known if known > enough else max(known, self._rests.bound(position, enough))
@@ -177,13 +206,13 @@ class TokenSearch:
     def _hurried(self, start: int, least: int) -> list[int] | None:
         """The tokens of the shortest text that is known, or found by what a byte mostly costs."""
         best, way = self._known, self._end(start)
-        if best is None or way is None or not way.text or len(best) <= least:
+        if best is None or way is None or not way.text or len(best) <= least or thread_time() > self._until:
             return best
         rate = len(best) / len(way.text)
         for weight, share in HURRIES:
-            self._left, self._floor = self._most // share, 0
+            self._left, self._floor, self._until = self._most // share, 0, thread_time() + MOST_SECONDS / share
             _, tree, last = self._search([start], partial(self._likely, weight * rate))
-            found = None if last is None else self._confirmed(tree.way(last))
+            found = None if last is None else self._confirmed(self._way(tree, last))
             if found is not None and len(found) < len(best):
                 best = found
         return best
@@ -207,5 +236,5 @@ class TokenSearch:
 
     def _spend(self, tokens: int) -> None:
         self._left -= tokens
-        if self._left < self._floor:
+        if self._left < self._floor or thread_time() > self._until:
             raise _GivenUp
