@@ -15,7 +15,8 @@ import structgen as sg
 from gpu_model import SCHEMA, prompts
 from gpu_race import constrained, in_a_line
 from structgen.decoding import loop, slots, static
-from structgen.decoding.loop import Execution, evaluating
+from structgen.decoding.evaluating import evaluating
+from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 
 CHOICES: dict[str, Sequence[Any]] = {

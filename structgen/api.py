@@ -133,7 +133,7 @@ def generate(
 
     Args:
         model: what `load` gave, or a transformers model (causal or encoder-decoder, of text, images or sounds) with
-            `tokenizer=`.
+            `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count.
         prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
             returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
             of any of those runs as one batch.

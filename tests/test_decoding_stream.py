@@ -9,14 +9,16 @@ from itertools import pairwise
 from typing import Literal
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import structgen as sg
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.pointers import PointerReader
-from structgen.testing import ByteTokenizer, ScriptedModel, scripted
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary
 
 
@@ -197,3 +199,21 @@ def test_pointers_of_any_document_cut_anywhere(value, cuts):
         (pointer, pytest.approx(item, nan_ok=True) if isinstance(item, float) else item)
         for pointer, item in all_pointers(value)
     ]
+
+
+def test_runs_that_overlap_know_no_dropout_of_a_model_in_training_mode():
+    """One stream ends in the middle of the other: the model is trained on only when both are over."""
+    torch.manual_seed(7)
+    sizes = {"vocab_size": 257, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+    module = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.5, embd_pdrop=0.5, attn_pdrop=0.5)).eval()
+    model = sg.Model(module, ByteTokenizer(), byte_vocabulary())
+    limits = sg.Limits(max_new_tokens=40)
+    expected = sg.generate(model, "one", limits=limits, details=True).token_ids
+    module.train()
+    one, other = (sg.stream(model, prompt, limits=limits) for prompt in ("one", "other"))
+    next(one)
+    next(other)
+    other.close()
+    assert not module.training
+    assert list(one)[-1].result.token_ids == expected
+    assert all(part.training for part in module.modules())

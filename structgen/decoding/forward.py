@@ -20,6 +20,7 @@ from structgen.decoding.slots import SlotForward, takes_slots
 from structgen.decoding.solo import SoloForward, cache_argument
 from structgen.decoding.states import ONE_BY_ONE, at_once_behind_states, has_states
 from structgen.decoding.static import borrow
+from structgen.decoding.transfer import device_of
 from structgen.decoding.whole import WholeForward, at_once, looks_ahead
 from structgen.errors import OptionError
 
@@ -95,11 +96,11 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
     Raises:
         OptionError: the model looks ahead; no way to read it gives the logits that it was trained for.
     """
-    setting = (getattr(module.config, "_attn_implementation", None), module.dtype, module.device)
+    setting = (getattr(module.config, "_attn_implementation", None), module.dtype, device_of(module))
     known = _chosen.get(module)
     if known is None or known[0] != setting:
         known = _chosen[module] = setting, _choose(module)
-    if known[1] is SlotForward and (module.device.type == "cuda" if graphs is None else graphs):
+    if known[1] is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs):
         return borrow(module, partial(SlotForward, module))
     return known[1](module)
 
@@ -164,6 +165,6 @@ def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
     if module.main_input_name == "input_ids":
         return Row(ids, PROBE[:5])
     row, encoder = Row(ids), module.get_encoder()
-    states = torch.linspace(-1, 1, 5 * encoder.config.hidden_size, dtype=module.dtype, device=module.device)
+    states = torch.linspace(-1, 1, 5 * encoder.config.hidden_size, dtype=module.dtype, device=device_of(module))
     row.encoded = BaseModelOutput(last_hidden_state=states.view(1, 5, -1))
     return row

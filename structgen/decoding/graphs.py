@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.rounding import near
+from structgen.decoding.transfer import device_of
 
 WARM_UPS = 2
 """Runs before a capture, on the stream of captures: what is set up lazily is set up then."""
@@ -27,7 +28,7 @@ _failed: list[torch.cuda.CUDAGraph] = []
 
 def cannot_capture(module: PreTrainedModel) -> str:
     """Why no forward pass of a model can be captured, as far as can be seen; empty where one may be."""
-    if module.device.type != "cuda":
+    if device_of(module).type != "cuda":
         return "the model is not on a CUDA device"
     if len({parameter.device for parameter in module.parameters()}) > 1:
         return "the model's parts are on several devices"

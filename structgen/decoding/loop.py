@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from structgen.decoding.attention import of_any_shape
 from structgen.decoding.choice import Ask, Drawn, chooser_for
 from structgen.decoding.drafts import Drafts
+from structgen.decoding.evaluating import evaluating
 from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.measure import Ledger
@@ -28,7 +29,7 @@ from structgen.decoding.rows import Foreseen
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
-from structgen.decoding.transfer import sent
+from structgen.decoding.transfer import device_of, sent
 from structgen.errors import OptionError
 from structgen.masks import find_masks
 from structgen.vocabulary import Vocabulary
@@ -116,13 +117,13 @@ class Batch:
         self._forward: Forward = Over()
         if self._waiting:
             self._forward = forward_for(module, graphs=execution.graphs)
-            wanted = module.device.type != "cpu" if execution.overlap is None else execution.overlap
+            wanted = device_of(module).type != "cpu" if execution.overlap is None else execution.overlap
             self._overlap = wanted and self._forward.foresees
-            drafted = module.device.type == "cpu" if execution.drafts is None else execution.drafts
+            drafted = device_of(module).type == "cpu" if execution.drafts is None else execution.drafts
             if drafted and not self._overlap and isinstance(self._forward, SlotForward | SoloForward):
                 self._drafts = Drafts(self._forward, vocabulary) if self._forward.takes_drafts else None
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
-            self._chooser = chooser_for(vocabulary, module.device)
+            self._chooser = chooser_for(vocabulary, device_of(module))
 
     @torch.inference_mode()
     @of_any_shape()
@@ -252,19 +253,6 @@ class Batch:
             replayed=self._forward.replays,
             why_eager=self._forward.why_eager,
         )
-
-
-@contextmanager
-def evaluating(module: PreTrainedModel) -> Iterator[None]:
-    """The model without dropout; afterwards each of its parts is in the mode it was in."""
-    training = [part for part in module.modules() if part.training] if module.training else []
-    try:
-        for part in training:
-            part.training = False
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 def without_padding(logits: Tensor, vocabulary: Vocabulary) -> Tensor:

@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from structgen.arguments import is_whole, require, shown
+from structgen.decoding.transfer import device_of
 from structgen.decoding.whereabouts import require_there
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
@@ -119,7 +120,7 @@ class Model:
 
     def __repr__(self) -> str:
         kind = type(self.module).__name__
-        return f"Model({kind}, {self.module.dtype}, device={str(self.module.device)!r}, {self.vocabulary!r})"
+        return f"Model({kind}, {self.module.dtype}, device={str(device_of(self.module))!r}, {self.vocabulary!r})"
 
 
 def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any) -> Model:
@@ -190,12 +191,29 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
             raise OptionError("tokenizer=: the model has its own already; pass model.module to use another")
         return model
     if not isinstance(model, PreTrainedModel):
-        found = f"model={model!r:.80}, a {type(model).__name__}"
-        raise OptionError(f"{found}: expected what structgen.load(...) returns, or a transformers model")
+        raise OptionError(_no_model(model))
     if tokenizer is None:
         name = type(model).__name__
         raise OptionError(f"a bare {name} needs its tokenizer: pass tokenizer=, or use structgen.load(...)")
     return Model.of(model, tokenizer)
+
+
+_INSIDE = {"PeftModel": "get_base_model()", "OptimizedModule": "_orig_mod"}
+_INSIDE |= {"DataParallel": "module", "DistributedDataParallel": "module"}
+"""Where the model is in what others wrap around it, by the wrapper's class or a base of it."""
+
+
+def _no_model(model: Any) -> str:
+    """What to pass instead."""
+    kinds = [kind.__name__ for kind in type(model).__mro__]
+    inside = next((_INSIDE[kind] for kind in kinds if kind in _INSIDE), None)
+    if inside is None:
+        found = f"model={model!r:.80}, a {kinds[0]}"
+        return f"{found}: expected what structgen.load(...) returns, or a transformers model"
+    told = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
+    if "PeftModel" in kinds:
+        return f"{told}, whose layers have the adapters already (prompt tuning, which is no part of them, cannot work)"
+    return f"{told}; to have it compiled, call its compile()" if "OptimizedModule" in kinds else told
 
 
 def _declared(module: PreTrainedModel, tokenizer: Any) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from transformers.cache_utils import DynamicLayer
 
 from structgen.decoding.rounding import near
 from structgen.decoding.rows import Row
+from structgen.decoding.transfer import device_of
 from structgen.errors import RunError
 
 REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
@@ -135,8 +136,10 @@ def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Map
     width = max(row.given for row in rows)
     given = _placed(rows, module, width)
     pads = [[0] * (width - row.given) for row in rows]
-    ids = torch.tensor([pad + row.ids[: row.given] for pad, row in zip(pads, rows, strict=True)], device=module.device)
-    mask = torch.tensor([pad + [1] * row.given for pad, row in zip(pads, rows, strict=True)], device=module.device)
+    ids = torch.tensor(
+        [pad + row.ids[: row.given] for pad, row in zip(pads, rows, strict=True)], device=device_of(module)
+    )
+    mask = torch.tensor([pad + [1] * row.given for pad, row in zip(pads, rows, strict=True)], device=device_of(module))
     if "position_ids" in inspect.signature(module.forward).parameters:
         tokens = given.get("inputs_embeds", ids)
         positions = own._prepare_position_ids_for_generation(tokens, {**given, "attention_mask": mask})
@@ -165,7 +168,7 @@ def no_logits(module: PreTrainedModel) -> Tensor:
     """In the place of the logits of a row with an error: not-a-numbers, float[width]."""
     model: Any = module
     width = model.get_output_embeddings().weight.shape[0]
-    return torch.full((width,), torch.nan, dtype=module.dtype, device=module.device)
+    return torch.full((width,), torch.nan, dtype=module.dtype, device=device_of(module))
 
 
 def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> None:
@@ -187,7 +190,7 @@ def encoded(module: PreTrainedModel, row: Row) -> Any:
     encoder: Any = module.get_encoder()
     given = _placed([row], module, 0)
     if row.source:
-        source = torch.tensor([row.source], device=module.device)
+        source = torch.tensor([row.source], device=device_of(module))
         given |= {"input_ids": source, "attention_mask": torch.ones_like(source)}
     try:
         row.encoded = encoder(**given, return_dict=True)
@@ -210,7 +213,7 @@ def _placed(rows: Sequence[Row], module: PreTrainedModel, width: int) -> dict[st
         if name in PER_TOKEN and len(rows) > 1:
             each = [torch.cat([v.new_zeros((1, width - v.shape[1], *v.shape[2:])), v], dim=1) for v in each]
         value = torch.cat(each) if len(rows) > 1 else each[0]
-        given[name] = value.to(module.device, module.dtype if value.is_floating_point() else value.dtype)
+        given[name] = value.to(device_of(module), module.dtype if value.is_floating_point() else value.dtype)
     return given
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from jinja2 import TemplateError
@@ -59,13 +60,23 @@ def checked(model: Model, ids: list[int], where: str) -> list[int]:
 
 def _ids(model: Model, prompt: Any, where: str) -> list[int]:
     if isinstance(prompt, str):
+        _require_unicode(prompt, where)
         return _text(model.tokenizer, prompt) if prompt else []
     if isinstance(prompt, (list, tuple)):
         if not prompt or _is_ids(prompt):
-            return list(prompt)
+            return [int(token) for token in prompt]
         if _is_messages(prompt):
             return _chat(model.tokenizer, list(prompt), where)
     raise OptionError(f"{where}={prompt!r:.80}: expected {EXPECTED}")
+
+
+def _require_unicode(text: str, where: str) -> None:
+    """Halves of characters, which Python's strings may have, are no text that a tokenizer can read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"{text[error.start : error.end]!r} at character {error.start}"
+        raise OptionError(f"{where} has {found}, half of a surrogate pair: it is no Unicode text") from error
 
 
 def _text(tokenizer: Any, text: str) -> list[int]:
@@ -85,13 +96,13 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list
             raise OptionError(f"{where}: message {position} has no role; it takes role and content")
     try:
         encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-    except (ValueError, TemplateError) as error:
+    except (ValueError, TypeError, TemplateError) as error:  # a template's own mistakes, too
         raise OptionError(f"{where}: no chat template, or it refuses these messages: {error}") from error
     return list(encoded["input_ids"])
 
 
 def _is_ids(prompt: Sequence[Any]) -> bool:
-    return all(isinstance(item, int) and not isinstance(item, bool) for item in prompt)
+    return all(isinstance(item, Integral) and not isinstance(item, bool) for item in prompt)
 
 
 def _is_messages(prompt: Sequence[Any]) -> bool:

@@ -14,11 +14,12 @@ from structgen.arguments import MOST, is_listed, is_whole, require, require_flag
 from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.checks import Checks
+from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.hypothesis import Hypothesis
-from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution, evaluating
+from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.measure import Ledger
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.per_row import each_of, lists, per_row

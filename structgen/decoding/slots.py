@@ -19,7 +19,7 @@ from structgen.decoding.multimodal import no_logits, prompt_groups, read_prompt,
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slot_cache import TRASH, Places, SlotModel
 from structgen.decoding.static import CHUNKS, Shape, StaticSteps, planes, rounded, seen_bucket
-from structgen.decoding.transfer import send_into, sent
+from structgen.decoding.transfer import device_of, send_into, sent
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""
@@ -74,7 +74,7 @@ class SlotForward:
     def __init__(self, module: PreTrainedModel, steps: StaticSteps | None = None) -> None:
         self.count = 0
         self._module = module
-        self._device = module.device
+        self._device = device_of(module)
         self._steps = steps
         self._replayed_before = 0 if steps is None else steps.replays
         self._model = SlotModel(module) if steps is None else steps.model

@@ -21,6 +21,7 @@ from transformers.cache_utils import LinearAttentionLayer
 
 from structgen.decoding.layers import BOTH, STATES_ONLY, layer_kinds
 from structgen.decoding.multimodal import REFUSALS
+from structgen.decoding.transfer import device_of
 
 CHUNK = 64
 """Tokens of a chunk where the model does not say: those of the gated delta rule."""
@@ -81,7 +82,7 @@ def at_once_behind_states(module: PreTrainedModel) -> AtOnce:
     scanned = list(zip(_recurrent(found), _recurrent(wiped), strict=True))
     if any(torch.equal(mine, other) for mine, other in scanned):
         return ONE_BY_ONE
-    return AtOnce(_chunk(module) if scanned and module.device.type == "cpu" else 0)
+    return AtOnce(_chunk(module) if scanned and device_of(module).type == "cpu" else 0)
 
 
 def _layers(
@@ -96,9 +97,9 @@ def _layers(
     accepted = inspect.signature(module.forward).parameters
     argument = "past_key_values" if "past_key_values" in accepted else "cache_params"
     for ids in [BEGINNING, *parts]:
-        given: dict[str, Any] = {argument: cache, "input_ids": torch.tensor([ids], device=module.device)}
+        given: dict[str, Any] = {argument: cache, "input_ids": torch.tensor([ids], device=device_of(module))}
         if "position_ids" in accepted:
-            positions = torch.arange(length, length + len(ids), device=module.device)
+            positions = torch.arange(length, length + len(ids), device=device_of(module))
             given["position_ids"] = positions.unsqueeze(0)
         model(use_cache=True, **given)
         length += len(ids)

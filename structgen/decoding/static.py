@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from structgen.decoding.graphs import Captured, cannot_capture, warm_up
 from structgen.decoding.rows import Row
 from structgen.decoding.slot_cache import TRASH, Places, SlotModel
+from structgen.decoding.transfer import device_of
 
 B = TypeVar("B")
 
@@ -144,7 +145,7 @@ class StaticSteps:
         self.model = SlotModel(module)
         self.replays = 0
         self.why_not = cannot_capture(module)
-        self._device = module.device
+        self._device = device_of(module)
         self._steps: dict[Shape, StaticStep] = {}
         self._captured: dict[Shape, Captured] = {}
         self._came: Counter[Shape] = Counter()

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.beams import Search
+from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation
-from structgen.decoding.loop import Batch, evaluating
+from structgen.decoding.loop import Batch
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.request import Request

@@ -14,6 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from transformers import PreTrainedModel
+
+from structgen.errors import OptionError
 
 ALIGNED = 8
 """Bytes: each part of an upload starts at a multiple of these."""
@@ -24,6 +27,24 @@ _DTYPES = {
     np.dtype(np.float32): torch.float32,
     np.dtype(np.float64): torch.float64,
 }
+
+
+def device_of(module: PreTrainedModel) -> torch.device:
+    """Where a model reads its tokens.
+
+    Weights that accelerate brings there only while they are needed are "meta" until then; its hook knows.
+
+    Raises:
+        OptionError: the model has no weights at all.
+    """
+    if module.device.type != "meta":
+        return module.device
+    hook = getattr(module.get_input_embeddings(), "_hf_hook", None)
+    places = (getattr(each, "execution_device", None) for each in getattr(hook, "hooks", [hook]))
+    place = next((place for place in places if place is not None), None)
+    if place is None:
+        raise OptionError(f"{type(module).__name__} has no weights, it is on the device 'meta': load them first")
+    return torch.device(place)
 
 
 def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
