@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from datetime import date
 from itertools import pairwise
 from typing import Literal
@@ -199,6 +201,45 @@ def test_pointers_of_any_document_cut_anywhere(value, cuts):
         (pointer, pytest.approx(item, nan_ok=True) if isinstance(item, float) else item)
         for pointer, item in all_pointers(value)
     ]
+
+
+@pytest.mark.parametrize("cancels", [0, 1, 3])
+def test_an_async_stream_that_is_cancelled_within_a_step_waits_for_it_and_is_over(cancels):
+    """By its task, several times, or by the end of `asyncio.run`: no error but that, and no dropout is left off."""
+    model = scripted("abcdefgh")
+    module, begun = model.module, threading.Event()
+    assert sg.generate(model, "x") == "abcdefgh"
+    module.train()
+    told, ended = [], []
+
+    def take_time(*_):
+        begun.set()
+        time.sleep(0.05)
+
+    module.register_forward_pre_hook(take_time)
+
+    async def consume():
+        try:
+            async for _ in sg.astream(model, "x"):
+                begun.clear()
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        task = asyncio.create_task(consume())
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(begun.wait)
+        for _ in range(cancels):
+            task.cancel()
+            await asyncio.sleep(0.001)
+
+    asyncio.run(main())
+    assert ended == [asyncio.CancelledError]
+    assert told == []
+    assert module.training
+    assert sg.generate(model, "x") == "abcdefgh"
 
 
 def test_runs_that_overlap_know_no_dropout_of_a_model_in_training_mode():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -165,13 +166,17 @@ def _outcome(request: Request, row: int, batch: Batch | BeamBatch) -> Generation
 
 async def in_thread(events: Iterator[Event[T]]) -> AsyncIterator[Event[T]]:
     """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
+    loop = asyncio.get_running_loop()
     with closing(events) as source:  # type: ignore[type-var]
         while True:
-            step = asyncio.ensure_future(asyncio.to_thread(next, source, None))
+            # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
+            step = loop.run_in_executor(None, copy_context().run, next, source, None)
             try:
-                event = await asyncio.shield(step)
+                event: Event[T] | None = await asyncio.shield(step)
             except asyncio.CancelledError:
-                await asyncio.wait([step])  # a step that has begun cannot be stopped
+                while not step.done():  # a step that has begun cannot be stopped, however often that is asked for
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([step])
                 raise
             if event is None:
                 return
