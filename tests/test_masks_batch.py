@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -187,3 +189,19 @@ def test_rows_at_equal_positions_are_computed_once(monkeypatch):
         for matcher in matchers:
             matcher.advance(byte)
     assert len(computed) == len(set(computed)) == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    """As servers and data loaders fork; it is ended after a while if it waits for threads that are not there."""
+    first, second = ([each.compile(VOCABULARY) for each in constraints(4)] for _ in range(2))
+    find_masks([grammar.matcher() for grammar in first])
+    assert batch._pool.cache_info().currsize == 1
+    process = os.fork()
+    if process == 0:
+        signal.alarm(60)
+        find_masks([grammar.matcher() for grammar in second])
+        found = all(grammar.has_mask(grammar.start) for grammar in second)
+        os._exit(0 if found else 1)
+    assert os.waitpid(process, 0)[1] == 0

@@ -16,11 +16,11 @@ class _Runs(NamedTuple):
     """Who decodes with a model.
 
     Attributes:
-        count: runs that are not over.
+        running: runs that are not over.
         trained: its parts that were in training mode.
     """
 
-    count: int = 0
+    running: int = 0
     trained: tuple[nn.Module, ...] = ()
 
 
@@ -36,14 +36,14 @@ def evaluating(module: PreTrainedModel) -> Iterator[None]:
         trained = [part for part in module.modules() if part.training] if module.training else []
         for part in trained:
             part.training = False
-        _runs[module] = _Runs(runs.count + 1, (*runs.trained, *trained))
+        _runs[module] = _Runs(runs.running + 1, (*runs.trained, *trained))
     try:
         yield
     finally:
         with _lock:
             runs = _runs.pop(module)
-            if runs.count > 1:
-                _runs[module] = runs._replace(count=runs.count - 1)
+            if runs.running > 1:
+                _runs[module] = runs._replace(running=runs.running - 1)
             else:
                 for part in runs.trained:
                     part.training = True

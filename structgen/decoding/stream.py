@@ -164,15 +164,19 @@ def _outcome(request: Request, row: int, batch: Batch | BeamBatch) -> Generation
     return result
 
 
+def _next(events: Iterator[Event[T]]) -> Event[T] | None:
+    return next(events, None)
+
+
 async def in_thread(events: Iterator[Event[T]]) -> AsyncIterator[Event[T]]:
     """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
     loop = asyncio.get_running_loop()
     with closing(events) as source:  # type: ignore[type-var]
         while True:
             # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
-            step = loop.run_in_executor(None, copy_context().run, next, source, None)
+            step = loop.run_in_executor(None, copy_context().run, _next, source)
             try:
-                event: Event[T] | None = await asyncio.shield(step)
+                event = await asyncio.shield(step)
             except asyncio.CancelledError:
                 while not step.done():  # a step that has begun cannot be stopped, however often that is asked for
                     with suppress(asyncio.CancelledError):

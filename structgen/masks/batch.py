@@ -72,3 +72,7 @@ def _find(groups: Iterable[Sequence[Matcher]]) -> None:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, thread_name_prefix="structgen-masks")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has the pool, but none of its threads: it would wait forever
+    os.register_at_fork(after_in_child=_pool.cache_clear)
