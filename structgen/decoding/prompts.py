@@ -96,7 +96,7 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list
             raise OptionError(f"{where}: message {position} has no role; it takes role and content")
     try:
         encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-    except (ValueError, TypeError, TemplateError) as error:  # a template's own mistakes, too
+    except (ValueError, TypeError, KeyError, TemplateError) as error:  # a template's own mistakes, too
         raise OptionError(f"{where}: no chat template, or it refuses these messages: {error}") from error
     return list(encoded["input_ids"])
 
