@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import structgen as sg
 from structgen.decoding.forward import forward_for
@@ -81,6 +82,8 @@ CASES = [(name, way, half) for half, ways in WAYS.items() for way, names in ways
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "way", "half"), CASES, ids=[f"{half}-{name}" for name, _, half in CASES])
 def test_greedy_text_is_that_of_transformers_generate(name, way, half):
+    if name not in CONFIG_MAPPING:
+        pytest.skip(f"this release of transformers has no {name}")
     model = loaded(name, encoder_decoder=half == "encoder-decoder")
     assert type(forward_for(model.module)).__name__ == way
     expected = [theirs(model.module, prompt) for prompt in PROMPTS]
