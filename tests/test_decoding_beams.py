@@ -431,8 +431,8 @@ def test_a_prompt_that_fails_takes_no_other_with_it():
         ({"sampling": sg.Sampling(temperature=1.0)}, "likeliest text"),
         ({"sampling": sg.Sampling(repetition_penalty=1.2)}, "likeliest text"),
         ({"thinking": True}, "do not go together"),
-        ({"beams": 0}, "count=0"),
-        ({"beams": "4"}, "count='4'"),
+        ({"beams": 0}, "beams=0"),
+        ({"beams": "4"}, "beams='4'"),
     ],
 )
 def test_what_beams_cannot_do_is_refused_before_anything_runs(options, message):
