@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 
 from structgen.arguments import require, several
 from structgen.automaton.composed import Composed
-from structgen.automaton.lalr.grammar import Grammar
+from structgen.automaton.lalr.grammar import read_grammar
 from structgen.automaton.lalr.part import LarkPart
 from structgen.automaton.machines import ByteMachine, MachinePart
 from structgen.automaton.parts import Plan
@@ -36,14 +37,15 @@ class Lark:
         import_paths: folders in which `%import` looks for grammars of yours.
 
     Raises (when it is compiled):
-        OptionError: Lark refuses the grammar (as it does where LALR cannot decide), or a terminal has something that no
-            automaton here holds: look-ahead, look-behind of more than one character, assertions, back-references.
+        OptionError: Lark refuses the grammar (as it does where LALR cannot decide), an import is not found, there is no
+            text at all, or a terminal has something that no automaton here holds: look-ahead, look-behind of more than
+            one character, assertions, back-references.
         LimitExceeded: the terminals take too many states, or too much must be read behind a token to know it.
     """
 
     grammar: str
     start: str = "start"
-    import_paths: tuple[str, ...] = ()
+    import_paths: Sequence[str | PathLike[str]] = ()
 
     def __post_init__(self) -> None:
         require(isinstance(self.grammar, str), "grammar", self.grammar, "the grammar as text")
@@ -55,7 +57,7 @@ class Lark:
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        return LarkPart(Grammar(self.grammar, self.start, self.import_paths))
+        return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
 
     def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
         """The grammar; states of the parser and its scanners are made when a text needs them."""

@@ -100,6 +100,41 @@ CONTEXT = r"""
 """
 """What may follow `inner` depends on what stands before it: the LALR states do not know."""
 
+UNICODE = r"""
+    start: said{LATIN} | said{CYRILLIC} FACE
+    said{letters}: letters ("," letters)* "…"
+    LATIN: /[a-zà-öø-ÿ]+/i
+    CYRILLIC.2: /[а-яё]+/i | "ß"
+    FACE: "😀".."😄" | /\u263a/
+    %ignore /\s/
+"""
+
+PYTHON = r"""
+    start: statement (NEWLINE statement)*
+    statement: test ["=" test] | "return" test | "import" dotted ["as" NAME] | "assert" test ["," test]
+    dotted: NAME ("." NAME)*
+    ?test: either ["if" either "else" test] | "lambda" [NAME ("," NAME)*] ":" test
+    ?either: either "or" both | both
+    ?both: both "and" negation | negation
+    ?negation: "not" negation | comparison
+    ?comparison: comparison (COMPARED | "in" | "not" "in" | "is") sum | sum
+    ?sum: sum ("+" | "-") term | term
+    ?term: term ("*" | "//") factor | factor
+    ?factor: "-" factor | power
+    ?power: item ["**" factor]
+    ?item: item "(" [argument ("," argument)*] ")" | item "[" test [":" test] "]" | item "." NAME | atom
+    argument: test | NAME "=" test
+    ?atom: NAME | NUMBER | STRING+ | "None" | "(" test ("," test)* ")" | "[" [test ("," test)*] "]"
+    COMPARED: "==" | "!=" | "<=" | ">=" | "<" | ">"
+    NEWLINE: (/\r?\n[\t ]*/ | COMMENT)+
+    COMMENT: /#[^\n]*/
+    STRING: /([ubf]?r?|r[ubf])("([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*')/i
+    %import python.NAME
+    %import common.NUMBER
+    %ignore /[\t \f]+/
+"""
+"""From the grammar of Python that comes with Lark, for one line at a time."""
+
 TEXTS = {
     "arithmetic": (ARITHMETIC, ["1 + 2*(x - 3.5e2)", "f(a, b(), -1) ** 2 / 3", "/* one */ 1", "a*b**c"]),
     "sql": (SQL, [
@@ -112,6 +147,11 @@ TEXTS = {
         "go north 3 m\nturn left\n", 'repeat 3 { say "hi there"\n go east 1cm }', "going := 5\ngone := 1"
     ]),
     "lexer": (LEXER, ["if a x12", "` b `", "! ! `` <<", "a in b < = c", "017 0", "ß é ẞ"]),
+    "unicode": (UNICODE, ["été, ÀÇ …", "Ёж,ß… 😀", "жук… ☺"]),
+    "python": (PYTHON, [
+        "import a.b as c\nx[1:n] = f(y, z=not 'q' in r'\\w') # end\nreturn x",
+        "return lambda a, b: a ** -b // 2 if c is None else [1, (2)]",
+    ]),
     "context": (CONTEXT, ["aec", "bed", "((aec))", "[x,x,x]", "[]"]),
 }  # fmt: skip
 

@@ -216,6 +216,29 @@ def test_what_cannot_be_composed_is_refused_by_name():
         plain_verdict(nested.compile(byte_vocabulary()), b"[" * 99)
 
 
+BOUNDED = [
+    (Sequence(Text(max_chars=5), "x"), "(?s).{0,5}x"), (Sequence(Text(max_chars=4), "\n\nA"), "(?s).{0,4}\n\nA"),
+    (Repeat(Text(until="\n", max_chars=3), 1, 3), "([^\n]{0,2}\n){1,3}"),
+    (Union(Text(until="x", max_chars=4), Text(until="y", max_chars=3)), "[^x]{0,3}x|[^y]{0,2}y"),
+    (Sequence(Text(before="ab", max_chars=4), "abc"), "(?s)(?=.{0,7}$)((?!ab).)*abc"),
+    (Repeat(Text(before=";", max_chars=2), 1, 3, separator=";"), "[^;]{0,2}(;[^;]{0,2}){0,2}"),
+    (Sequence(Text(max_chars=3), Union("x", Text(until="yy", max_chars=4))), "(?s).{0,3}(x|(?!.?yy.)..?yy|yy)"),
+    (Sequence("a", Repeat(Text(max_chars=2), 2, 2, separator="b"), "x"), "(?s)a.{0,2}b.{0,2}x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("constraint", "pattern"), BOUNDED, ids=lambda given: repr(given)[:40])
+def test_bounded_texts_that_may_end_at_any_place_are_those_of_a_pattern(constraint, pattern):
+    """Each part has its own bound, wherever it begins and whatever else is read beside it."""
+    draw, matcher, verdicts = random.Random(5), constraint.compile(byte_vocabulary()), []
+    for _ in range(1200):
+        text = "".join(draw.choices("abxy\n;Aé", k=draw.randint(0, 7)))
+        text += draw.choice(["", "", "x", "\n\nA", "abc", "y", "yy", "\n"])
+        verdicts.append(re.fullmatch(pattern, text) is not None)
+        assert plain_verdict(matcher, text.encode()) == verdicts[-1], (text, verdicts[-1])
+    assert 2 < sum(verdicts) < 1190
+
+
 def test_compositions_are_values():
     assert Sequence("a", Text(until="b")) == Sequence("a", Text(until="b"))
     assert hash(Union("a", ["b", "c"])) == hash(Union("a", Union("b", "c")))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from functools import lru_cache
 
 import lark
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.lark import from_lark
 
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.errors import LimitExceeded, OptionError, TokenRejected
@@ -26,6 +30,7 @@ def parses(parser, text):
     return True
 
 
+@lru_cache
 def parser_of(name):
     return lark.Lark(TEXTS[name][0], parser="lalr")
 
@@ -52,6 +57,34 @@ def test_mutated_texts_have_the_verdict_of_lark(name):
     assert 20 < sum(verdicts) < 780
 
 
+@each_grammar
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_sentences_that_are_drawn_have_the_verdict_of_lark(name, data):
+    """Not every one that is drawn is of the grammar: where terminals overlap, Lark's lexer may read it otherwise."""
+    parser, matcher = parser_of(name), compiled(name)
+    text = data.draw(sentences(name))
+    assert plain_verdict(matcher, text.encode()) == parses(parser, text), text
+
+
+@each_grammar
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_sentences_that_lark_takes_are_taken_at_every_split(name, data):
+    text = data.draw(sentences(name).filter(lambda text: len(text) < 40 and parses(parser_of(name), text)))
+    assert accepts(Lark(TEXTS[name][0]), text), text
+
+
+@lru_cache
+def compiled(name):
+    return Lark(TEXTS[name][0]).compile(byte_vocabulary())
+
+
+@lru_cache
+def sentences(name):
+    return from_lark(lark.Lark(TEXTS[name][0], parser="lalr"))
+
+
 def mutated(draw, text, letters):
     """A text with a few characters changed, or a piece of it moved."""
     for _ in range(draw.randint(1, 4)):
@@ -70,7 +103,7 @@ def mutated(draw, text, letters):
     return text
 
 
-@each_grammar
+@pytest.mark.parametrize("name", [name for name in TEXTS if name not in ("python", "unicode")])  # `ENDINGS` end these
 @pytest.mark.parametrize("seed", range(8))
 def test_what_masks_allow_lark_parses(name, seed):
     """Random tokens under the masks, the beginnings of words and halves of characters among them."""
@@ -139,6 +172,15 @@ REFUSED = [
     ("start: A\nA: /(a)\\1/", OptionError, "terminal A.*: .*a back-reference"),
     ('start: A "b"\n%declare A', OptionError, "terminal A is declared, but has no pattern"),
     ("start: a", OptionError, "Lark refuses the grammar"),
+    ("start: A\nA: /a*/", OptionError, "terminal A, 'a.*': it may be empty, and Lark allows no such terminal"),
+    ("start: A\nA: /(/", OptionError, r"terminal A, '\(': missing \), unterminated subpattern"),
+    ("start: A\nA: /\\p{L}/", OptionError, "terminal A"),
+    ('start: A\nA: "z".."a"', OptionError, "terminal A.*: bad character range z-a"),
+    ("%import nowhere.X\nstart: X", OptionError, "imports what cannot be read: .*nowhere"),
+    ("start: " + "(" * 500 + '"a"' + ")" * 500, OptionError, "groups inside groups that are too deep"),
+    ("start: A\nA: /" + "(" * 500 + "a" + ")" * 500 + "/", OptionError, "groups inside groups that are too deep"),
+    ('start: "x" start', OptionError, "there is no text of the rule start: .* for ever"),
+    ('start: a\na.2: b | "x"\nb.3: a', OptionError, r"is reduced to itself for ever before \$END"),
     ("start: A\nA: /(?<!x)a/", OptionError, "look-behind at the start of a token"),
     ('start: (A | B)+\nA: "x"\nB: /x+y/', LimitExceeded, "behind the terminal A more than 64 characters"),
     ('start: (A | B)+\nA: "x"\nB: /x(.|\\n)*y/', LimitExceeded, "the terminals A, B take more than 20,000 states"),
@@ -149,6 +191,44 @@ REFUSED = [
 def test_what_cannot_be_decided_is_refused_by_name(grammar, error, message):
     with pytest.raises(error, match=message):
         plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"x" * 99)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": 3}, "start=3: expected the name of a rule"), ({"start": ""}, "start='': expected"),
+        ({"start": ["start"]}, "start=.*: expected"), ({"import_paths": None}, "import_paths=None: expected"),
+        ({"import_paths": 3}, "import_paths=3: expected a list of folders"),
+        ({"import_paths": "grammars"}, "import_paths='grammars': expected"),
+        ({"import_paths": [3]}, r"import_paths=\[3\]: expected"),
+    ],
+)  # fmt: skip
+def test_options_of_the_wrong_kind_are_refused_by_name(options, message):
+    with pytest.raises(OptionError, match=message):
+        Lark('start: "a"', **options)
+
+
+def test_grammars_are_imported_from_folders_of_ones_own_and_read_anew(tmp_path):
+    """Only grammars that import from no file are kept."""
+    file = tmp_path / "words.lark"
+    for word in ("one", "two"):
+        file.write_text(f'WORD: "{word}"\n')
+        assert accepts(Lark("start: WORD\n%import words.WORD", import_paths=[tmp_path]), word)
+
+
+def test_characters_that_begin_with_the_same_byte_may_go_on_or_begin_what_follows():
+    """U+212A, a `k` to patterns without case, and the dots are both spelled `E2 ..`."""
+    grammar = Lark('start: (WORD "…"?)+\nWORD: /[a-z]+/i\n%ignore /\u2003/').compile(byte_vocabulary())
+    for text in ("a…", "k\u212ak…", "a\u2003b…c\u2003"):
+        assert plain_verdict(grammar, text.encode()), text
+    for text in ("a……", "…", "a\u2004"):
+        assert not plain_verdict(grammar, text.encode()), text
+
+
+def test_rules_that_never_end_are_left_out():
+    """`x` would begin what no text ends."""
+    grammar = Lark('start: "y" | b "z"\nb: "x" b | c\nc: "w" c "v"').compile(byte_vocabulary())
+    assert [token for token in tokens_of(grammar.matcher().mask()) if token != END] == [ord("y")]
 
 
 def test_states_grow_with_the_text_and_not_with_its_depth():

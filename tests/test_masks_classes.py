@@ -77,6 +77,6 @@ def test_the_rest_slice_holds_the_tokens_of_each_first_byte_and_class() -> None:
 
 def test_a_vocabulary_without_such_tokens_has_an_empty_slice() -> None:
     vocabulary = Vocabulary.from_tokens([b"a", b"\xff", None], [2])
-    rest = RestSlice.build(vocabulary.data, vocabulary.offsets, Slices.of(vocabulary).nodes)
+    rest = RestSlice.build(vocabulary.data, vocabulary.offsets, Slices.of(vocabulary).nodes, vocabulary.words)
     assert len(rest.ids) == 0
     assert (rest.cover == IMPURE).all()

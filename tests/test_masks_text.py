@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from structgen.compositions import Sequence, Text, Union
+from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Regex
 from structgen.errors import DeadEnd, OptionError
 from structgen.languages import Machine
@@ -56,6 +56,10 @@ BOUNDED = [
     lambda most: Text(until="!", min_chars=5, max_chars=most),
     lambda most: Sequence(Text(before="{", max_chars=most), POINT),
     lambda most: Sequence(Text(until="</think>", max_chars=most), DISTINCT),
+    lambda most: Sequence(Text(max_chars=most), "one"), lambda most: Sequence(Text(max_chars=most), POINT),
+    lambda most: Repeat(Text(until=" ", max_chars=most), 1, 5),
+    lambda most: Union(Text(until="</", max_chars=most), Text(until="!", max_chars=most // 2 + 1)),
+    lambda most: Sequence(Text(before=Regex("[.!?]\\s"), max_chars=most), ["one", "é< "]),
 ]  # fmt: skip
 
 
@@ -113,13 +117,24 @@ def test_far_from_its_bound_a_text_has_one_mask_in_each_state() -> None:
     assert len(rows) == 2
 
 
+def test_where_a_bounded_text_may_end_at_any_place_it_has_one_mask_in_each_state_too() -> None:
+    """Behind its texts stands what may stand inside them."""
+    matcher = Sequence(Text(max_chars=2000), "one").compile(VOCABULARY).matcher()
+    rows = set()
+    for byte in b"some words, and then o and more":
+        rows.add(matcher.mask().ctypes.data)
+        matcher.advance(byte)
+    assert len(rows) <= 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraint", "text"),
     [
         (Text(until="</think>"), b"so </"), (Text(until="</think>", max_chars=60), b"so it is. " * 4),
         (Text(until=Regex("[.!?]\\s"), max_chars=2000), b"so it is."), (Sequence(Text(before="{"), POINT), b"so: "),
-        (Text(max_chars=20), b"a few words"),
+        (Text(max_chars=20), b"a few words"), (Sequence(Text(max_chars=60), "x"), b"so it is. x " * 4),
+        (Sequence(Text(max_chars=2000), POINT), b'so: {"x": 1'),
     ],
 )  # fmt: skip
 def test_masks_of_text_over_128k_tokens_are_the_plain_twins(llama3: Vocabulary, constraint: Any, text: bytes) -> None:  # noqa: F811

@@ -4,6 +4,11 @@ Where a composition stands is a set of *threads*: each is a position in one part
 moves them all; a part that may be over lets what comes after it begin beside it. Such sets are interned, and each is
 one state of the tables, written when a walk meets it.
 
+Where one of the threads is in a text with a longest length, the state of the set counts its characters, as the text's
+own states would: far from the bound, a set that comes again is the same state. A byte for which there is no more room
+goes on with the others (SPILL). Of several such threads the first is counted so; the positions of the others hold
+their counts.
+
 A set of one thread whose end is told by the bytes themselves needs no such state, nor does one of such a thread and
 what may come after it: its part is called like any frame, and returns to what comes after it. So a composition costs
 something only where it is ambiguous. JSON values that begin together are one thread: their automaton reads them in
@@ -15,17 +20,19 @@ would speak, and they are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+
 from structgen.automaton.bytewise import Bytewise
+from structgen.automaton.composed_text import is_text, leaving, text_block
 from structgen.automaton.late import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.part_reading import PartReading
-from structgen.automaton.parts import Entered, Families, Part, Plan, parts_of
+from structgen.automaton.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
 from structgen.automaton.threads import Continuation, Reach, Step, Thread, opened
 from structgen.automaton.tables import (
-    CALL, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, MISS, NOTHING, POP, TARGET, Edge,
+    CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP, ROOM, SPILL,
+    TARGET, UNBOUNDED, ZERO, Edge,
 )  # fmt: skip
 from structgen.automaton.values import JsonAutomaton
 from structgen.errors import LimitExceeded, UnsupportedSchema
@@ -51,6 +58,7 @@ class Composed(Automaton):
         self._unions: dict[frozenset[Entered], Entered] = {}
         self._families: Families = {}
         self._states: dict[tuple[frozenset[Thread], bool], int] = {}
+        self._threads: dict[int, tuple[Thread, ...]] = {}
         self._afters: dict[Continuation, int] = {}
         self._firsts: dict[Continuation, frozenset[int]] = {}
         self.walk = Bytewise(self)
@@ -144,7 +152,14 @@ class Composed(Automaton):
             state = self._state_alone(alone, ends)
         else:
             state = next(filter(None, (self._state_implying(each, threads - {each}, ends) for each in threads)), 0)
-        return state or self.later(partial(self._expand, tuple(threads), ends))
+        return state or self._later_set(tuple(sorted(threads, key=_order)), ends)
+
+    def _later_set(self, threads: tuple[Thread, ...], ends: bool) -> int:
+        """The state of threads that are followed byte by byte."""
+        state = self.later(partial(self._expand, threads, ends))
+        self._threads[state] = threads
+        self.tables.states[state, HI] = self._limit(threads)
+        return state
 
     def _state_alone(self, thread: Thread, ends: bool) -> int:
         """The state of one thread as a frame; 0 where it must be followed byte by byte."""
@@ -179,7 +194,7 @@ class Composed(Automaton):
 
     def _called(self, thread: Thread) -> int:
         """The state in which the thread goes on in frames of its own; 0 where counters cannot be carried there."""
-        if thread.position >> COUNT_SHIFT:
+        if thread.counted or thread.position >> COUNT_SHIFT:
             return 0
         frame, frames, returns = thread.position >> FRAME_SHIFT & FRAME_MASK, self.tables.frames, []
         while frame:
@@ -196,34 +211,89 @@ class Composed(Automaton):
 
     def _expand(self, threads: tuple[Thread, ...], ends: bool, state: int) -> None:
         """A set of threads: every byte leads to another set."""
-        rows = [self.walk.successors(thread.position, refuse).tolist() for thread in threads]
-        opened = [thread.part.opens if thread.fresh else None for thread in threads]
-        known: dict[tuple[tuple[int, bool], ...], int] = {}
+        columns, base = self._columns(threads), self._base(threads)
+        others = [thread for thread in threads if thread is not base and not thread.counted]
+        rest = self._state(Reach(others, ends)) if base and others else 0
+        opened = [t.part.opens for t in threads if t.fresh and t.part.opens is not ANY_BYTE]
+        known: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}
         edges: list[Edge] = []
-        for byte in range(256):
-            moved = tuple((row[byte], opens is None or byte in opens) for row, opens in zip(rows, opened, strict=True))
-            if moved not in known:
-                known[moved] = self._moved(threads, moved)
-            target = known[moved]
+        row = []
+        for byte, column in enumerate(columns):
+            key = column, tuple(byte in opens for opens in opened)
+            target = known.get(key)
+            if target is None:
+                target = known[key] = self._moved(threads, base, column, byte)
+            row.append(target)
+            if target & (INC | ROOM) and rest:
+                target |= SPILL
             if target and edges and edges[-1][1:] == (byte - 1, target):
                 edges[-1] = (edges[-1][0], byte, target)
             elif target:
                 edges.append((byte, byte, target))
-        self.tables.ranges(state, edges, miss=(POP, 0, 0) if ends else (NOTHING, 0, 0))
+        miss = (GOTO, rest, 0) if rest else (POP, 0, 0) if ends else (NOTHING, 0, 0)
+        mode, aux = self._shortcut(state, threads, columns, row)
+        self.tables.ranges(state, edges, miss=miss, mode=mode, aux=aux, hi=self._limit(threads))
 
-    def _moved(self, threads: Iterable[Thread], moved: Iterable[tuple[int, bool]]) -> int:
-        """The state after a byte that leads the threads to these positions (0: nowhere); may they still be extended?"""
+    def _columns(self, threads: tuple[Thread, ...]) -> list[tuple[int, ...]]:
+        """Where each byte leads the threads (0: nowhere)."""
+        rows = [self.walk.successors(thread.position, refuse).tolist() for thread in threads]
+        return list(zip(*rows, strict=True))
+
+    def _shortcut(
+        self, state: int, threads: tuple[Thread, ...], columns: list[tuple[int, ...]], row: list[int]
+    ) -> tuple[int, int]:
+        """The mode of a state, and its block, where a thread is in free text (see `masks.text_walk`)."""
+        texts = [n for n, thread in enumerate(threads) if is_text(self.tables, thread.position)]
+        for at in texts:
+            alone = [not any(column[:at]) and not any(column[at + 1 :]) for column in columns]
+            found = leaving(self.tables, threads[at].position, state, row, alone)
+            if found:
+                return CHARS, text_block(self.tables, threads[at].position, state, found, 0)
+        home = self._home(state, row) if texts else 0
+        return (CHARS, text_block(self.tables, threads[texts[0]].position, state, 0, home)) if home else (PLAIN, 0)
+
+    def _home(self, state: int, row: list[int]) -> int:
+        """The state to which most bytes lead, if they lead from there to itself; 0 for none."""
+        targets = [target & TARGET for target in row[:128] if target]
+        home = max(set(targets), key=targets.count, default=0)
+        threads = self._threads.get(home)
+        if threads is None or home == state:
+            return 0
+        byte = next(byte for byte, target in enumerate(row) if target & TARGET == home)
+        column = tuple(int(self.walk.successors(thread.position, refuse)[byte]) for thread in threads)
+        return home if self._moved(threads, self._base(threads), column, byte) & TARGET == home else 0
+
+    def _limit(self, threads: tuple[Thread, ...]) -> int:
+        """So many characters a state that counts for one of these threads allows."""
+        limits = (self.tables.row(thread.position & TARGET)[HI] for thread in threads if thread.counted)
+        return next(limits, UNBOUNDED)
+
+    def _base(self, threads: tuple[Thread, ...]) -> Thread | None:
+        """The thread whose characters the states behind count: the one that is counted, or that may be from here on."""
+        going = [thread for thread in threads if thread.counted and self._goes_on(thread.position)]
+        return next(iter(going or [thread for thread in threads if thread.fresh and thread.part.bounded]), None)
+
+    def _moved(self, threads: tuple[Thread, ...], base: Thread | None, moved: tuple[int, ...], byte: int) -> int:
+        """The edge for a byte that leads the threads to these positions (0: nowhere)."""
         alive: list[Thread] = []
         begun: list[Step] = []
-        for thread, (position, extended) in zip(threads, moved, strict=True):
+        flags = ZERO if base and base.counted else 0
+        for thread, position in zip(threads, moved, strict=True):
             if position:
-                extends = thread.extends if extended else frozenset[int]()
-                alive.append(Thread(position, thread.part, thread.after, extends))
+                extends = thread.extends if not thread.fresh or byte in thread.part.opens else frozenset[int]()
+                counted = thread is base
+                if counted:
+                    flags = INC if position >> COUNT_SHIFT else ROOM
+                    position &= (1 << COUNT_SHIFT) - 1
+                    flags |= 0 if self._goes_on(position) else ZERO
+                alive.append(Thread(position, thread.part, thread.after, extends, counted))
                 if self.walk.over(position, refuse):
                     begun.append((None, thread.after))
         reach = self.reach(*begun)
-        reach.threads.update(thread for thread in alive if self._goes_on(thread.position))
-        return self._state(reach)
+        # What is complete stays only where it counts: its bound has to be met for the byte that has completed it.
+        reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
+        state = self._state(reach)
+        return state and state | flags
 
     def _goes_on(self, position: int) -> bool:
         """May another byte of the part follow? Only "no" is sure."""
@@ -231,6 +301,11 @@ class Composed(Automaton):
         self.expand(state)
         row = self.tables.states[state]
         return bool(row[COUNT] or row[MISS] & 3 not in (NOTHING, POP) or position >> FRAME_SHIFT & FRAME_MASK)
+
+
+def _order(thread: Thread) -> tuple[bool, int, int]:
+    """The thread that is counted first, then as their parts were entered."""
+    return not thread.counted, thread.part.start, thread.position
 
 
 def refuse(check: Check, taken: bool) -> bool:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from structgen.automaton.tables import (
-    CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, TARGET, UNBOUNDED, Edge,
+    CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO, Edge,
 )  # fmt: skip
 from structgen.errors import RequestError
 
@@ -199,9 +199,11 @@ class FrameSearch:
             if edge >= INC:
                 least, most = self._tables.row(target)[LO:]
                 if (edge & (INC | ROOM) and counter >= most) or (edge & NEED and counter < low):
+                    taken = taken & ~free if edge & SPILL else taken
                     continue
                 if edge & INC:
                     after = min(counter + 1, least) if most == UNBOUNDED else counter + 1
+                after = 0 if edge & ZERO else after
             found.append((_one_of(free), (target, after, 0)))
         for byte, following in sorted(found):  # of ways that cost the same the first byte decides, not how edges lie
             self._push(key + 1, frame, following, node, _BYTES[byte])

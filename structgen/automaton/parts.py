@@ -39,6 +39,7 @@ class Entered:
         opens: first bytes of texts of which that is true.
         root: of JSON, its schema.
         family: of JSON, the automaton that all JSON of this layout shares in these tables.
+        bounded: are the characters of its texts counted?
     """
 
     start: int
@@ -46,6 +47,7 @@ class Entered:
     opens: frozenset[int] = ANY_BYTE
     root: Node = NEVER
     family: JsonAutomaton | None = None
+    bounded: bool = False
 
 
 class Part(ABC):
@@ -73,7 +75,7 @@ class Words(Part):
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most)
-        return Entered(start, more_bytes(self.language))
+        return Entered(start, more_bytes(self.language), bounded=self.most is not None)
 
 
 def more_bytes(language: CharDfa) -> frozenset[int]:

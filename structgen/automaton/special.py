@@ -63,7 +63,7 @@ class Stopped(Part):
             most=self.most,
             also=lambda final: [(mark, mark, behind)] if final & 2 else [],
         )
-        return Entered(start, more_bytes(self.closed))
+        return Entered(start, more_bytes(self.closed), bounded=self.most is not None)
 
     def among(self, names: Iterable[str]) -> Part:
         """The same with those of its tokens that have one of these names."""

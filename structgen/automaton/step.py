@@ -17,8 +17,8 @@ from numba import types
 from structgen.automaton.tables import (
     ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
-    R_OUTCOME, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, START, STUB, TARGET, UNBOUNDED,
-    WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, A, B, hash_frame,
+    R_OUTCOME, R_PURE, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, SPILL, START, STUB, TARGET,
+    UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int64
 from structgen.kernels import inner_kernel
@@ -101,6 +101,7 @@ def _answer(base: int, s: int, f: int) -> int:
     if r[R_ANSWER] == ASK:
         r[R_WANT], r[R_ARGUMENT], r[R_FRAME], r[R_TAKEN] = WANT_ANSWER, s, f, 0
         return -1
+    r[R_PURE] = 0
     if states[s, LO] == 0:
         states[s, LO], states[s, HI] = 1, r[R_MET]
         r[R_MET] = s
@@ -172,15 +173,16 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
         t = edge(base, s, byte)
         if t > 0:
             target = int64(t & TARGET)
-            if t >= INC:
-                if (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO]):
-                    return 0, f, c
+            unmet = (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO])
+            if not unmet:
                 if t & INC:
                     c += 1
                     if states[target, HI] == UNBOUNDED and c > states[target, LO]:
                         c = int64(states[target, LO])
-            return settle(base, target, f, c)
-        if t < 0:
+                return settle(base, target, f, c if t & ZERO == 0 else int64(0))
+            if t & SPILL == 0:
+                return 0, f, c
+        elif t < 0:
             return 0, f, c
         s, f, c = miss(base, s, f, c)
     return s, f, c

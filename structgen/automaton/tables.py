@@ -13,7 +13,8 @@ A *state* is a row of eight int32:
 
 An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even where MISS would take it. The flags:
 INC counts one more, which the target's HI must allow; ROOM asks for that too, but counts nothing (the first byte of
-what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO.
+what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO. A byte of
+which a bound is not met is refused; with SPILL, MISS is asked instead. Behind ZERO nothing is counted any more.
 A *frame* is `(return, parent, counter)`, interned: equal frames have equal numbers. A negative return `-k` leads where
 `returns` says for `k` and the callee's outcome: that is how a union's callee tells which alternatives accepted, and a
 frame of names which name came. `returns` is a hash table, since few of the many outcomes are ever met.
@@ -36,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.errors import LimitExceeded
+from structgen.kernels import inner_kernel, kernel
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -47,7 +49,7 @@ NOTHING, GOTO, CALL, POP, EAGER = 0, 1, 2, 3, 4
 TEST = GOTO | EAGER
 DEAD = -1
 TARGET = (1 << 24) - 1
-INC, ROOM, NEED = 1 << 24, 1 << 25, 1 << 26
+INC, ROOM, NEED, SPILL, ZERO = 1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28
 UNBOUNDED = (1 << 31) - 1
 
 PLAIN, FREE, OVERLAY, CHARS = 0, 1, 2, 3
@@ -74,6 +76,8 @@ R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
 R_SCRATCH = 23
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
+R_KEPT, R_PURE = 70, 71
+"""Steps that are kept (see `kept_steps`; 0: none are), and whether no test was met since it was set."""
 N_REGISTERS = 72
 
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
@@ -85,6 +89,7 @@ _REGISTER = {
     "blocks": R_BLOCKS, "depths": R_DEPTHS, "exits": R_EXITS,
 }  # fmt: skip
 _FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS = 768, 1536, 64, 32
+STEPS_KEPT = 2048
 STACK_DEPTH = 256
 """Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
 _SIZES = (
@@ -150,8 +155,15 @@ class Tables:
         self._scratch = data[_SCRATCH:]
         self._state_bytes = data[: _STARTS[1]]
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
+        self._return_words = data[_STARTS[R_RETURNS] : _STARTS[R_RETURNS + 1]].cast("q")
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
+
+    def keep_steps(self) -> None:
+        """From now on masks keep steps that take long: see `kept_steps`."""
+        if not self.registers[R_KEPT]:
+            self._kept: Int64 = np.zeros((STEPS_KEPT, 2), np.int64)
+            self.registers[R_KEPT] = self._kept.ctypes.data
 
     def _part(self, index: int) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._arena[_STARTS[index] : _STARTS[index + 1]], np.uint8)
@@ -212,6 +224,8 @@ class Tables:
             self._state_bytes, self._room_states = memoryview(array).cast("B"), len(array)
         elif name == "edges":
             self._edge_bytes, self._room_edges = memoryview(array).cast("B"), len(array)
+        elif name == "returns":
+            self._return_words = memoryview(array).cast("B").cast("q")
 
     def reserve(self, states: int = 0, edges: int = 0) -> None:
         """Make room for that many more rows."""
@@ -315,27 +329,31 @@ class Tables:
 
     def return_slot(self, ret: int, outcome: int) -> int:
         """Where in `returns` the pair stands, or would."""
-        key, mask = ret << 24 | outcome, len(self.returns) - 1
+        key, mask = ret << 24 | outcome, self.registers[R_CAP_RETURNS] - 1
         slot = hash_frame(ret, outcome, 0) & mask
-        while self.returns[slot, 0] not in (0, key):
+        while self._return_words[2 * slot] not in (0, key):
             slot = (slot + 1) & mask
         return slot
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
-        key, state = self.returns[self.return_slot(ret, outcome)].tolist()
-        return state if key else None
+        slot = 2 * self.return_slot(ret, outcome)
+        return self._return_words[slot + 1] if self._return_words[slot] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
         """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
-        if 2 * self.n_returns >= len(self.returns):
+        if 2 * self.n_returns >= self.registers[R_CAP_RETURNS]:
             old, self.returns = self.returns, np.zeros((2 * len(self.returns), 2), np.int64)
-            for entry in old[old[:, 0] != 0]:
-                self.returns[self.return_slot(int(entry[0]) >> 24, int(entry[0]) & TARGET)] = entry
             self._bind("returns", self.returns)
             self.registers[R_CAP_RETURNS] = len(self.returns)
-        self.returns[self.return_slot(ret, outcome)] = ret << 24 | outcome, state
+            for key, known in old[old[:, 0] != 0].tolist():
+                self._write_return(key, known)
+        self._write_return(ret << 24 | outcome, state)
         self.n_returns += 1
+
+    def _write_return(self, key: int, state: int) -> None:
+        slot = 2 * self.return_slot(key >> 24, key & TARGET)
+        self._return_words[slot], self._return_words[slot + 1] = key, state
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int, exits: Int64 | None = None) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
@@ -371,11 +389,7 @@ class Tables:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
         self._grow("frames", size)
         self.buckets = np.zeros(2 * size, np.int32)
-        for frame in range(1, self.registers[R_N_FRAMES]):
-            slot = hash_frame(*(int(x) for x in self.frames[frame, :3])) & (2 * size - 1)
-            while self.buckets[slot]:
-                slot = (slot + 1) & (2 * size - 1)
-            self.buckets[slot] = frame
+        _hang(self.frames, self.registers[R_N_FRAMES], self.buckets)
         self._bind("buckets", self.buckets)
         self.registers[R_CAP_FRAMES], self.registers[R_CAP_BUCKETS] = size, 2 * size
 
@@ -392,13 +406,28 @@ class Tables:
             self.depths,
             self.exits,
         )
-        return sum(array.nbytes for array in arrays)
+        kept = self._kept.nbytes if self.registers[R_KEPT] else 0
+        return kept + sum(array.nbytes for array in arrays)
 
 
 def hash_frame(ret: int, parent: int, count: int) -> int:
     """The hash by which frames are interned (small enough not to overflow in int64)."""
     h = (ret * 40503 + parent * 30011 + count * 20011) & 0x7FFFFFFF
     return h ^ h >> 13
+
+
+_hash_frame = inner_kernel(hash_frame)
+
+
+@kernel
+def _hang(frames: Int64, count: int, buckets: Int32) -> None:
+    """Put the first `count` frames into empty buckets, by their hash."""
+    mask = buckets.size - 1
+    for frame in range(1, count):
+        slot = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask
+        while buckets[slot] != 0:
+            slot = (slot + 1) & mask
+        buckets[slot] = frame
 
 
 def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from structgen.automaton.parts import Entered, Loop, Options, Plan, Series
@@ -37,25 +38,27 @@ class Thread(NamedTuple):
         part: which one.
         after: what comes after it.
         extends: bytes with which the part may go on where it is complete.
+        counted: its characters are counted by the state that the thread is in, and not in its position.
     """
 
     position: int
     part: Entered
     after: Continuation
     extends: frozenset[int]
+    counted: bool = False
 
     @property
     def fresh(self) -> bool:
         """No byte of the part was read."""
-        return self.position == self.part.start
+        return self.position == self.part.start and not self.counted
 
 
 class Reach:
     """Where a text may stand without another byte: its threads, and whether it may end."""
 
-    def __init__(self) -> None:
-        self.threads: set[Thread] = set()
-        self.ends = False
+    def __init__(self, threads: Iterable[Thread] = (), ends: bool = False) -> None:
+        self.threads = set(threads)
+        self.ends = ends
 
     def state_of(self) -> tuple[frozenset[Thread], bool]:
         """What tells it from others."""

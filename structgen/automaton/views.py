@@ -62,6 +62,6 @@ def _viewer(element: Any, columns: int, register: int | None) -> Any:
     return viewer
 
 
-view_int32, view_int64, view_uint8, view_uint32 = (
-    view(element) for element in (types.int32, types.int64, types.uint8, types.uint32)
+view_int32, view_int64, view_uint8, view_uint16, view_uint32 = (
+    view(element) for element in (types.int32, types.int64, types.uint8, types.uint16, types.uint32)
 )

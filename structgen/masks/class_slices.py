@@ -11,15 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from structgen.automaton.chars import NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.tables import Int32
 from structgen.kernels import kernel
 from structgen.masks.string_slices import HAS_TWIN, IMPURE, Uint8, Uint32, pack
 
+Uint16 = npt.NDArray[np.uint16]
+
 LENGTHS = 16
 """Lengths below this are told apart; row `LENGTHS` is any length."""
 ANY_LENGTH = 254
+MANY_IDS = 1024
+"""From so many tokens on, a row of a mask is faster than their ids."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,14 +58,18 @@ class RestSlice:
         starts: int32[NAMING, 257]: those of a class with first byte `b` are `ids[starts[k, b]:starts[k, b + 1]]`.
         cover: uint8[NAMING, trie nodes]: 1 where all tokens of a subtree are of the class behind their first byte;
             `IMPURE` where one is not.
+        rows: uint32[., words]: where they are `MANY_IDS` or more, the tokens of a class and a first byte.
+        row_of: int32[NAMING, 256]: which row these are, or -1.
     """
 
     ids: Int32
     starts: Int32
     cover: Uint8
+    rows: Uint32
+    row_of: Int32
 
     @staticmethod
-    def build(data: Uint8, offsets: Int32, nodes: Int32) -> RestSlice:
+    def build(data: Uint8, offsets: Int32, nodes: Int32, words: int) -> RestSlice:
         """From the bytes of all tokens."""
         sizes = np.diff(offsets)
         heads = offsets[:-1][sizes > 0]
@@ -77,7 +86,16 @@ class RestSlice:
         starts = np.stack([np.searchsorted(first[ids], np.arange(257)) for ids in kept])
         starts += np.cumsum([0, *map(len, kept[:-1])])[:, np.newaxis]
         marks = np.where(lengths == IMPURE, IMPURE, 1).astype(np.uint8)
-        return RestSlice(np.concatenate(kept), starts.astype(np.int32), covered(nodes, marks))
+        ids = np.concatenate(kept)
+        counts = np.diff(starts, axis=1)
+        rows = np.zeros((int((counts >= MANY_IDS).sum()), words), np.uint32)
+        row_of = np.full(counts.shape, -1, np.int32)
+        for n, (k, byte) in enumerate(np.argwhere(counts >= MANY_IDS).tolist()):
+            row_of[k, byte] = n
+            allowed = np.zeros(len(sizes), np.bool_)
+            allowed[ids[starts[k, byte] : starts[k, byte + 1]]] = True
+            rows[n] = pack(allowed, words)
+        return RestSlice(ids, starts.astype(np.int32), covered(nodes, marks), rows, row_of)
 
 
 def lengths_by_class(data: Uint8, offsets: Int32, classes: int) -> Uint8:
@@ -93,6 +111,16 @@ def covered(nodes: Int32, lengths: Uint8) -> Uint8:
     covers = np.empty((len(lengths), len(nodes)), np.uint8)
     cover(nodes, lengths, covers)
     return covers
+
+
+def runs_of(covers: Uint8) -> Uint16:
+    """uint16[covers, trie nodes]: from a node on, so many nodes or more are not `IMPURE` in a cover.
+
+    All of those may be left out at once: what is above an impure node is impure itself, and was met before it.
+    """
+    runs = np.zeros(covers.shape, np.uint16)
+    count_runs(covers, runs)
+    return runs
 
 
 def _class_rows(lengths: Uint8, words: int) -> tuple[Uint32, Int32]:
@@ -170,3 +198,13 @@ def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
                     most = covers[k, j]
                 j = nodes[j, 1]
             covers[k, i] = most
+
+
+@kernel
+def count_runs(covers: Uint8, runs: Uint16) -> None:
+    """Fill `runs_of`."""
+    for k in range(covers.shape[0]):
+        run = 0
+        for i in range(covers.shape[1] - 1, -1, -1):
+            run = 0 if covers[k, i] == IMPURE else run + 1 if run < 65535 else run
+            runs[k, i] = run

@@ -17,8 +17,8 @@ import numpy as np
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import number_value
 from structgen.automaton.tables import (
-    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, ROOM, START,
-    TARGET, TEST, UNBOUNDED, A, B,
+    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, ROOM, SPILL, START,
+    TARGET, TEST, UNBOUNDED, ZERO, A, B,
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
 from structgen.masks.string_slices import Uint32, pack
@@ -141,7 +141,7 @@ class Reference:
         while here is not None:
             row = self._row(here.state)
             for span, target in self._automaton.tables.edges[row[START] : row[START] + row[COUNT]].tolist():
-                if span & 255 <= byte <= span >> 8:
+                if span & 255 <= byte <= span >> 8 and not self._spills(here, row, target):
                     return None if target == DEAD else self._follow(here, row, target, byte)
             here = self._miss(here)
         return None
@@ -161,6 +161,10 @@ class Reference:
         row: list[int] = self._automaton.tables.states[state].tolist()
         return row
 
+    def _spills(self, place: Place, row: list[int], target: int) -> bool:
+        """Is MISS asked instead of an edge, for a bound of it is not met?"""
+        return target > 0 and bool(target & SPILL) and self._follow(place, row, target, 0) is None
+
     def _follow(self, place: Place, row: list[int], target: int, byte: int) -> Place | None:
         """Take an edge of `place`: ask and count as its flags say, then do what is done on arrival."""
         state, count = target & TARGET, place.counter
@@ -171,6 +175,8 @@ class Reference:
             return None
         if target & INC:
             count = count + 1 if most != UNBOUNDED else min(count + 1, least)
+        if target & ZERO:
+            count = 0
         after: Place | None = Place(state, place.frame, count, place.text + bytes([byte]))
         while after is not None and self._automaton.tables.states[after.state, MISS] & EAGER:
             after = self._miss(after)

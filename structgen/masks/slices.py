@@ -15,7 +15,7 @@ import numpy.typing as npt
 from structgen.automaton.strings import NAME, VALUE
 from structgen.automaton.tables import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
-from structgen.masks.class_slices import ClassSlice, RestSlice
+from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
 from structgen.masks.string_slices import HAS_TWIN, FreeSlice, TextSlice, Uint32
 from structgen.vocabulary import Vocabulary
 
@@ -23,7 +23,9 @@ FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
  V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
- V_LIKE, V_REST_IDS, V_REST_STARTS, V_REST_COVER, V_FREE) = range(R_VOCABULARY, R_VOCABULARY + 27)  # fmt: skip
+ V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_FREE) = range(
+    R_VOCABULARY, R_VOCABULARY + 29
+)  # fmt: skip
 """`V_LIKE`, the one that changes: see `masks.text_walk`."""
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
 
@@ -56,7 +58,8 @@ class Slices:
         self.kids: Int32 = np.zeros(len(trie), np.int32)
         children(self.nodes, self.kid_starts, self.kids)
         self.whole = ClassSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words)
-        self.rest = RestSlice.build(vocabulary.data, vocabulary.offsets, self.nodes)
+        self.rest = RestSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words)
+        self.runs = runs_of(np.concatenate([self.whole.cover, self.rest.cover]))
         self.free = (FreeSlice.build(vocabulary, VALUE), FreeSlice.build(vocabulary, NAME))
         self.text = TextSlice.build(vocabulary, self.nodes)
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
@@ -90,7 +93,8 @@ class Slices:
             V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
             V_TWIN: _address(twin), V_COVER: _address(self.whole.cover), V_ROWS: _address(self.whole.rows),
             V_COUNTS: _address(self.whole.counts), V_REST_IDS: _address(self.rest.ids),
-            V_REST_STARTS: _address(self.rest.starts), V_REST_COVER: _address(self.rest.cover),
+            V_REST_STARTS: _address(self.rest.starts), V_RUNS: _address(self.runs),
+            V_REST_ROWS: _address(self.rest.rows), V_REST_ROW_OF: _address(self.rest.row_of),
             V_WORDS: self.words, V_DATA: _address(data),
             V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts),
             V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
@@ -118,7 +122,8 @@ class Slices:
         text = self.text
         arrays = (
             self.nodes, self.kids, self.kid_starts, self.whole.rows, self.whole.counts, self.whole.cover,
-            self.rest.ids, self.rest.starts, self.rest.cover, text.rows, text.levels, text.held, text.longest,
+            self.runs, self.rest.ids, self.rest.starts, self.rest.cover, self.rest.rows, self.rest.row_of, text.rows,
+            text.levels, text.held, text.longest,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays) + free
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.exits import BUCKETS
-from structgen.automaton.step import edge, int64, registers_at, states_at, step, unexpanded
+from structgen.automaton.kept_steps import kept_step
+from structgen.automaton.step import edge, int64, registers_at, states_at, unexpanded
 from structgen.automaton.tables import (
-    CHARS, COUNT_SHIFT, EAGER, HI, INC, KIND, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, TARGET,
+    CHARS, COUNT_SHIFT, EAGER, HI, INC, KIND, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET,
     UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int32, view_uint32
@@ -112,7 +113,7 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
             s = int64(t)
         else:
-            s, f, c = step(base, s, f, c, byte)
+            s, f, c = kept_step(base, s, f, c, byte)
             if s < 0:
                 r[R_NODE] = i
                 return -1
@@ -152,9 +153,11 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
     put(base, int64(0), s, f, c, int64(0))
     same_miss = states[s, MISS] == states[home, MISS] and states[s, A] == states[home, A]
+    near = states[home, HI] - c - _blocks(base)[states[s, KIND] >> 8, 4] < r[V_MOST]
     for byte in range(r[R_SEGMENT], 256):
         t = edge(base, s, int64(byte))
-        if t != edge(base, home, int64(byte)) or (t == 0 and not same_miss):
+        misses = t == 0 or (t > 0 and t & SPILL != 0 and near)
+        if t != edge(base, home, int64(byte)) or (misses and not same_miss):
             if r[R_NODE] < first[byte]:
                 r[R_NODE] = first[byte]
             if _correct(base, out, int64(first[byte + 1]), int64(-1), int64(-1)) < 0:

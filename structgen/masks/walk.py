@@ -10,6 +10,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.chars import NAMING, class_bounds, class_ends
+from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
     Position, edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
@@ -17,14 +18,14 @@ from structgen.automaton.tables import (
     ASK, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, KIND, LO, MISS, NOTHING,
     OVERLAY, PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
 )  # fmt: skip
-from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint32
+from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
     F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_COUNTS, V_COVER,
-    V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_COVER, V_REST_IDS, V_REST_STARTS,
-    V_ROWS, V_WORDS,
+    V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
+    V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, untouched
 
@@ -39,6 +40,7 @@ _kid_starts = table(types.int32, 0, V_KID_STARTS)
 _ends = table(types.int32, 0, V_ENDS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
 _rest_starts = table(types.int32, 257, V_REST_STARTS)
+_rest_row_of = table(types.int32, 256, V_REST_ROW_OF)
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
 _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
@@ -77,18 +79,25 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
 
 
 @inner_kernel
-def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) -> int:
+def _walk(base: int, out: int, low: int, high: int, k: int, within: int) -> int:
     """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
 
-    Subtrees with at most `within` in the uint8[nodes] at `covers` are left out: their bits are set already. The
-    stack's flag is the node of a narrow state, plus 1: of its children, only those that an edge takes are looked at.
+    Subtrees with at most `within` characters, all of slice `k`, are left out: their bits are set already. Slices are
+    the text classes, and then those of what stands behind a first byte, for which `within` is `ANY_LENGTH`. The stack's
+    flag is the node of a narrow state, plus 1: of its children, only those that an edge takes are looked at.
     Returns the node to go on with, or, below 0, the node at which the automaton wants something, less LENGTH. The
     commonest step, an edge without flags, is taken here.
     """
-    nodes, stack, states, cover = nodes_at(base), stack_at(base), states_at(base), view_uint8(covers)
+    nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
+    cover = view_uint8(r[V_COVER] + k * r[V_N_NODES])
+    runs = view_uint16(r[V_RUNS] + 2 * k * r[V_N_NODES])
     i = low
     while i < high:
-        if within > 0 and cover[i] <= within:
+        if within == ANY_LENGTH:
+            if runs[i] != 0:
+                i += int64(runs[i])
+                continue
+        elif within > 0 and cover[i] <= within:
             i = int64(nodes[i, 1])
             continue
         depth, byte = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255)
@@ -100,7 +109,7 @@ def _walk(base: int, out: int, low: int, high: int, covers: int, within: int) ->
             i = _next_child(base, s, parent, byte)
             continue
         else:
-            s, f, c = step(base, s, f, c, byte)
+            s, f, c = kept_step(base, s, f, c, byte)
             if s < 0:
                 return i - LENGTH
         if s == 0:
@@ -153,26 +162,47 @@ def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
 
 
 @inner_kernel
-def _walk_byte(base: int, out: int, low: int, byte: int, covers: int, within: int) -> int:
+def _in_class(k: int, byte: int) -> bool:
+    """Is a byte a character of the text class `k`?"""
+    for i in range(class_ends[k - 1] if k > 0 else 0, class_ends[k]):
+        if class_bounds[i, 0] <= byte and byte <= class_bounds[i, 1]:
+            return True
+    return False
+
+
+@inner_kernel
+def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
+    """Allow the tokens that go on with characters of class `k` behind their first byte."""
+    r, starts = registers_at(base), _rest_starts(base)
+    ids, mask, at = view_int32(r[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(base)[k, byte])
+    if at >= 0:
+        row = view_uint32(r[V_REST_ROWS] + at * 4 * r[V_WORDS])
+        for w in range(r[V_WORDS]):
+            mask[w] |= row[w]
+    else:
+        for i in range(starts[k, byte], starts[k, byte + 1]):
+            mask[ids[i] >> 5] |= 1 << (ids[i] & 31)
+
+
+@inner_kernel
+def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int) -> int:
     """`_walk` below a first byte, from node `low` on. Where it has many nodes, any characters of a class may follow the
-    byte, and no class covers the whole place, its tokens that go on with them are allowed at once."""
-    r, stack, starts, first = registers_at(base), stack_at(base), _rest_starts(base), _first(base)
+    byte, and no class that it is in covers the whole place, its tokens that go on with them are allowed at once."""
+    stack, first = stack_at(base), _first(base)
     high = int64(first[byte + 1])
-    if high - first[byte] < MANY or within > 0:
-        return _walk(base, out, low, high, covers, within)
+    if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
+        return _walk(base, out, low, high, best, within)
     k = _class_behind(base, stack[0, 0], stack[0, 1], stack[0, 2], byte)
     if k == -2:
         return low - LENGTH
     if k == -1:
-        return _walk(base, out, low, high, covers, within)
-    ids, mask = view_int32(r[V_REST_IDS]), view_uint32(out)
-    for i in range(starts[k, byte], starts[k, byte + 1]):
-        mask[ids[i] >> 5] |= 1 << (ids[i] & 31)
-    return _walk(base, out, low, high, r[V_REST_COVER] + k * r[V_N_NODES], int64(ANY_LENGTH))
+        return _walk(base, out, low, high, best, within)
+    _allow_behind(base, out, k, byte)
+    return _walk(base, out, low, high, class_ends.size + k, int64(ANY_LENGTH))
 
 
 @inner_kernel
-def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within: int) -> int:
+def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: int) -> int:
     """`_walk_byte` for the first bytes that the position can take at all: 0, or -1 when something is wanted.
 
     They are the edges of the state and of those that its misses lead to, in turn; a *segment* is one byte of an edge.
@@ -189,7 +219,7 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, covers: int, within:
             for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
                 if segment >= r[R_SEGMENT] and first[byte] < first[byte + 1]:
                     low = r[R_NODE] if segment == r[R_SEGMENT] and first[byte] < r[R_NODE] else int64(first[byte])
-                    stopped = _walk_byte(base, out, low, int64(byte), covers, within)
+                    stopped = _walk_byte(base, out, low, int64(byte), best, within)
                     if stopped < 0:
                         r[R_SEGMENT], r[R_NODE] = segment, stopped + LENGTH
                         return -1
@@ -343,8 +373,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     if r[R_PHASE] == 0:
         begin(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
-    covers = r[V_COVER] + best * r[V_N_NODES]
-    return _walk_from(base, out, s, f, c, covers, ANY_LENGTH if level == LENGTHS else level)
+    return _walk_from(base, out, s, f, c, int64(best), ANY_LENGTH if level == LENGTHS else level)
 
 
 @inner_kernel

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import lark
 import numpy as np
 from lark.exceptions import LarkError
-from lark.lexer import PatternStr, TerminalDef
+from lark.lexer import Lexer, PatternStr, TerminalDef
 from lark.parsers.lalr_analysis import Shift
 
 from structgen.automaton.lalr.program import Program, Threads, Unsupported
@@ -22,6 +23,8 @@ from structgen.automaton.regex.python import parse_python
 from structgen.errors import OptionError
 
 END = "$END"
+_FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")
+"""An import that is not from the grammars that come with Lark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +35,31 @@ class Rule:
     expansion: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Keyword:
     """A string terminal that a pattern terminal matches as well: the text tells which of them it is.
 
     Attributes:
         name: of the terminal.
-        classes: of each character, the classes that it may be of.
+        classes: of each character, the classes that it may be of, as bits.
     """
 
     name: str
-    classes: tuple[frozenset[int], ...]
+    classes: tuple[int, ...]
+
+
+class _NoLexer(Lexer):
+    """Stands for Lark's lexer, which takes longer to make than all else of its parser, and is never asked.
+
+    What making it would refuse is refused by `_require_pattern`.
+    """
+
+    def __init__(self, conf: Any, states: Any, always_accept: Any) -> None:
+        pass
+
+    def lex(self, lexer_state: Any, parser_state: Any) -> Any:
+        """Never called."""
+        raise NotImplementedError
 
 
 class Grammar:
@@ -58,6 +75,7 @@ class Grammar:
         table: of each LALR state, by symbol, the state that a shift or goto leads to, or the number of a rule.
         first_state, last_state: where a text starts, and where it may end.
         ignore: terminals that stand between others.
+        ends: the symbols of which there are texts: all terminals, and the rules that do not go on for ever.
         terminals, names, entries: in the order in which Lark's lexer tries them; each with its first instruction.
         bounds, classes: the first code point of each interval, and its class; code points of one class are the same to
             all terminals.
@@ -69,19 +87,22 @@ class Grammar:
 
     def __init__(self, text: str, start: str, imports: Sequence[str] = ()) -> None:
         try:
-            parsed = lark.Lark(text, parser="lalr", start=start, import_paths=list(imports))
-        except LarkError as error:
-            raise OptionError(f"Lark refuses the grammar: {error}") from error
-        made: Any = parsed.parser
-        self._read_rules(parsed.rules, made.parser._parse_table, start)
-        self.ignore = frozenset(parsed.ignore_tokens)
-        self._read_terminals(parsed.terminals)
+            parsed = _parsed(text, start, imports)
+            made: Any = parsed.parser
+            self._read_rules(parsed.rules, made.parser._parse_table, start)
+            self.ignore = frozenset(parsed.ignore_tokens)
+            self._read_terminals(parsed.terminals)
+        except RecursionError as error:
+            raise OptionError("the grammar has groups inside groups that are too deep to be read") from error
 
     def _read_rules(self, rules: Sequence[Any], table: Any, start: str) -> None:
         """The rules by number, and the table in these numbers."""
         numbers = {rule: number for number, rule in enumerate(rules, 1)}
         self.rules = [Rule("$root", (start,))]
         self.rules += [Rule(rule.origin.name, tuple(symbol.name for symbol in rule.expansion)) for rule in rules]
+        self.ends = self._with_texts(rules)
+        if start not in self.ends:
+            raise OptionError(f"there is no text of the rule {start}: all that it may be goes on with itself for ever")
         self.first_state, self.last_state = table.start_states[start], table.end_states[start]
         self.shifts: dict[int, dict[str, int]] = {}
         self.reductions: dict[int, dict[str, int]] = {}
@@ -90,18 +111,32 @@ class Grammar:
             rest = actions.keys() - self.shifts[state].keys()
             self.reductions[state] = {name: numbers.get(actions[name][1], 0) for name in rest}
 
+    def _with_texts(self, rules: Sequence[Any]) -> frozenset[str]:
+        """The symbols of which there are texts."""
+        found = {symbol.name for rule in rules for symbol in rule.expansion if symbol.is_term}
+        size = -1
+        while size < len(found):
+            size = len(found)
+            found |= {rule.origin for rule in self.rules if found.issuperset(rule.expansion)}
+        return frozenset(found)
+
     def _read_terminals(self, terminals: Iterable[TerminalDef]) -> None:
         """One program of all terminals, in the order in which Lark's lexer tries them."""
+        terminals = list(terminals)
+        for terminal in terminals:
+            _require_pattern(terminal)
         self.terminals = sorted(
             terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name)
         )
         self.names = [terminal.name for terminal in self.terminals]
         self._by_name = frozenset(self.names)
+        self._unless: dict[str, list[TerminalDef]] = {}
+        self._keywords: dict[str, Keyword] = {}
         self.program = Program()
         self.entries = [self._added(number, terminal) for number, terminal in enumerate(self.terminals)]
         bounds, classes, members = partition(list(self.program.sets))
         self.bounds, self.classes = np.array(bounds, np.int32), np.array(classes, np.int32)
-        self.members = [frozenset(found) for found in members]
+        self.members = [sum(1 << kind for kind in found) for found in members]
         self.threads = Threads(self.program, self.members)
         for terminal, entry in zip(self.terminals, self.entries, strict=True):
             try:
@@ -135,23 +170,77 @@ class Grammar:
         """
         found: dict[str, list[Keyword]] = {}
         hidden: set[str] = set()
-        tried = [terminal for terminal in self.terminals if terminal.name in accepted]
-        strings = [terminal for terminal in tried if isinstance(terminal.pattern, PatternStr)]
-        for terminal in tried:
-            if isinstance(terminal.pattern, PatternStr):
+        for terminal in self.terminals:
+            if terminal.name not in accepted or isinstance(terminal.pattern, PatternStr):
                 continue
-            for string in strings:
-                if string.priority == terminal.priority and _matches(terminal, string.pattern.value):
+            for string in self._strings_within(terminal):
+                if string.name in accepted:
                     found.setdefault(terminal.name, []).append(self._keyword(string))
                     if set(string.pattern.flags) <= set(terminal.pattern.flags):
                         hidden.add(string.name)
         return found, frozenset(hidden)
 
+    def _strings_within(self, terminal: TerminalDef) -> list[TerminalDef]:
+        """The string terminals of the same priority that a pattern terminal matches, as Python's `re` matches."""
+        known = self._unless.get(terminal.name)
+        if known is None:
+            strings = [t for t in self.terminals if isinstance(t.pattern, PatternStr)]
+            pattern = re.compile(terminal.pattern.to_regexp())
+            known = self._unless[terminal.name] = [
+                string
+                for string in strings
+                if string.priority == terminal.priority and _matches(pattern, string.pattern.value)
+            ]
+        return known
+
     def _keyword(self, terminal: TerminalDef) -> Keyword:
-        tree = _tree(terminal)
-        items = tree.items if isinstance(tree, Series) else (tree,)
-        sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
-        return Keyword(terminal.name, tuple(self.members[number] for number in sets))
+        """The one of a string terminal."""
+        known = self._keywords.get(terminal.name)
+        if known is None:
+            tree = _tree(terminal)
+            items = tree.items if isinstance(tree, Series) else (tree,)
+            sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
+            known = Keyword(terminal.name, tuple(self.members[number] for number in sets))
+            self._keywords[terminal.name] = known
+        return known
+
+
+def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> Grammar:
+    """The `Grammar`; the last ones are kept, process-wide, unless they import from files that may change."""
+    if imports or _FROM_FILES.search(text):
+        return Grammar(text, start, imports)
+    return _kept_grammar(text, start)
+
+
+@lru_cache(maxsize=64)
+def _kept_grammar(text: str, start: str) -> Grammar:
+    return Grammar(text, start)
+
+
+def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
+    """What Lark makes of a grammar, but for the lexer."""
+    plugins = {"ContextualLexer": _NoLexer}
+    try:
+        return lark.Lark(text, parser="lalr", start=start, import_paths=list(imports), _plugins=plugins)
+    except LarkError as error:
+        raise OptionError(f"Lark refuses the grammar: {error}") from error
+    except (OSError, UnicodeError) as error:
+        raise OptionError(f"the grammar imports what cannot be read: {error}") from error
+
+
+def _require_pattern(terminal: TerminalDef) -> None:
+    """Refuse what Lark's lexer refuses: patterns that Python's `re` does not compile, or that match nothing."""
+    if isinstance(terminal.pattern, PatternStr):
+        return
+    try:
+        re.compile(terminal.pattern.to_regexp())
+    except re.error as error:
+        raise _refused(terminal, error) from error
+    if terminal.pattern.min_width == 0:
+        raise OptionError(
+            f"terminal {terminal.name}, {terminal.pattern.value!r:.80}: it may be empty, and Lark allows no such "
+            "terminal; make it one character long at least, and optional in the rules"
+        )
 
 
 def _tree(terminal: TerminalDef) -> Node:
@@ -167,9 +256,9 @@ def _tree(terminal: TerminalDef) -> Node:
     return Series(tuple(Chars(folded(ranges) if "i" in flags else ranges) for ranges in each))
 
 
-def _matches(terminal: TerminalDef, text: str) -> bool:
-    """Does a pattern match all of a text, as Python's `re` matches?"""
-    found = re.match(terminal.pattern.to_regexp(), text)
+def _matches(pattern: re.Pattern[str], text: str) -> bool:
+    """Is the match of a pattern at the beginning of a text all of it? As the lexer asks."""
+    found = pattern.match(text)
     return found is not None and found[0] == text
 
 

@@ -3,124 +3,191 @@
 An LALR state knows the terminals that may follow it in *some* context; with the wrong one, the parser reduces a while
 and then fails. A mask must know before: so each state is split by context, as in Knuth's LR(1) construction (*On the
 translation of languages from left to right*, 1965), where every terminal that has an action will be shifted. What is
-done on it is what Lark's table says, conflicts resolved as there. States are made when they are first reached.
+done on it is what Lark's table says, conflicts resolved as there. States are made when they are first reached. Rules of
+which no text is ever complete, as `a: "x" a`, are left out.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from structgen.automaton.lalr.grammar import END, Grammar
 
-Kernel = frozenset[tuple[int, int, frozenset[str]]]
-"""Items: number of the rule, symbols read, and what may come behind it."""
+Kernel = tuple[tuple[int, int], ...]
+"""Items, and the terminals that may come behind the rule of each, as bits."""
 
 
-class State(NamedTuple):
-    """A state: that of the LALR table, and what it stands for here."""
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """A state: that of the LALR table, and what it stands for here. There is one of each: see `LR1.goto`."""
 
     lalr: int
     kernel: Kernel
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Item:
+    """A rule of which some symbols were read; the item with one more is the next in number.
+
+    Attributes:
+        rule: its number.
+        symbol: what comes next; None at the end.
+        opens: where that is a rule, the items that it begins with.
+        first: with what that which follows the symbol may begin, as bits.
+        hollow: may that be nothing?
+    """
+
+    rule: int
+    symbol: str | None
+    opens: tuple[int, ...]
+    first: int
+    hollow: bool
+
+
 class LR1:
-    """The states of a grammar."""
+    """The states of a grammar. A set of terminals is an int here, with a bit for each."""
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
-        self.first = State(grammar.first_state, frozenset({(0, 0, frozenset({END}))}))
-        self._items: dict[State, dict[tuple[int, int], set[str]]] = {}
+        symbols = {symbol for rule in grammar.rules for symbol in rule.expansion} - {r.origin for r in grammar.rules}
+        self._terminals = [END, *sorted(symbols)]
+        self._bits = {terminal: 1 << place for place, terminal in enumerate(self._terminals)}
+        self._firsts, self._nullable = self._first_sets()
+        self._items = self._numbered()
+        self._states: dict[tuple[int, Kernel], State] = {}
+        self._moves: dict[State, tuple[dict[str, list[tuple[int, int]]], dict[int, int]]] = {}
+        self._gotos: dict[tuple[State, str], State] = {}
         self._viable: dict[State, frozenset[str]] = {}
-        self._by_origin: dict[str, list[int]] = {}
-        for number, rule in enumerate(grammar.rules):
-            self._by_origin.setdefault(rule.origin, []).append(number)
-
-    def items(self, state: State) -> dict[tuple[int, int], set[str]]:
-        """All items of a state: (rule, symbols read) -> what may come behind the rule."""
-        found = self._items.get(state)
-        if found is not None:
-            return found
-        found = self._items[state] = {(rule, read): set(behind) for rule, read, behind in state.kernel}
-        todo = list(found)
-        while todo:
-            rule, read = todo.pop()
-            expansion = self.grammar.rules[rule].expansion
-            if read == len(expansion) or expansion[read] not in self._by_origin:
-                continue
-            behind = self._first_of(expansion[read + 1 :], found[rule, read])
-            for number in self._by_origin[expansion[read]]:
-                known = found.setdefault((number, 0), set())
-                if not behind <= known or (number, 0) not in found:
-                    known |= behind
-                    todo.append((number, 0))
-        return found
+        self._named: dict[int, frozenset[str]] = {}
+        self._tables: dict[int, tuple[int, dict[int, int]]] = {}
+        self.first = self._state(grammar.first_state, [(0, self._bits[END])])
 
     def goto(self, state: State, symbol: str) -> State:
         """The state behind a symbol."""
-        rules = self.grammar.rules
-        kernel = frozenset(
-            (rule, read + 1, frozenset(behind))
-            for (rule, read), behind in self.items(state).items()
-            if read < len(rules[rule].expansion) and rules[rule].expansion[read] == symbol
-        )
-        return State(self.grammar.shifts[state.lalr][symbol], kernel)
+        known = self._gotos.get((state, symbol))
+        if known is None:
+            kernel = [(item + 1, behind) for item, behind in self._read(state)[0][symbol]]
+            known = self._gotos[state, symbol] = self._state(self.grammar.shifts[state.lalr][symbol], kernel)
+        return known
 
     def viable(self, state: State) -> frozenset[str]:
         """The terminals that may come next, the end among them."""
         found = self._viable.get(state)
         if found is None:
-            found = self._viable[state] = frozenset(self._actions(state))
+            bits = self._actions(state)
+            found = self._named.get(bits)
+            if found is None:
+                found = self._named[bits] = frozenset(t for t in self._terminals if self._bits[t] & bits)
+            self._viable[state] = found
         return found
 
     def reduction(self, state: State, terminal: str) -> int | None:
         """The rule by which a viable terminal reduces; None where it is shifted (or ends the text)."""
-        return None if self._ends(state, terminal) else self.grammar.reductions[state.lalr].get(terminal)
+        ends = terminal == END and state.lalr == self.grammar.last_state
+        return None if ends else self.grammar.reductions[state.lalr].get(terminal)
 
-    def _actions(self, state: State) -> set[str]:
-        shifts, reductions = self.grammar.shifts[state.lalr], self.grammar.reductions[state.lalr]
-        viable: set[str] = set()
-        for (rule, read), behind in self.items(state).items():
-            expansion = self.grammar.rules[rule].expansion
-            if read < len(expansion):
-                if expansion[read] not in self._by_origin:
-                    viable.add(expansion[read])
-            else:
-                viable |= {t for t in behind if t in shifts or reductions.get(t) == rule or self._ends(state, t)}
+    def _state(self, lalr: int, kernel: list[tuple[int, int]]) -> State:
+        key = lalr, tuple(sorted(kernel))
+        known = self._states.get(key)
+        if known is None:
+            known = self._states[key] = State(*key)
+        return known
+
+    def _read(self, state: State) -> tuple[dict[str, list[tuple[int, int]]], dict[int, int]]:
+        """The items of a state by the symbol that they read next, and what may come behind the rules that are read."""
+        known = self._moves.get(state)
+        if known is None:
+            moves: dict[str, list[tuple[int, int]]] = {}
+            done: dict[int, int] = {}
+            for number, behind in self._closure(state).items():
+                item = self._items[number]
+                if item.symbol is None:
+                    done[item.rule] = behind
+                else:
+                    moves.setdefault(item.symbol, []).append((number, behind))
+            known = self._moves[state] = moves, done
+        return known
+
+    def _closure(self, state: State) -> dict[int, int]:
+        """All items of a state, and what may come behind each."""
+        found = dict(state.kernel)
+        todo = list(found)
+        while todo:
+            number = todo.pop()
+            item = self._items[number]
+            behind = item.first | found[number] if item.hollow else item.first
+            for opened in item.opens:
+                known = found.get(opened)
+                if known is None or behind & ~known:
+                    found[opened] = behind | (known or 0)
+                    todo.append(opened)
+        return found
+
+    def _actions(self, state: State) -> int:
+        moves, done = self._read(state)
+        shifted, reduced = self._table(state.lalr)
+        viable = self._all(symbol for symbol in moves if symbol in self._bits)
+        for rule, behind in done.items():
+            viable |= behind & (shifted | reduced.get(rule, 0))
         return viable
 
-    def _ends(self, state: State, terminal: str) -> bool:
-        return terminal == END and state.lalr == self.grammar.last_state
+    def _table(self, lalr: int) -> tuple[int, dict[int, int]]:
+        """The terminals that an LALR state shifts, or that end the text there, and those that reduce by each rule."""
+        known = self._tables.get(lalr)
+        if known is None:
+            shifted = self._all(self.grammar.shifts[lalr].keys() & self._bits.keys())
+            reduced: dict[int, int] = {}
+            for terminal, rule in self.grammar.reductions[lalr].items():
+                reduced[rule] = reduced.get(rule, 0) | self._bits[terminal]
+            ends = self._bits[END] if lalr == self.grammar.last_state else 0
+            known = self._tables[lalr] = shifted | ends, reduced
+        return known
 
-    def _first_of(self, symbols: tuple[str, ...], behind: set[str]) -> set[str]:
-        """The terminals with which `symbols`, or what is behind them, may begin."""
-        found: set[str] = set()
+    def _all(self, terminals: Iterable[str]) -> int:
+        bits = 0
+        for terminal in terminals:
+            bits |= self._bits[terminal]
+        return bits
+
+    def _numbered(self) -> list[_Item]:
+        """The items of all rules, those of a rule one after the other."""
+        rules = self.grammar.rules
+        starts, count = dict[int, int](), 0
+        by_origin: dict[str, tuple[int, ...]] = {}
+        for number, rule in enumerate(rules):
+            starts[number], count = count, count + len(rule.expansion) + 1
+            complete = (starts[number],) if self.grammar.ends.issuperset(rule.expansion) else ()
+            by_origin[rule.origin] = by_origin.get(rule.origin, ()) + complete
+        items = []
+        for number, rule in enumerate(rules):
+            for read, symbol in enumerate(rule.expansion):
+                first, hollow = self._first_of(rule.expansion[read + 1 :])
+                items.append(_Item(number, symbol, by_origin.get(symbol, ()), first, hollow))
+            items.append(_Item(number, None, (), 0, False))
+        return items
+
+    def _first_of(self, symbols: tuple[str, ...]) -> tuple[int, bool]:
+        """With what symbols may begin, and whether they may be nothing."""
+        first = 0
         for symbol in symbols:
-            found |= self._firsts.get(symbol, {symbol})
+            first |= self._firsts[symbol]
             if symbol not in self._nullable:
-                return found
-        return found | behind
+                return first, False
+        return first, True
 
-    @cached_property
-    def _nullable(self) -> frozenset[str]:
-        empty: set[str] = set()
-        size = -1
-        while size < len(empty):
-            size = len(empty)
-            empty |= {rule.origin for rule in self.grammar.rules if all(symbol in empty for symbol in rule.expansion)}
-        return frozenset(empty)
-
-    @cached_property
-    def _firsts(self) -> dict[str, set[str]]:
-        firsts: dict[str, set[str]] = {origin: set() for origin in self._by_origin}
+    def _first_sets(self) -> tuple[dict[str, int], set[str]]:
+        """With what each symbol may begin, and the symbols that may be nothing."""
+        self._firsts = firsts = dict(self._bits) | {rule.origin: 0 for rule in self.grammar.rules}
+        self._nullable = nullable = set[str]()
         changed = True
         while changed:
             changed = False
             for rule in self.grammar.rules:
-                size = len(firsts[rule.origin])
-                for symbol in rule.expansion:
-                    firsts[rule.origin] |= firsts.get(symbol, {symbol})
-                    if symbol not in self._nullable:
-                        break
-                changed = changed or len(firsts[rule.origin]) > size
-        return firsts
+                first, hollow = self._first_of(rule.expansion)
+                grows = first & ~firsts[rule.origin] or (hollow and rule.origin not in nullable)
+                firsts[rule.origin] |= first
+                if hollow:
+                    nullable.add(rule.origin)
+                changed = changed or bool(grows)
+        return firsts, nullable

@@ -18,6 +18,7 @@ from structgen.automaton.lalr.lr1 import LR1, State
 from structgen.automaton.lalr.scanner import Scanners, Token
 from structgen.automaton.machine import Automaton
 from structgen.automaton.parts import Entered, Families, Part
+from structgen.errors import OptionError
 from structgen.automaton.tables import CALL, EAGER, GOTO, NOTHING, POP
 
 ACCEPTED = 0
@@ -54,6 +55,7 @@ class _Parser:
 
     def __init__(self, automaton: Automaton, grammar: Grammar) -> None:
         self._automaton, self._grammar = automaton, grammar
+        automaton.tables.keep_steps()
         self._states, self._scanners = LR1(grammar), Scanners(grammar)
         self._lifted: dict[CharDfa, int] = {}
         self._returns: dict[State, int] = {}
@@ -121,7 +123,18 @@ class _Parser:
                 self._reductions.append((origin, left - 1, token))
             self._automaton.tables.ranges(state, (), miss=(POP | EAGER, known, 0))
         else:
-            self._call(state, self._act(self._states.goto(top, origin), token), -self._below(top))
+            self._call(state, self._act(self._behind(top, origin, token.terminal), token), -self._below(top))
+
+    def _behind(self, top: State, origin: str, terminal: str) -> State:
+        """The state behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""
+        rules = self._grammar.rules
+        for _ in rules:
+            behind = self._states.goto(top, origin)
+            number = self._states.reduction(behind, terminal)
+            if number is None or len(rules[number].expansion) != 1:
+                return behind
+            origin = rules[number].origin
+        raise OptionError(f"the rule {origin} is reduced to itself for ever before {terminal}, by rules of one symbol")
 
     def _below(self, top: State) -> int:
         """The row of returns for a state that is below the top of the stack."""

@@ -131,13 +131,36 @@ def _named(node: Node) -> str:
 class Threads:
     """Runs programs over classes of code points.
 
+    A set of classes is an int here, with a bit for each.
+
     Args:
         program: what is run.
         members: of each set of the program, its classes.
+
+    Attributes:
+        looked_at: the sets in which a code point before may have to be.
     """
 
-    def __init__(self, program: Program, members: Items[frozenset[int]]) -> None:
+    def __init__(self, program: Program, members: Items[int]) -> None:
         self._code, self._members = program.code, members
+        self.looked_at = {members[here.chars] for here in program.code if isinstance(here, Behind)}
+        self._sets: dict[tuple[int, ...], set[int]] = {}
+        self._after: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], int | None]] = {}
+
+    def sets_at(self, threads: tuple[int, ...]) -> set[int]:
+        """The sets of classes that some threads take."""
+        known = self._sets.get(threads)
+        if known is None:
+            found = (self._code[at] for at in threads)
+            known = self._sets[threads] = {self._members[here.chars] for here in found if isinstance(here, Char)}
+        return known
+
+    def after(self, threads: tuple[int, ...], taken: int) -> tuple[tuple[int, ...], int | None]:
+        """`settled` behind a code point of class `taken`."""
+        known = self._after.get((threads, taken))
+        if known is None:
+            known = self._after[threads, taken] = self.settled(self.step(threads, taken), taken)
+        return known
 
     def settled(self, starts: Items[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
         """The `Char` instructions that are reached from `starts`, in order, up to the first match; and that match.
@@ -171,7 +194,7 @@ class Threads:
         """Where threads go on behind a code point of class `taken`, in order."""
         code, members = self._code, self._members
         found = (code[at] for at in threads)
-        return [here.then for here in found if isinstance(here, Char) and taken in members[here.chars]]
+        return [here.then for here in found if isinstance(here, Char) and members[here.chars] >> taken & 1]
 
     def all_matches(self, starts: Items[int], classes: Items[int], found: Callable[[int, int], None]) -> bool:
         """Calls `found(terminal, length)` for every match of a beginning; True where one may match more than all."""
@@ -206,4 +229,4 @@ class Threads:
     def _is_behind(self, look: Behind, before: int | None) -> bool:
         if before is None:
             raise Unsupported("look-behind at the start of a token")
-        return (before in self._members[look.chars]) != look.negative
+        return bool(self._members[look.chars] >> before & 1) != look.negative

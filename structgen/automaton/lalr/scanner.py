@@ -7,10 +7,12 @@ only some characters later: a final state names the terminal, and what was read 
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from structgen.automaton.char_kernels import wide_classes
 from structgen.automaton.chardfa import CharDfa, tidied
 from structgen.automaton.lalr.grammar import END, Grammar, Keyword
 from structgen.errors import LimitExceeded
@@ -50,6 +52,7 @@ class Scanners:
 
     Attributes:
         tokens: what final states name; `dfa.final` is an index into it, plus 1.
+        wide: the classes of characters beyond ASCII, as bits.
     """
 
     def __init__(self, grammar: Grammar) -> None:
@@ -61,6 +64,7 @@ class Scanners:
         starts = dict(zip(grammar.classes.tolist(), grammar.bounds.tolist(), strict=True))
         self._character = {kind: chr(start) for kind, start in starts.items() if kind}
         self._kind = {char: kind for kind, char in self._character.items()}
+        self.wide = sum(1 << int(kind) for kind in wide_classes(grammar.bounds, grammar.classes) if kind)
         shifted: dict[str, set[int]] = {}
         for shifts in grammar.shifts.values():
             for symbol, to in shifts.items():
@@ -117,6 +121,12 @@ class Scanners:
         return False
 
 
+@lru_cache(4096)
+def _bits(members: int) -> tuple[int, ...]:
+    """The classes of a set."""
+    return tuple(kind for kind in range(members.bit_length()) if members >> kind & 1)
+
+
 class _Scanner:
     """The making of one scanner."""
 
@@ -141,19 +151,41 @@ class _Scanner:
         while todo:
             place = todo.popleft()
             row = rows[numbers[place]]
-            for kind in range(1, kinds):
-                after = self._step(place, kind)
+            for alike in self._alike(place):
+                after = self._step(place, alike[0])
                 if after is None:
                     continue
-                if after not in numbers:
+                number = numbers.get(after)
+                if number is None:
                     if len(numbers) >= MOST_STATES:
                         raise LimitExceeded(f"the terminals {self._names()} take more than {MOST_STATES:,} states")
-                    numbers[after] = len(rows)
+                    number = numbers[after] = len(rows)
                     rows.append([0] * kinds)
                     finals.append(self._final(after))
                     todo.append(after)
-                row[kind] = numbers[after]
+                for kind in alike:
+                    row[kind] = number
         return tidied(grammar.bounds, grammar.classes, np.array(rows, np.int32), finals)
+
+    def _alike(self, place: Place) -> list[tuple[int, ...]]:
+        """The classes that a place takes, in groups that all lead from there to the same place.
+
+        Characters beyond ASCII may begin with the same byte: where a token goes on with some of them, all are read.
+        """
+        threads = self._grammar.threads
+        sets = threads.sets_at(place.threads)
+        taken = 0
+        for members in sets:
+            taken |= members
+        if place.token is not None and place.begun:  # each is read behind the token by its own name
+            wide = self._scanners.wide
+            return [(kind,) for kind in _bits(taken | wide if taken & wide else taken)]
+        groups = [taken] if taken else []
+        words = {word.classes[place.spelled] for word in place.keywords if len(word.classes) > place.spelled}
+        for members in sets | words | threads.looked_at:
+            groups += [group & ~members for group in groups if group & members and group & ~members]
+            groups = [group & members or group for group in groups]
+        return [_bits(group) for group in groups]
 
     def _names(self) -> str:
         return ", ".join(sorted(self._viable))[:200]
@@ -163,18 +195,23 @@ class _Scanner:
 
     def _step(self, place: Place, kind: int) -> Place | None:
         grammar = self._grammar
-        threads, matched = grammar.threads.settled(grammar.threads.step(place.threads, kind), kind)
+        threads, matched = grammar.threads.after(place.threads, kind)
         if not threads and matched is None:
-            return None
+            return self._left(place, kind)
         spelled = place.spelled + 1
         alive = frozenset(
-            word for word in place.keywords if len(word.classes) >= spelled and kind in word.classes[place.spelled]
+            word for word in place.keywords if len(word.classes) >= spelled and word.classes[place.spelled] >> kind & 1
         )
         if matched is None:
             token = self._read_on(place.token, kind) if place.begun else None
         else:
             token = self._found(grammar.names[matched], spelled, alive)
         return Place(threads, token, spelled if alive else 0, alive, True)
+
+    def _left(self, place: Place, kind: int) -> Place | None:
+        """Behind a character with which the next token begins; None where that cannot be."""
+        token = self._read_on(place.token, kind) if place.begun else None
+        return None if token is None else Place((), token, 0, frozenset(), True)
 
     def _found(self, terminal: str, spelled: int, alive: frozenset[Keyword]) -> Token | None:
         """The token of a match; None where the parser does not take it."""

@@ -1,0 +1,59 @@
+"""States of a composition in which a thread is in free text: blocks of one state for the masks (see `exits`).
+
+Most characters leave such a set of threads as it is: the text goes on, and what may follow it has not begun, or has
+just failed. In the middle of what may follow, most lead back to that set. So the masks of `masks.text_walk` serve these
+states as they serve those of a `CharDfa`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structgen.automaton.chars import TEXT_CLASSES
+from structgen.automaton.exits import BIT_OF, ODD_BIT
+from structgen.automaton.tables import CHARS, FRAME_SHIFT, KIND, TARGET, Tables
+
+_BITS: list[int] = BIT_OF[:128].tolist()
+_WIDE_BIT = int(BIT_OF[128])
+
+
+def is_text(tables: Tables, position: int) -> bool:
+    """Does a thread stand in free text, with no frame open and nothing counted in its position? It was written."""
+    state = position & TARGET
+    mode, block = tables.row(state)[KIND] >> 4 & 15, tables.row(state)[KIND] >> 8
+    return mode == CHARS and not position >> FRAME_SHIFT and bool(tables.blocks[block, 5])
+
+
+def leaving(tables: Tables, position: int, state: int, row: list[int], alone: list[bool]) -> int:
+    """The buckets of the characters that lead away from `state`, of which a thread in free text stands at `position`.
+
+    Args:
+        row: the edge of each byte.
+        alone: does the byte lead no other thread on? One that does leads away.
+
+    Returns:
+        The buckets as bits, `ODD` among them; 0 where every character leads away.
+    """
+    stays = [row[byte] & TARGET == state and alone[byte] for byte in range(128)]
+    if not any(stays):
+        return 0
+    bits = int(ODD_BIT)
+    for bucket, stay in zip(_BITS, stays, strict=True):
+        if not stay:
+            bits |= bucket
+    first, _, _, _, _, where = tables.blocks[tables.row(position & TARGET)[KIND] >> 8].tolist()
+    own = int(tables.exits[where + (position & TARGET) - first, 0])
+    return bits | _WIDE_BIT if own & _WIDE_BIT or not all(alone[128:]) else bits
+
+
+def text_block(tables: Tables, position: int, state: int, leave: int, home: int) -> int:
+    """A block for `state` alone.
+
+    Args:
+        position: of its thread in free text.
+        leave: what `leaving` gives.
+        home: the state to which most characters lead, or 0.
+    """
+    slack = int(tables.blocks[tables.row(position & TARGET)[KIND] >> 8, 4])
+    depths = np.zeros((len(TEXT_CLASSES), 1), np.uint8)
+    return tables.block(state, depths, slack, np.array([[leave, home - state + 1 if home else 0]], np.int64))
