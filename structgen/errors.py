@@ -51,7 +51,7 @@ class UnsatisfiableSchema(SchemaError):
 
 
 class VocabularyError(RequestError):
-    """The tokenizer cannot be represented exactly; the message names the token."""
+    """The tokenizer cannot be represented exactly (the message names the token), or cannot spell what is asked."""
 
 
 class OptionError(RequestError):

@@ -270,7 +270,8 @@ def test_no_text_of_any_beam_has_a_banned_word_that_the_model_wants_to_say():
             assert len(json.loads(kept.text)["say"]) >= 12
             assert not any(word in kept.value["say"] for word in banned)
     assert run.stats.rollbacks == len(run.trace)
-    assert all("is banned" in undone.reason for undone in run.trace)
+    assert run.trace
+    assert all("banned word" in undone.reason for undone in run.trace)
 
 
 def test_when_the_rollbacks_are_spent_the_guards_look_ahead():

@@ -14,7 +14,7 @@ from structgen.decoding import static
 from structgen.decoding.forward import forward_for
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.processed import Prompt
-from structgen.decoding.request import prepare
+from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
 from structgen.decoding.slots import SlotForward
@@ -121,12 +121,27 @@ def test_steps_are_lent_again_when_a_run_is_over_and_never_twice_at_once():
     assert forward_for(module, graphs=True)._steps is not lent
 
 
+class Never(sg.Guard[int]):
+    """Refuses every text, but only when there are eight bytes of it."""
+
+    def start(self):
+        return 0
+
+    def feed(self, state, text):
+        return state + len(text) if state + len(text) < 8 else sg.Veto(0, "never")
+
+    def finish(self, state):
+        return sg.Veto(0, "too short")
+
+
 @pytest.mark.parametrize("stops_early", [False, True])
 def test_steps_are_lent_again_though_somebody_keeps_the_error_of_a_row(stops_early):
     """The error's frames keep whatever was there when it came, but not the cache and its graphs."""
     model, lent, errors = sg.Model(llama(), ByteTokenizer(), WITHOUT_Z), [], []
     for _ in range(3):
-        request = prepare(model, ["a", "b"], sg.Regex("(a|b)z"))
+        request = prepare(
+            model, ["a", "b"], sg.Regex("[a-y]+"), CallOptions(guards=[Never()], limits=sg.Limits(rollbacks=4))
+        )
         told = events(replace(request, execution=Execution(graphs=True)))
         if stops_early:
             next(event for event in told if event.result is not None)

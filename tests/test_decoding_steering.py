@@ -27,6 +27,7 @@ from structgen.masks.fewest import TokenSearch
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
+from tests.mixed_rows import WITHOUT_Z
 from tests.walking import random_schema, tokens_of
 
 PERSON = {
@@ -139,6 +140,12 @@ def test_a_budget_for_which_only_a_long_token_is_short_enough_is_no_error() -> N
             assert json.loads(session.text()) in schema["enum"]
     with pytest.raises(sg.OptionError, match="shortest text needs 2 tokens: '\"once upon a time"):
         require_room(grammar, 1, "max_new_tokens")
+
+
+def test_what_the_vocabulary_cannot_spell_is_refused_before_anything_runs() -> None:
+    grammar = sg.Regex("(a|b)z").compile(WITHOUT_Z)
+    with pytest.raises(sg.VocabularyError, match="no text that is allowed can be spelled"):
+        require_room(grammar, 512, "max_new_tokens")
 
 
 def test_strict_raises_as_it_did() -> None:

@@ -21,7 +21,7 @@ from structgen.decoding.guarding import Guarding, Listening
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
-from structgen.errors import CallbackError, DeadEnd, OptionError
+from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError
 from structgen.masks import Grammar, Matcher
 from structgen.masks.closing import UNKNOWN
 from structgen.masks.ending import Effort, agrees
@@ -339,6 +339,7 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
 
     Raises:
         OptionError: the shortest text that is known needs more.
+        VocabularyError: there is none in the vocabulary's tokens.
     """
     closing = grammar.closing
     try:
@@ -347,6 +348,8 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
         tokens, least = closing.fewest
     except CallbackError:
         return False
+    if closing.fewest.is_none:
+        raise VocabularyError("no text that is allowed can be spelled in the tokens of this vocabulary")
     if tokens is None:
         if least <= budget:
             return False

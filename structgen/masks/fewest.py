@@ -55,6 +55,11 @@ class Fewest(NamedTuple):
     tokens: list[int] | None
     least: int
 
+    @property
+    def is_none(self) -> bool:
+        """No text at all can be spelled in the vocabulary's tokens, and that is proved."""
+        return self.tokens is None and self.least >= UNREACHABLE
+
 
 class _GivenUp(Exception):
     """More than may be followed."""
