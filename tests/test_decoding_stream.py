@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -188,6 +188,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.lists(st.integers(0, 60), max_size=6))
+@example(value=None, cuts=[1])
 def test_pointers_of_any_document_cut_anywhere(value, cuts):
     """In whatever pieces a text comes, every value is told once, in the order in which values end."""
     text = json.dumps(value).encode()

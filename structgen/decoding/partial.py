@@ -37,6 +37,10 @@ def completed(tp: Any, text: bytes, span: Span) -> Any:
         return json.loads(raw)
 
 
+_NO_VALUE_YET = frozenset(word[:n] for word in (b"true", b"false", b"null") for n in range(len(word)))
+"""Nothing, or the beginning of a word that is the whole document: `from_json` takes it inside a container only."""
+
+
 def partial(tp: Any, text: bytes) -> Any:
     """The value that the beginning of a JSON text spells so far; None before there is one.
 
@@ -44,7 +48,7 @@ def partial(tp: Any, text: bytes) -> Any:
         tp: its type; `Any` gives JSON.
         text: JSON up to any byte, not in the middle of a number. A string that is not over counts as far as it goes.
     """
-    if not text.strip():
+    if text.strip() in _NO_VALUE_YET:
         return None
     raw = from_json(_whole_characters(text), allow_partial="trailing-strings")
     if tp is ANY:
