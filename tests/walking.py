@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from jsonschema import Draft202012Validator
 
-from structgen.masks.grammar import Grammar, Matcher
+from structgen.masks.grammar import Grammar
+from structgen.masks.matcher import Matcher
 from tests.matching import END, Checked, allowed
 
 CLOSERS = (0x22, 0x7D, 0x5D)

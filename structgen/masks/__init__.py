@@ -1,6 +1,7 @@
 """The joint walk of a vocabulary's trie and a constraint's automaton: packed masks, and matchers."""
 
 from structgen.masks.batch import fill_masks, find_masks
-from structgen.masks.grammar import Grammar, Matcher, only_token
+from structgen.masks.grammar import Grammar
+from structgen.masks.matcher import Matcher, only_token
 
 __all__ = ["Grammar", "Matcher", "fill_masks", "find_masks", "only_token"]

@@ -28,7 +28,8 @@ from structgen.masks.string_slices import Uint32
 from structgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from structgen.masks.grammar import Grammar, Matcher
+    from structgen.masks.grammar import Grammar
+    from structgen.masks.matcher import Matcher
 
 UNKNOWN = 1 << 40
 """The cost where no way to an end is known."""

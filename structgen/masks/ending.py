@@ -19,7 +19,7 @@ from structgen.masks.leads import Leads
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
-    from structgen.masks.grammar import Matcher
+    from structgen.masks.matcher import Matcher
 
 TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
 """The bytes that a search for an end tries beside the one on the shortest way."""
