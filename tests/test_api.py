@@ -219,6 +219,29 @@ def test_the_grammar_of_a_schema_is_compiled_once():
     )
 
 
+def test_grammars_are_forgotten_by_number_and_by_size(monkeypatch):
+    from structgen.decoding import grammars
+
+    vocabulary = byte_vocabulary()
+
+    def again(count):
+        """How many of so many schemas are still known when all have come."""
+        schemas = [sg.JsonSchema({"const": f"{count} {i}"}) for i in range(count)]
+        first = [grammars.grammar_for(schema, vocabulary) for schema in schemas]
+        for grammar in first:
+            grammar.mask(grammar.start)
+        return sum(grammars.grammar_for(s, vocabulary) is g for s, g in zip(schemas[::-1], first[::-1], strict=True))
+
+    assert again(100) == 100
+    assert again(grammars.REMEMBERED + 1) == grammars.REMEMBERED
+    first = grammars.grammar_for(sg.JsonSchema({"const": "first"}), vocabulary)
+    size = first.nbytes + first.mask_nbytes
+    monkeypatch.setattr(grammars, "REMEMBERED_BYTES", 8 * size)
+    assert 4 <= again(20) <= 8
+    monkeypatch.setattr(grammars, "REMEMBERED_BYTES", 0)
+    assert again(3) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

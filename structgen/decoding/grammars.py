@@ -16,8 +16,10 @@ from structgen.decoding.forced import Spans
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary
 
-REMEMBERED = 16
-"""Grammars that are kept; the one not used for longest goes first."""
+REMEMBERED = 128
+"""Grammars that are kept at most; the one not used for longest goes first."""
+REMEMBERED_BYTES = 256 << 20
+"""Of their tables and masks together, counted when one is added; that one is always kept."""
 
 _grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
 _spans: weakref.WeakKeyDictionary[Grammar, tuple[Any, Spans]] = weakref.WeakKeyDictionary()
@@ -37,9 +39,16 @@ def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     grammar = constraint.compile(vocabulary)
     with _lock:
         _grammars[key] = grammar
-        while len(_grammars) > REMEMBERED:
-            _grammars.popitem(last=False)
+        _forget()
     return grammar
+
+
+def _forget() -> None:
+    """Those not used for longest, where there are too many or they have become too large."""
+    held = sum(grammar.nbytes + grammar.mask_nbytes for grammar in _grammars.values())
+    while len(_grammars) > REMEMBERED or (held > REMEMBERED_BYTES and len(_grammars) > 1):
+        _, oldest = _grammars.popitem(last=False)
+        held -= oldest.nbytes + oldest.mask_nbytes
 
 
 def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:

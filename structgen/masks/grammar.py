@@ -232,3 +232,8 @@ class Grammar:
     def nbytes(self) -> int:
         """Bytes held by the automaton's tables, without the cached masks."""
         return self.automaton.tables.nbytes
+
+    @property
+    def mask_nbytes(self) -> int:
+        """Bytes held by the cached masks."""
+        return 4 * self._slices.words * len(self._rows)
