@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -184,7 +185,9 @@ def models(size: str) -> tuple[sg.Model, sg.Model]:
     config = LlamaConfig(vocab_size=width, max_position_embeddings=8192, **shape)
     module, tokenizer = LlamaForCausalLM(config).eval(), LongestMatch(tokens)
     module.lm_head = torch.nn.Linear(8, COLUMNS, bias=False)
-    return sg.Model(module, tokenizer, vocabulary), sg.Model(deepcopy(module).to("meta"), tokenizer, vocabulary)
+    elsewhere = deepcopy(module).to("meta")
+    elsewhere.get_input_embeddings()._hf_hook = SimpleNamespace(execution_device="meta")  # the loop asks where to read
+    return sg.Model(module, tokenizer, vocabulary), sg.Model(elsewhere, tokenizer, vocabulary)
 
 
 @contextmanager
