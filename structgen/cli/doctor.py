@@ -73,7 +73,8 @@ def _one_value() -> tuple[float, float, str | None]:
             value = generate(model, "doctor", schema=schema)
             times.append(time.perf_counter() - began)
         generate(scripted("so: " + text), "doctor", schema=Sequence("so: ", JsonSchema(schema)))
-        with suppress(OptionError):  # what compositions and hopeless budgets need of kernels is compiled now, too
+        generate(scripted("[" * 99 + "]" * 99), "doctor", schema={})
+        with suppress(OptionError):  # what depth, compositions, hopeless budgets need of kernels, too
             generate(model, "doctor", schema=schema, limits=Limits(8))
     except StructgenError as error:
         return 0.0, 0.0, f"{type(error).__name__}: {error}"
