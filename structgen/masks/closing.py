@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from structgen.masks.ending import MOST_BYTES, Effort, EndSearch, Listener, agre
 from structgen.masks.fewest import Fewest, TokenSearch
 from structgen.masks.leads import Leads
 from structgen.masks.string_slices import Uint32
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 if TYPE_CHECKING:
     from structgen.masks.grammar import Grammar
@@ -184,12 +183,10 @@ class Speller:
         return {data[start:end]: i for start, end, i in spans if 0 < end - start <= LONGEST}
 
     @staticmethod
+    @once_per_vocabulary
     def of(vocabulary: Vocabulary) -> Speller:
         """That of a vocabulary, made once."""
-        found = _spellers.get(vocabulary)
-        if found is None:
-            found = _spellers[vocabulary] = Speller(vocabulary)
-        return found
+        return Speller(vocabulary)
 
     def starting(self, first: bytes) -> Uint32:
         """The mask of the tokens that start with one of these bytes: uint32[vocabulary.words]."""
@@ -255,6 +252,3 @@ def _alike_at_the_end(one: bytes, other: bytes) -> int:
         else:
             high = middle - 1
     return low
-
-
-_spellers: WeakKeyDictionary[Vocabulary, Speller] = WeakKeyDictionary()

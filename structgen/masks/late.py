@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 if TYPE_CHECKING:
     from structgen.masks.grammar import Grammar
@@ -63,12 +62,10 @@ class Suspicious:
         self.whole = outside, inside
 
     @staticmethod
+    @once_per_vocabulary
     def of(vocabulary: Vocabulary) -> Suspicious:
         """Those of a vocabulary, found once."""
-        found = _found.get(vocabulary)
-        if found is None:
-            found = _found[vocabulary] = Suspicious(vocabulary)
-        return found
+        return Suspicious(vocabulary)
 
     def starting(self, rest: bytes) -> Sequence[int]:
         """The tokens that start with what ends in a quote."""
@@ -76,9 +73,6 @@ class Suspicious:
         while end < len(self.closing) and self.closing[end].startswith(rest):
             end += 1
         return self.ids[first:end]
-
-
-_found: WeakKeyDictionary[Vocabulary, Suspicious] = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)

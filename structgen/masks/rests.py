@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from structgen.automaton.tables import FRAME_MASK, FRAME_SHIFT, position as packed
 from structgen.masks.token_edges import TokenEdges
 from structgen.masks.string_slices import Uint32
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 if TYPE_CHECKING:
     from structgen.masks.grammar import Grammar
@@ -173,12 +172,7 @@ class Tails:
         return {data[start:end] for start, end in zip(starts[inner].tolist(), ends, strict=True)}
 
     @staticmethod
+    @once_per_vocabulary
     def of(vocabulary: Vocabulary) -> Tails:
         """Those of a vocabulary, found once."""
-        found = _tails.get(vocabulary)
-        if found is None:
-            found = _tails[vocabulary] = Tails(vocabulary)
-        return found
-
-
-_tails: WeakKeyDictionary[Vocabulary, Tails] = WeakKeyDictionary()
+        return Tails(vocabulary)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from structgen.automaton.tables import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
 from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
 from structgen.masks.string_slices import HAS_TWIN, FreeSlice, TextSlice, Uint32
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
@@ -77,12 +76,10 @@ class Slices:
             return rows[0]
 
     @staticmethod
+    @once_per_vocabulary
     def of(vocabulary: Vocabulary) -> Slices:
         """The slices of a vocabulary, built once."""
-        slices = _built.get(vocabulary)
-        if slices is None:
-            slices = _built[vocabulary] = Slices(vocabulary)
-        return slices
+        return Slices(vocabulary)
 
     @cached_property
     def registers(self) -> memoryview:
@@ -126,9 +123,6 @@ class Slices:
             text.levels, text.held, text.longest,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays) + free
-
-
-_built: WeakKeyDictionary[Vocabulary, Slices] = WeakKeyDictionary()
 
 
 def _address(array: npt.NDArray[Any]) -> int:

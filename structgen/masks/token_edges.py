@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from structgen.errors import DeadEnd
 from structgen.masks.advance import ASKS
 from structgen.masks.leads import Question
 from structgen.masks.string_slices import Uint32
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 if TYPE_CHECKING:
     from structgen.automaton.tables import Int64
@@ -126,15 +125,10 @@ class TokenEdges:
         return after
 
 
-_quoting: WeakKeyDictionary[Vocabulary, npt.NDArray[np.bool_]] = WeakKeyDictionary()
-
-
+@once_per_vocabulary
 def quoting(vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
     """bool[width]: the tokens with a quotation mark."""
-    found = _quoting.get(vocabulary)
-    if found is None:
-        found = np.zeros(vocabulary.words * 32, bool)
-        quotes = np.flatnonzero(vocabulary.data == 0x22)
-        found[np.searchsorted(vocabulary.offsets, quotes, side="right") - 1] = True
-        _quoting[vocabulary] = found
+    found = np.zeros(vocabulary.words * 32, bool)
+    quotes = np.flatnonzero(vocabulary.data == 0x22)
+    found[np.searchsorted(vocabulary.offsets, quotes, side="right") - 1] = True
     return found
