@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 import distortion
 import guards
 import maskbench
 import report
+import scaling
 import worker
 from engines import Refused
 from pool import Worker
@@ -386,3 +389,24 @@ def test_distributions_are_whole_and_a_guard_is_nearer_to_what_is_wanted_than_ma
         if text in right:
             seldom = chance - 5 * (chance / samples) ** 0.5
             assert guarded.get(text, 0.0) >= seldom
+
+
+@pytest.mark.parametrize("name", [name for name in scaling.CASES if not name.endswith("0,000")])
+def test_a_case_that_grows_has_a_text_of_its_schema(name: str) -> None:
+    """Each run is another schema, and its text satisfies it."""
+    (schema, text), (other, _) = (scaling.CASES[name](random.Random(seed)) for seed in (1, 2))
+    if isinstance(schema, dict):
+        assert Draft202012Validator(schema).is_valid(json.loads(text))
+    assert schema != other or name.startswith(("integers", "uniqueItems", "minItems", "maxItems"))
+
+
+def test_a_line_of_the_growing_cases_has_the_ratio_of_means() -> None:
+    """What was refused has the reason instead."""
+    runs = [{"first": 5_000, "steps": [1_000, 3_000], "accepted": [True]} for _ in range(2)]
+    peer = scaling.figures([{"first": 9_000, "steps": [8_000], "accepted": [True]}])
+    measured = {"structgen": scaling.figures(runs), "llguidance": peer, "other": scaling.figures([{"refused": "no"}])}
+    assert scaling.lines("enum", measured) == [
+        "| enum | structgen | 5 | 2.0 | 3 | 0.0 | 0.25 |",
+        "| enum | llguidance | 9 | 8.0 | 8 | 0.0 | 1.00 |",
+        "| enum | other | no | | | | |",
+    ]

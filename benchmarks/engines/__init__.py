@@ -33,8 +33,8 @@ class Engine(Protocol):
     order: str | None
     """Of an object's members: "schema", or "any" when it is set to that; None where the engine has no such choice."""
 
-    def prepare(self, schema: dict[str, Any] | bool) -> Any:
-        """The schema in the form that `compile` takes."""
+    def prepare(self, schema: dict[str, Any] | bool | str) -> Any:
+        """The schema in the form that `compile` takes. A string is a grammar in Lark's syntax, where there are such."""
 
     def compile(self, prepared: Any) -> None:
         """Make the grammar, with nothing kept from an earlier one. Raises `Refused`."""

@@ -30,7 +30,9 @@ class LLGuidance:
         self._mask = llguidance.numpy.allocate_token_bitmask(1, self._tokenizer.vocab_size)
         self._words = self._mask[0].view("uint32")
 
-    def prepare(self, schema: dict[str, Any] | bool) -> str:
+    def prepare(self, schema: dict[str, Any] | bool | str) -> str:
+        if isinstance(schema, str):
+            return str(llguidance.LLMatcher.grammar_from_lark(schema))
         grammar: str = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_LAYOUT)
         return grammar
 

@@ -25,12 +25,15 @@ class Structgen:
         self._nothing = np.zeros(self._vocabulary.words, np.uint32)
         self._vocabulary.trie  # noqa: B018 - built on first use, and part of the start-up
 
-    def prepare(self, schema: dict[str, Any] | bool) -> dict[str, Any] | bool:
+    def prepare(self, schema: dict[str, Any] | bool | str) -> dict[str, Any] | bool | str:
         return schema
 
-    def compile(self, prepared: dict[str, Any] | bool) -> None:
+    def compile(self, prepared: dict[str, Any] | bool | str) -> None:
         try:
-            self._grammar = sg.JsonSchema(prepared, order=self.order).compile(self._vocabulary)
+            if isinstance(prepared, str):
+                self._grammar = sg.Lark(prepared).compile(self._vocabulary)
+            else:
+                self._grammar = sg.JsonSchema(prepared, order=self.order).compile(self._vocabulary)
         except RequestError as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
 
