@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -178,3 +179,16 @@ def test_the_reference_has_every_public_name():
     page = (Path(__file__).resolve().parent.parent / "docs" / "reference.md").read_text(encoding="utf-8")
     listed = [line.removeprefix("::: structgen.") for line in page.splitlines() if line.startswith(":::")]
     assert sorted(listed) == list(structgen.__all__)
+
+
+def test_every_extra_of_the_package_is_imported_by_it():
+    """Extras for users install what the code uses; `dev` and `docs` are ours."""
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no TOML reader")
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    imported = {module.partition(".")[0] for name in MODULES for _, module in imports(parse(name), everywhere=True)}
+    wanted = {re.split(r"[^\w-]", package)[0].replace("-", "_") for name in extras.keys() - {"dev", "docs"}
+              for package in extras[name]}  # fmt: skip
+    untyped = {module.removesuffix(".*") for override in project["tool"]["mypy"]["overrides"]
+               if override.get("ignore_missing_imports") for module in override["module"]}  # fmt: skip
+    assert wanted | untyped <= imported
