@@ -8,9 +8,11 @@ from typing import Any
 from structgen.automaton.emptiness import Emptiness
 from structgen.automaton.formats import FORMATS
 from structgen.automaton.leaves import number_predicate, string_language, string_predicate
+from structgen.automaton.regex import PatternError, PatternUnsupported
+from structgen.automaton.regex.parser import extensions
 from structgen.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints import Constraint, JsonSchema
-from structgen.errors import LimitExceeded
+from structgen.constraints import Constraint, JsonSchema, Regex
+from structgen.errors import LimitExceeded, OptionError
 from structgen.schema.dialects import Dialect
 from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
 from structgen.schema.normal import Numbers, Strings
@@ -38,7 +40,7 @@ class Rule:
         keyword: its name.
         how: `masked` (no wrong token can be chosen), `checked` (the token that would complete a wrong value is not
             allowed), `not enforced`.
-        why: where `how` is not `masked`, the reason.
+        why: where `how` is not `masked`, the reason; of a pattern, also what of it only other dialects define.
     """
 
     pointer: str
@@ -132,7 +134,11 @@ def _explained(given: object, where: str) -> Explanation:
         parts = (given.part, given.separator) if given.separator else (given.part,)
     each = [_explained(part, f"{where}/{i}") for i, part in enumerate(parts)]
     name = "text" if isinstance(given, str) else type(given).__name__
-    rule = Rule(where or "/", name, MASKED)
+    try:
+        why = _dialect(given.pattern) if isinstance(given, Regex) else ""
+    except (PatternError, PatternUnsupported) as error:
+        raise OptionError(str(error)) from error
+    rule = Rule(where or "/", name, MASKED, why)
     cliffs = [Cliff(f"{where}/{i}", _OPEN_END) for i, part in enumerate(parts[:-1]) if _has_open_end(given, part)]
     rules = [rule, *(rule for one in each for rule in one.rules)]
     return Explanation(tuple(rules), (*cliffs, *(cliff for one in each for cliff in one.cliffs)))
@@ -197,7 +203,10 @@ class _Walk:
             states = len(string_language(Strings(patterns=(value,))).next)
             if states > MANY_STATES:
                 self.cliffs.append(Cliff(pointer, f"the automaton of the pattern has {states:,} states"))
-            return self._text(Strings(patterns=(value,)), "what the pattern says is no regular language")
+            how, why = self._text(Strings(patterns=(value,)), "what the pattern says is no regular language")
+            return how, "; ".join(filter(None, (why, _dialect(value))))
+        if name == "patternProperties":
+            return MASKED, "; ".join(filter(None, map(_dialect, value)))
         if name == "multipleOf":
             large = number_predicate(Numbers(multiples=(exact(value),))) is not None
             return (CHECKED, "too large for an automaton; told when the number ends") if large else (MASKED, "")
@@ -220,6 +229,12 @@ class _Walk:
 
     def _text(self, strings: Strings, why: str) -> tuple[str, str]:
         return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")
+
+
+def _dialect(pattern: str) -> str:
+    """What of a pattern ECMA-262 does not define, in words; nothing where it defines all."""
+    names = extensions(pattern)
+    return f"not ECMA-262, read as other dialects do: {', '.join(names)}" if names else ""
 
 
 def _unique(schema: dict[str, Any], value: Any) -> tuple[str, str]:

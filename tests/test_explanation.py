@@ -49,6 +49,28 @@ def test_every_keyword_has_its_rule(schema: dict[str, Any], pointer: str, how: s
     assert bool(why) == (how != "masked")
 
 
+@pytest.mark.parametrize("pattern", [r"\Aa\Z", "(?i)ab", "(?P<n>a)", "a*+b"])
+def test_what_other_dialects_write_is_told(pattern: str) -> None:
+    """In a schema, in names and in `Regex`: ECMA-262 does not define it."""
+    for schema, pointer in (
+        ({"pattern": pattern}, "/pattern"),
+        ({"patternProperties": {pattern: {}}}, "/patternProperties"),
+        (sg.Regex(pattern), "/"),
+    ):
+        assert "not ECMA-262" in _how(schema, pointer)[1]
+
+
+@pytest.mark.parametrize("pattern", ["a{,3}", "[[:alpha:]]", r"\a", r"[\e]"])
+def test_what_dialects_read_differently_is_refused(pattern: str) -> None:
+    """Some take it for plain characters: there is no one meaning to hold."""
+    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+        with pytest.raises(sg.UnsupportedSchema, match="which dialects read differently"):
+            sg.explain(schema)
+    for use in (sg.explain, sg.Regex.language):
+        with pytest.raises(sg.OptionError, match="which dialects read differently"):
+            use(sg.Regex(pattern))
+
+
 def test_a_format_can_be_turned_off() -> None:
     """And `explain` says so."""
     assert _how({"format": "date"}, "/format", format="annotate")[0] == "not enforced"

@@ -15,6 +15,7 @@ _LEFT_OUT = {
     "w": r"\p{L}\p{M}\p{N}\p{Pc}\p{So}\p{Cn}\u200c\u200d",
     "s": r"\s\u0085\u001c-\u001f",
 }
+_NO_LEAST = re.compile(r"\{,[0-9]+\}")
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
 
 
@@ -37,6 +38,8 @@ def _translated(pattern: str) -> str:
             continue
         if inside:
             inside = char != "]"
+        elif char == "{" and _NO_LEAST.match(pattern, place):
+            char = "{0"
         elif char == "[":
             inside, negated = True, pattern[place + 1 : place + 2] == "^"
             if negated:
@@ -59,6 +62,8 @@ def _translated(pattern: str) -> str:
 def _escape(letter: str, *, inside: bool, negated: bool) -> str:
     if inside and negated and letter in _LEFT_OUT:
         return _LEFT_OUT[letter]
+    if letter == "a":
+        return r"\x07"
     if inside and letter == "D":
         return r"\P{Nd}"
     if not inside and letter.lower() in _LEFT_OUT and letter.isupper():

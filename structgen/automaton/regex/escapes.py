@@ -9,7 +9,7 @@ from structgen.automaton.regex.folding import folded
 from structgen.automaton.regex.properties import property_ranges
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
-_FOREIGN_CONTROLS = {"a": 7, "e": 27}
+_DISPUTED_CONTROLS = {"a": 7, "e": 27}
 
 
 class Scanner:
@@ -18,9 +18,10 @@ class Scanner:
     Attributes:
         strict: take nothing but what ECMA-262 defines.
         fold: letters stand for both cases (the flag `i`).
+        extensions: the constructs of other dialects that were read so far.
     """
 
-    __slots__ = ("at", "end", "fold", "strict", "text")
+    __slots__ = ("at", "end", "extensions", "fold", "strict", "text")
 
     def __init__(self, text: str, *, strict: bool) -> None:
         self.text = text
@@ -28,6 +29,7 @@ class Scanner:
         self.end = len(text)
         self.strict = strict
         self.fold = False
+        self.extensions: list[str] = []
 
     def error(self, message: str, offset: int | None = None) -> PatternError:
         return PatternError(self.text, self.at if offset is None else offset, message)
@@ -36,9 +38,14 @@ class Scanner:
         return PatternUnsupported(self.text, offset, construct, remedy)
 
     def foreign(self, construct: str, offset: int) -> None:
-        """Refuse what only other dialects define, where nothing but ECMA-262 is wanted."""
+        """Note what only other dialects define; refuse it where nothing but ECMA-262 is wanted."""
         if self.strict:
             raise self.unsupported(construct, offset)
+        self.extensions.append(construct)
+
+    def disputed(self, construct: str, offset: int, remedy: str) -> None:
+        """Refuse what some dialects read as characters and others as something else."""
+        raise self.unsupported(f"{construct}, which dialects read differently,", offset, remedy)
 
     def accept(self, expected: str) -> bool:
         if self.text.startswith(expected, self.at):
@@ -83,14 +90,18 @@ class Scanner:
             if self.text[self.at : self.at + 1] in tuple("01234567"):
                 self.at += 1
             return int(self.text[first : self.at], 8)
-        if char in _FOREIGN_CONTROLS and not self.strict:
-            return _FOREIGN_CONTROLS[char]
+        if char in _DISPUTED_CONTROLS:
+            code = _DISPUTED_CONTROLS[char]
+            self.disputed(f"\\{char}", start, f"write \\x{code:02x} for the control character, {char} for the letter")
+            return code
         if char.isdigit():
             raise self.unsupported(f"an octal escape (\\{char}{following})", start, "write \\xHH")
         raise self.unsupported(f"\\{char}, which ECMA-262 does not define,", start)
 
     def hexadecimal(self, kind: str, start: int) -> int:
         if (kind == "u" or not self.strict) and self.accept("{"):
+            if kind == "x":
+                self.foreign("\\x{...}", start)
             close = self.text.find("}", self.at)
             digits, self.at = self.text[self.at : close], close + 1
             if close < 0 or not _is_hex(digits) or int(digits, 16) > LAST:
@@ -119,6 +130,7 @@ class Scanner:
         name = self.text[self.at : self.at + 1]
         if name in tuple("CLMNPSZ") and not self.strict:  # `\\pL`, as Perl and Java write it
             self.at += 1
+            self.foreign(f"\\p{name}", start)
         else:
             close = self.text.find("}", self.at)
             if not self.accept("{") or close < 0:
@@ -178,6 +190,7 @@ class Scanner:
         ranges = POSIX.get(name.removeprefix("^"))
         if ranges is None:
             return None
+        self.disputed(f"[:{name}:]", self.at, r"write the characters, as in [a-z], or a property, as in \p{Letter}")
         self.at = close + 2
         return charsets.negation(ranges) if name.startswith("^") else ranges
 

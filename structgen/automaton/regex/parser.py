@@ -3,8 +3,9 @@
 Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as Annex B
 reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`,
 and a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not know is read as they do, where
-they agree: `\\A`, `\\Z`, `\\a`, `(?i)`, `(?P<name>...)`, `(?#...)`, `{,n}`, `[[:alpha:]]`, `\\pL`, possessive
-quantifiers and atomic groups. The rest (`\\h`, `\\G`, `(?R)`, `(?x)`) is refused by name, never guessed.
+they agree, and noted as an extension: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>...)`, `(?#...)`, `\\pL`, `\\x{...}`, `\\012`,
+possessive quantifiers and atomic groups. The rest is refused by name, never guessed: what no dialect nearby has
+(`\\h`, `\\G`, `(?R)`, `(?x)`), and what some read as plain characters (`{,n}`, `[[:alpha:]]`, `\\a`, `\\e`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,18 @@ def parse(pattern: str, *, strict: bool = False) -> Node:
         parser.known, parser.total = named, total
         tree = parser.whole()
     return tree
+
+
+@lru_cache(1024)
+def extensions(pattern: str) -> tuple[str, ...]:
+    """The constructs of a pattern that ECMA-262 does not define, read as other dialects read them; each once.
+
+    Raises:
+        As `parse`.
+    """
+    parser = Parser(pattern, strict=False)
+    parser.whole()
+    return tuple(dict.fromkeys(parser.extensions))
 
 
 def _literal(code: int) -> Chars:
@@ -167,7 +180,7 @@ class Parser(Scanner):
         if not _is_digits(least):
             if least or not (comma and _is_digits(most)):
                 return None
-            self.foreign("{,n}", self.at)
+            self.disputed("{,n}", self.at, f"write {{0,{most}}}, or \\{{ for the character")
             least = "0"
         if most and not _is_digits(most):
             return None
@@ -266,8 +279,8 @@ class Parser(Scanner):
 
     def set_flags(self, letters: str, start: int) -> None:
         on, _, off = letters.partition("-")
-        if self.strict and not ({*on} | {*off}) <= {*"ims"}:
-            raise self.unsupported("a flag other than i, m and s", start)
+        if not ({*on} | {*off}) <= {*"ims"}:
+            self.foreign("a flag other than i, m and s", start)
         for names, value in ((on, True), (off, False)):
             self.fold = value if "i" in names else self.fold
             self.dotall = value if "s" in names else self.dotall
@@ -296,6 +309,7 @@ class Parser(Scanner):
             self.at += 2
             return _BOUNDARIES[char]
         if char in _FOREIGN_ANCHORS and not self.strict:
+            self.foreign(f"\\{char}", self.at)
             self.at += 2
             return _FOREIGN_ANCHORS[char]
         if char and char in "123456789":

@@ -43,6 +43,12 @@ class _PythonParser(Parser):
 
     __slots__ = ()
 
+    def disputed(self, construct: str, offset: int, remedy: str) -> None:
+        """Nothing: here it is known which dialect is meant."""
+
+    def posix_class(self) -> None:
+        """Python has none: the bracket is a character of the class."""
+
     def atom(self, char: str) -> Node:
         if char == "." and not self.dotall:
             self.at += 1
