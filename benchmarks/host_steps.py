@@ -73,14 +73,38 @@ OF_EACH = 16
 SOME: dict[int, tuple[Words, list[int]]] = {}
 """So many allowed tokens of each mask: to look at a whole mask again would empty the caches of the processor."""
 
+GREEDY = sg.Sampling()
+TOP_P = sg.Sampling(temperature=1.0, top_p=0.9, seed=0)
+TOP_P_AND_K = sg.Sampling(temperature=1.0, top_p=0.9, top_k=50, seed=0)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the rows are asked for.
+
+    Attributes:
+        schema: of a row, by its number; None without a constraint.
+        sampling: of all rows.
+        each_its_own: every row has a schema of its own.
+    """
+
+    schema: Callable[[int], dict[str, Any]] | None
+    sampling: sg.Sampling = GREEDY
+    each_its_own: bool = False
+
+
 UNCONSTRAINED = "free text"
-WORKLOADS: dict[str, Callable[[int], dict[str, Any] | None]] = {
-    UNCONSTRAINED: lambda row: None,
-    "structure": _structure,
-    "structure, each row its own": _own,
-    "free strings": _strings,
-    "bounded strings": _bounded,
+WORKLOADS = {
+    UNCONSTRAINED: Workload(None),
+    "structure": Workload(_structure),
+    "structure, each row its own": Workload(_own, each_its_own=True),
+    "free strings": Workload(_strings),
+    "bounded strings": Workload(_bounded),
+    "free text, top-p": Workload(None, TOP_P),
+    "structure, top-p": Workload(_structure, TOP_P),
+    "structure, top-p and top-k": Workload(_structure, TOP_P_AND_K),
 }
+"""Greedy where nothing else is said."""
 
 
 @dataclass
@@ -207,10 +231,11 @@ def without_a_device(clock: Clock) -> Iterator[None]:
 
 
 def request_of(model: sg.Model, workload: str, rows: int) -> Request:
-    schemas = [WORKLOADS[workload](row) for row in range(rows)]
-    given = schemas if workload.endswith("its own") else schemas[0]
-    limits = sg.Limits(max_new_tokens=4096)
-    return prepare(model, prompts(model, rows), given, CallOptions(limits=limits, fast_forward=False))
+    asked = WORKLOADS[workload]
+    schemas = [None if asked.schema is None else asked.schema(row) for row in range(rows)]
+    given = schemas if asked.each_its_own else schemas[0]
+    options = CallOptions(sampling=asked.sampling, limits=sg.Limits(max_new_tokens=4096), fast_forward=False)
+    return prepare(model, prompts(model, rows), given, options)
 
 
 def steps_of(model: sg.Model, workload: str, rows: int, steps: int, clock: Clock) -> list[int]:

@@ -22,7 +22,7 @@ def llguidance_processor(tokenizer: Any, schema: Any) -> Factory:
     import llguidance
     import llguidance.torch
 
-    grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=LAYOUT)
+    grammar = _llguidance_grammar(schema)
 
     class Processor:
         def __init__(self) -> None:
@@ -42,6 +42,51 @@ def llguidance_processor(tokenizer: Any, schema: Any) -> Factory:
             return scores
 
     return Processor
+
+
+def llguidance_lookup_processor(tokenizer: Any, schema: Any) -> Factory:
+    """The same for prompt lookup, which asks at each token of a draft and takes back what it does not keep; one row.
+
+    A draft that the grammar refuses is refused by the mask before it: the masks behind it do not matter.
+    """
+    import llguidance
+    import llguidance.torch
+
+    grammar = _llguidance_grammar(schema)
+
+    class Processor:
+        def __init__(self) -> None:
+            self.matcher = llguidance.LLMatcher(tokenizer, grammar)
+            self.mask = llguidance.torch.allocate_token_bitmask(1, tokenizer.vocab_size)
+            self.prompt_length = -1
+            self.consumed: list[int] = []
+
+        def __call__(self, input_ids: Any, scores: Any) -> Any:
+            if self.prompt_length < 0:
+                self.prompt_length = input_ids.shape[1]
+            if not self._follow(input_ids[0, self.prompt_length :].tolist()):
+                return scores
+            llguidance.torch.fill_next_token_bitmask(self.matcher, self.mask, 0)
+            llguidance.torch.apply_token_bitmask_inplace(scores, self.mask.to(scores.device))
+            return scores
+
+        def _follow(self, ids: list[int]) -> bool:
+            """Have the matcher stand behind these ids; False where the grammar refuses one."""
+            same = next((i for i, (a, b) in enumerate(zip(ids, self.consumed, strict=False)) if a != b), None)
+            kept = min(len(ids), len(self.consumed)) if same is None else same
+            if kept < len(self.consumed):
+                self.matcher.rollback(len(self.consumed) - kept)
+            taken = self.matcher.try_consume_tokens(ids[kept:])
+            self.consumed = ids[: kept + taken]
+            return kept + taken == len(ids)
+
+    return Processor
+
+
+def _llguidance_grammar(schema: Any) -> str:
+    import llguidance
+
+    return llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=LAYOUT)
 
 
 def xgrammar_processor(info: Any, schema: Any) -> Factory:

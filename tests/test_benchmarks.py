@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import distortion
+import generate
 import guards
 import maskbench
 import report
@@ -410,3 +412,44 @@ def test_a_line_of_the_growing_cases_has_the_ratio_of_means() -> None:
         "| enum | llguidance | 9 | 8.0 | 8 | 0.0 | 1.00 |",
         "| enum | other | no | | | | |",
     ]
+
+
+def judged_row(contestant: str, cpu_ms: float, forwards: int, valid: int | None, *, drafts: bool) -> dict[str, Any]:
+    return {"contestant": contestant, "cpu_ms": cpu_ms, "forwards": forwards, "valid": valid, "drafts": drafts}
+
+
+def test_generation_compares_drafts_with_drafts_and_only_whole_values() -> None:
+    """A fast peer with an invalid text is no peer, and prompt lookup is compared with our drafts alone."""
+    table = [
+        judged_row(generate.FREE, 10.0, 40, None, drafts=False),
+        judged_row(generate.OURS_PLAIN, 8.0, 30, 1, drafts=False),
+        judged_row("transformers + one", 16.0, 60, 1, drafts=False),
+        judged_row("transformers + other", 1.0, 1, 0, drafts=False),
+        judged_row(generate.FREE_LOOKUP, 5.0, 20, None, drafts=True),
+        judged_row(generate.OURS, 4.0, 10, 1, drafts=True),
+        judged_row("transformers + one, prompt lookup", 2.0, 40, 1, drafts=True),
+    ]
+    assert list(generate.judged(table, 1)) == [
+        {"drafts": False, "by": generate.FREE, "ratio": 0.8, "forwards": 0.75},
+        {"drafts": False, "by": "transformers + one", "ratio": 0.5, "forwards": 0.5},
+        {"drafts": True, "by": generate.FREE_LOOKUP, "ratio": 0.8, "forwards": 0.5},
+        {"drafts": True, "by": "transformers + one, prompt lookup", "ratio": 2.0, "forwards": 0.25},
+    ]
+
+
+@pytest.mark.slow
+def test_generation_runs_every_contestant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Greedy, all ways to constrain one model write the same valid text; drafts and forced text leave passes out."""
+    options = ["--cases", "extraction", "--batch", "1", "--rounds", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["generate.py", *options])
+    generate.main()
+    table = json.loads((tmp_path / "generate.json").read_text())["results"][0]["rows"]
+    by_name = {row["contestant"]: row for row in table}
+    constrained = [row for row in table if row["valid"] is not None]
+    assert len(table) == 10
+    assert len(constrained) == 6
+    assert {(row["valid"], row["characters"]) for row in constrained} == {(1, by_name["structgen"]["characters"])}
+    assert by_name["structgen"]["forwards"] < by_name["structgen, no drafts"]["forwards"]
+    lookup, plain = by_name["transformers + llguidance, prompt lookup"], by_name["transformers + llguidance"]
+    assert lookup["forwards"] < plain["forwards"]
+    assert "with drafts, CPU time per value" in (tmp_path / "generate.md").read_text()
