@@ -3,8 +3,8 @@
 Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as Annex B
 reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`,
 and a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not know is read as they do, where
-they agree, and noted as an extension: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>...)`, `(?#...)`, `\\pL`, `\\x{...}`, `\\012`,
-possessive quantifiers and atomic groups. The rest is refused by name, never guessed: what no dialect nearby has
+they agree, and noted as an extension: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>...)`, `(?#...)`, `\\pL`, `\\x{...}`,
+`\\012`, possessive quantifiers and atomic groups. The rest is refused by name, never guessed: what no near dialect has
 (`\\h`, `\\G`, `(?R)`, `(?x)`), and what some read as plain characters (`{,n}`, `[[:alpha:]]`, `\\a`, `\\e`).
 """
 
