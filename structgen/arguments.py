@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any
 
-from structgen.errors import OptionError, RequestError
+from structgen.errors import QUOTED, OptionError, RequestError, quoted
 
 MOST = 2**31 - 2
 """The largest count of anything."""
@@ -20,12 +22,7 @@ def require(condition: bool, name: str, value: object, allowed: str, error: type
         OptionError, or another error: it does not.
     """
     if not condition:
-        raise error(f"{name}={shown(value)}: expected {allowed}")
-
-
-def shown(value: object) -> str:
-    """A value in a message: short, and on one line."""
-    return f"{value!r:.80}".replace("\n", " ")
+        raise error(f"{name}={quoted(value)}: expected {allowed}")
 
 
 def is_number(value: Any, low: float, high: float = math.inf) -> bool:
@@ -77,3 +74,9 @@ def several(name: str, value: Any, allowed: str, error: type[RequestError] = Opt
     meant = isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping, type))
     require(meant, name, value, allowed, error)
     return list(value)
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.0) -> str:
+    """Up to three of the first 1,000 names that are most like a wrong one, quoted; long names are left out."""
+    short = islice((known for known in names if len(known) <= QUOTED), 1000)
+    return ", ".join(map(quoted, get_close_matches(name[:QUOTED], short, 3, cutoff)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from structgen.errors import CallbackError, StructgenError
+from structgen.errors import CallbackError, StructgenError, excerpt
 
 
 class Calling:
@@ -27,4 +27,4 @@ class Calling:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, Exception) and not isinstance(error, StructgenError):
-            raise CallbackError(f"{self.whose} raised {type(error).__name__}: {error}") from error
+            raise CallbackError(f"{self.whose} raised {type(error).__name__}: {excerpt(error)}") from error

@@ -5,17 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import abc
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from structgen.arguments import MOST, is_whole, shown
+from structgen.arguments import MOST, is_whole, nearest
 from structgen.automaton.chardfa import CharDfa, literals
 from structgen.automaton.composed import Composed
 from structgen.automaton.parts import Loop, Options, Plan, Series, Words, parts_of
 from structgen.automaton.special import Special, Stopped, tokens_of, with_tokens
 from structgen.automaton.texts import escaped, free_text
 from structgen.constraints import Choice, Constraint, JsonSchema, Regex
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.vocabulary import Vocabulary, require_vocabulary, special_text
 
@@ -63,10 +62,12 @@ class Composition(ABC):
 def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:
     """What to say where a vocabulary has no such special token."""
     if name in vocabulary.special_names:
-        return OptionError(f"SpecialToken({name!r}): it ends every text of this model, so it cannot stand inside one")
-    near = get_close_matches(name, vocabulary.special_names, 3, 0)
-    found = f"it has {', '.join(map(repr, near))}" if near else "it has none with a name"
-    return OptionError(f"SpecialToken({name!r}): the vocabulary has no special token of that name; {found}")
+        return OptionError(
+            f"SpecialToken({quoted(name)}): it ends every text of this model, so it cannot stand inside one"
+        )
+    near = nearest(name, vocabulary.special_names)
+    found = f"it has {near}" if near else "it has none with a name"
+    return OptionError(f"SpecialToken({quoted(name)}): the vocabulary has no special token of that name; {found}")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class SpecialToken(Composition):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise OptionError(f"SpecialToken({self.name!r:.80}): expected the token's name, as '</think>'")
+            raise OptionError(f"SpecialToken({quoted(self.name)}): expected the token's name, as '</think>'")
 
     def plan(self) -> Plan:
         """The token as a part."""
@@ -120,7 +121,7 @@ class Text(Composition):
     def __post_init__(self) -> None:
         for name in ("until", "before"):
             object.__setattr__(self, name, _each(getattr(self, name)))
-        bounds = f"min_chars={shown(self.min_chars)}, max_chars={shown(self.max_chars)}"
+        bounds = f"min_chars={quoted(self.min_chars)}, max_chars={quoted(self.max_chars)}"
         _require_bounds(bounds, self.min_chars, self.max_chars)
 
     def plan(self) -> Plan:
@@ -131,7 +132,7 @@ class Text(Composition):
         closed = free_text(stops, before, self.min_chars) if stops or not until else literals(())
         opened = free_text((), [*stops, *before], self.min_chars) if tokens else closed
         if not self._fits(opened if any(token.needed for token in tokens) else closed):
-            raise OptionError(f"{self!r}: there is no such text")
+            raise OptionError(f"{quoted(self)}: there is no such text")
         return Stopped(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
 
     def _fits(self, language: CharDfa) -> bool:
@@ -157,7 +158,7 @@ def _token(stop: str | SpecialToken) -> Special:
 def _patterns(name: str, stops: abc.Iterable[Any]) -> list[str]:
     for stop in stops:
         if not isinstance(stop, (str, Regex)) or stop in ("", Regex("")):
-            raise OptionError(f"{name}={stop!r:.80}: expected a text or a Regex, not empty")
+            raise OptionError(f"{name}={quoted(stop)}: expected a text or a Regex, not empty")
     return [escaped(stop) if isinstance(stop, str) else stop.pattern for stop in stops]
 
 
@@ -226,7 +227,7 @@ class Repeat(Composition):
     separator: Any
 
     def __init__(self, part: Given, min: int = 0, max: int | None = None, separator: Given = "") -> None:
-        _require_bounds(f"Repeat(min={shown(min)}, max={shown(max)})", min, max)
+        _require_bounds(f"Repeat(min={quoted(min)}, max={quoted(max)})", min, max)
         named = {"part": as_part(part, "part="), "separator": as_part(separator, "separator=")}
         for name, value in {**named, "min": min, "max": max}.items():
             object.__setattr__(self, name, value)
@@ -243,10 +244,10 @@ def as_part(given: Any, name: str = "") -> Composable | str:
     if isinstance(given, (list, tuple)) and given and all(isinstance(item, str) for item in given):
         return Union(*given)
     if isinstance(given, Constraint) and not isinstance(given, type):
-        raise OptionError(f"{name}{shown(given)} cannot be a part: it has no plan()")
+        raise OptionError(f"{name}{quoted(given)} cannot be a part: it has no plan()")
     if isinstance(given, (list, tuple, bytes, int, float)) or given is None:
         raise OptionError(
-            f"{name}{shown(given)} cannot be a part: expected a constraint, a text, a type or a JSON Schema"
+            f"{name}{quoted(given)} cannot be a part: expected a constraint, a text, a type or a JSON Schema"
         )
     return JsonSchema(given)
 

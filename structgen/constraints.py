@@ -15,7 +15,7 @@ from structgen.automaton.plain import TextAutomaton
 from structgen.automaton.regex import PatternError, PatternUnsupported
 from structgen.automaton.regex.compiler import check
 from structgen.automaton.values import JsonAutomaton
-from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema
+from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.schema.normal import Node
@@ -126,7 +126,7 @@ class Regex:
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
-            raise OptionError(f"pattern={self.pattern!r:.80}: expected a regular expression as text")
+            raise OptionError(f"pattern={quoted(self.pattern)}: expected a regular expression as text")
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
@@ -143,7 +143,7 @@ class Regex:
         except (PatternError, PatternUnsupported) as error:
             raise OptionError(str(error)) from error
         if language.empty:
-            raise OptionError(f"pattern {self.pattern!r} matches no text at all")
+            raise OptionError(f"pattern {quoted(self.pattern)} matches no text at all")
         return language
 
     def _language(self) -> CharDfa:

@@ -3,12 +3,47 @@
 Two families. `RequestError`: what you asked for cannot be done, raised before anything runs (`LimitExceeded` alone may
 come later). `RunError`: the run could not go on. Anything else that escapes is a bug of ours.
 
-A message says where (JSON pointer, byte offset), what was found, what was allowed and what to do.
+A message says where (JSON pointer, byte offset), what was found, what was allowed and what to do. It quotes at most
+`QUOTED` characters of each text of the user's, by `quoted` or `excerpt`.
 """
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
+
+QUOTED = 200
+"""The most characters of one text that a message quotes."""
+
+
+def excerpt(text: object) -> str:
+    """A text (or an error's) as a message quotes it: on one line, the middle left out where it is long."""
+    whole = str(text).replace("\n", " ")
+    half = QUOTED // 2 - 2
+    return whole if len(whole) <= QUOTED else f"{whole[:half]}...{whole[-half:]}"
+
+
+def quoted(value: object) -> str:
+    """The `repr` of a value as a message quotes it, however large, deep or odd the value is."""
+    return excerpt(_REPR.repr(value))
+
+
+class _Repr(reprlib.Repr):
+    """`repr` that stops early: a whole one of a million items takes long, of deep ones it raises RecursionError."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxtuple = self.maxlist = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 8
+        self.maxstring = self.maxlong = self.maxother = QUOTED
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python refuses to write an integer of more than some 4,300 digits."""
+        bits = x.bit_length()
+        return f"<an integer of {bits:,} bits>" if bits > 4 * QUOTED else super().repr_int(x, level)
+
+
+_REPR = _Repr()
 
 
 class StructgenError(Exception):
@@ -39,7 +74,7 @@ class SchemaError(RequestError):
 
     def __init__(self, message: str, pointer: str = "") -> None:
         self.pointer = pointer
-        super().__init__(f"at {pointer or 'the root of the schema'}: {message}")
+        super().__init__(f"at {excerpt(pointer) or 'the root of the schema'}: {message}")
 
 
 class UnsupportedSchema(SchemaError):
@@ -69,7 +104,9 @@ class LimitExceeded(RequestError):
 
     def __init__(self, message: str, pointer: str | None = None) -> None:
         self.pointer = pointer
-        super().__init__(message if pointer is None else f"at {pointer or 'the root of the schema'}: {message}")
+        super().__init__(
+            message if pointer is None else f"at {excerpt(pointer) or 'the root of the schema'}: {message}"
+        )
 
     def at(self, pointer: str) -> LimitExceeded:
         """The same with a place, unless it has one."""
@@ -130,9 +167,9 @@ class ValidatorError(CallbackError):
 
     def __init__(self, type_name: str, pointer: str, text: str, error: Exception) -> None:
         self.pointer = pointer
-        raised = f"{type(error).__name__}: {error}"
-        place = pointer or "the whole value"
+        raised = f"{type(error).__name__}: {excerpt(error)}"
+        place = excerpt(pointer) or "the whole value"
         super().__init__(
-            f"a validator of {type_name} raised {raised} for {place}, text {text!r:.200}; "
+            f"a validator of {type_name} raised {raised} for {place}, text {quoted(text)}; "
             "a validator refuses a value by ValueError or AssertionError"
         )

@@ -12,7 +12,7 @@ from structgen.automaton.lalr.grammar import read_grammar
 from structgen.automaton.lalr.part import LarkPart
 from structgen.automaton.machines import ByteMachine, MachinePart
 from structgen.automaton.parts import Plan
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar as MaskGrammar
 from structgen.vocabulary import Vocabulary
 
@@ -92,7 +92,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         if not isinstance(self.machine, ByteMachine) or isinstance(self.machine, type):
-            raise OptionError(f"{self.machine!r:.80}: expected an object with start, step(state, byte), accepts(state)")
+            raise OptionError(
+                f"{quoted(self.machine)}: expected an object with start, step(state, byte), accepts(state)"
+            )
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""

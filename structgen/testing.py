@@ -19,6 +19,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.decoding.model import Model
+from structgen.errors import quoted
 from structgen.guards import Guard, Veto
 from structgen.languages import ByteMachine
 from structgen.vocabulary import Vocabulary
@@ -240,7 +241,7 @@ def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
         for text in texts:
             state = machine.start
             for at, byte in enumerate(text.encode() if isinstance(text, str) else text):
-                where = f"{text!r:.80}, byte {at}, state {state!r:.80}"
+                where = f"{quoted(text)}, byte {at}, state {quoted(state)}"
                 answers = told.setdefault(_hashable(state, where), {})
                 before = hash(state)
                 after, accepts = machine.step(state, byte), machine.accepts(state)

@@ -11,7 +11,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.parts import Entered, Families, Part
 from structgen.automaton.tables import NOTHING, POP, Edge
 from structgen.callbacks import Calling
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 
 
 @runtime_checkable
@@ -58,7 +58,7 @@ class _Interned:
             known = self._states.get(of)
         except TypeError as error:
             name = type(self._machine).__name__
-            raise OptionError(f"{name} has a state {of!r:.80}: {error}; states must be hashable") from None
+            raise OptionError(f"{name} has a state {quoted(of)}: {error}; states must be hashable") from None
         if known is None:
             known = self._states[of] = self._automaton.later(partial(self._expand, of))
         return known

@@ -7,13 +7,13 @@ from copy import copy
 
 import numpy as np
 
-from structgen.decoding.conflicts import conflict, shortened
+from structgen.decoding.conflicts import conflict
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.respelling import Begun
 from structgen.decoding.steering import Steering
 from structgen.decoding.tries import Tries
-from structgen.errors import DeadEnd
+from structgen.errors import DeadEnd, quoted
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
 
@@ -135,9 +135,9 @@ class Allowed:
             cut: the budget that has changed it; "" where none did.
         """
         if self._guards is not None:
-            told = self._nothing_but_offences(self._guards, words, tokens, shortened(text))
+            told = self._nothing_but_offences(self._guards, words, tokens, quoted(text))
         else:
-            told = f"after {shortened(text)} everything that the constraint allows was refused before"
+            told = f"after {quoted(text)} everything that the constraint allows was refused before"
         return f"{told}, and {cut} leaves no room for anything else" if cut else told
 
     def _nothing_but_offences(self, guards: Guarding, words: Words | None, tokens: Sequence[int], said: str) -> str:

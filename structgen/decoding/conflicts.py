@@ -8,7 +8,7 @@ from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.forced import ForcedText
 from structgen.decoding.masking import count, ids_of
 from structgen.decoding.pointers import pointer_at
-from structgen.errors import DeadEnd
+from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Veto
 from structgen.masks import Matcher
 
@@ -32,7 +32,7 @@ def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[in
         for token in tokens:
             walk.advance(token)
         texts = _alternatives(walk)
-        wanted = _place(walk) + (f", which wants {' or '.join(map(repr, texts))} there" if texts else "")
+        wanted = _place(walk) + (f", which wants {' or '.join(map(quoted, texts))} there" if texts else "")
     return f"{reason or veto.reason} stands in the way of the constraint{wanted}, from byte {veto.offset} on, in {said}"
 
 
@@ -40,7 +40,7 @@ def _place(walk: Matcher) -> str:
     """Of JSON, the pointer of the value that comes next or has begun."""
     if not isinstance(walk.grammar.automaton, JsonAutomaton):
         return ""
-    return f" at {pointer_at(walk.text) or 'the root'}"
+    return f" at {excerpt(pointer_at(walk.text)) or 'the root'}"
 
 
 def _alternatives(walk: Matcher) -> list[str]:
@@ -62,8 +62,3 @@ def _alternatives(walk: Matcher) -> list[str]:
         more = b"" if step.finished else forced.text(step.grammar, step.position)[0]
         found.append((walk.grammar.vocabulary.token(token) + more).decode("utf-8", errors="replace"))
     return [text for text in found if text]
-
-
-def shortened(text: str, limit: int = 200) -> str:
-    """The text's repr, its beginning left out where it is long."""
-    return repr(text) if len(text) <= limit else "..." + repr(text[-limit:])

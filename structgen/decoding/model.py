@@ -21,10 +21,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from structgen.arguments import is_whole, require, shown
+from structgen.arguments import is_whole, require
 from structgen.decoding.transfer import device_of
 from structgen.decoding.whereabouts import require_there
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import declared_ends, declared_width
 
@@ -138,7 +138,7 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
     if not isinstance(id_or_path, (str, PathLike)):
-        raise OptionError(f"id_or_path={id_or_path!r:.80}: expected a folder, or an id on the Hugging Face hub")
+        raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
     require(device is None or _is_device(device), "device", device, "a device's name, such as 'cpu' or 'cuda:1'")
     shared = {name: options[name] for name in _SHARED if name in options}
     for name, given in (("id_or_path", id_or_path), ("tokenizer", tokenizer)):
@@ -161,10 +161,10 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
 
 def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], error: Exception) -> str:
     """What to say; a token of the hub is no one's business."""
-    given = "".join(f", {name}={shown(value)}" for name, value in options.items() if name != "token")
+    given = "".join(f", {name}={quoted(value)}" for name, value in options.items() if name != "token")
     reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
     kind = "" if isinstance(error, (OSError, ValueError)) and reason else f"{type(error).__name__}: "
-    return f"cannot load a model that generates from {str(id_or_path)!r}{given}: {kind}{reason}"
+    return f"cannot load a model that generates from {quoted(str(id_or_path))}{given}: {kind}{reason}"
 
 
 def _is_device(given: object) -> bool:
@@ -177,7 +177,7 @@ def _moved(module: Any, device: str) -> Any:
         return module.to(device)
     except (RuntimeError, AssertionError) as error:  # torch's: no such name, or built without what it stands for
         reason = str(error).strip().splitlines()[0]
-        raise OptionError(f"device={device!r}: the model cannot be moved there: {reason}") from error
+        raise OptionError(f"device={quoted(device)}: the model cannot be moved there: {reason}") from error
 
 
 def as_model(model: Any, tokenizer: Any = None) -> Model:
@@ -208,7 +208,7 @@ def _no_model(model: Any) -> str:
     kinds = [kind.__name__ for kind in type(model).__mro__]
     inside = next((_INSIDE[kind] for kind in kinds if kind in _INSIDE), None)
     if inside is None:
-        found = f"model={model!r:.80}, a {kinds[0]}"
+        found = f"model={quoted(model)}, a {kinds[0]}"
         return f"{found}: expected what structgen.load(...) returns, or a transformers model"
     told = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
     if "PeftModel" in kinds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 
 
 def each_of(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:
@@ -13,7 +13,7 @@ def each_of(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:
     if isinstance(given, kind):
         return [given] * count
     if not isinstance(given, (list, tuple)) or not all(isinstance(item, kind) for item in given):
-        raise OptionError(f"{name}={given!r:.80}: expected {kind.__name__}(...) or a list of them")
+        raise OptionError(f"{name}={quoted(given)}: expected {kind.__name__}(...) or a list of them")
     return per_row(name, given, count)
 
 

@@ -19,7 +19,7 @@ from structgen.decoding.model import Model
 from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.prompts import checked, encode
 from structgen.decoding.rows import Row
-from structgen.errors import OptionError
+from structgen.errors import OptionError, excerpt, quoted
 
 IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
 """What becomes the prompt's tokens."""
@@ -88,7 +88,7 @@ def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
         if start is None:
             raise OptionError(f"{where}: decoder_input_ids are for encoder-decoder models; this one takes input_ids")
         start = checked(model, _ids(given, "decoder_input_ids", where), where)
-    inputs = {name: _tensor(given[name], f"{where}[{name!r}]") for name in given if name not in IDS}
+    inputs = {name: _tensor(given[name], f"{where}[{quoted(name)}]") for name in given if name not in IDS}
     _require_known(model.module, given.keys() - {"attention_mask", *IDS[2:]}, where)
     embedded = inputs.get("inputs_embeds")
     if "input_ids" in given:
@@ -98,7 +98,7 @@ def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
     elif start is not None and inputs:
         ids = []
     else:
-        raise OptionError(f"{where} has no input_ids, only {', '.join(map(repr, given)) or 'nothing'}")
+        raise OptionError(f"{where} has no input_ids, only {excerpt(', '.join(map(repr, given))) or 'nothing'}")
     if embedded is not None and start is None and embedded.shape[1] != len(ids):
         raise OptionError(f"{where}: {len(ids)} input_ids for {embedded.shape[1]} inputs_embeds")
     return Prompt(ids, inputs if inputs or reads_both_ways(model.module) else None, start)
@@ -106,7 +106,7 @@ def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
 
 def _ids(given: Mapping[str, Any], name: str, where: str) -> list[int]:
     """One row of ids without padding."""
-    ids = _row(given[name], f"{where}[{name!r}]")
+    ids = _row(given[name], f"{where}[{quoted(name)}]")
     mask = given.get(name.replace("input_ids", "attention_mask"))
     if mask is not None and _row(mask, f"{where}'s attention_mask") != [1] * len(ids):
         raise OptionError(f"{where}: its attention_mask hides tokens; process each prompt by itself, without padding")
@@ -141,7 +141,7 @@ def _require_known(module: PreTrainedModel, names: Set[str], where: str) -> None
     for name in sorted(names):
         if name not in accepted:
             takes = ", ".join(sorted(n for n in accepted if n not in ("self", "kwargs")))
-            raise OptionError(f"{where}[{name!r}]: {type(module).__name__} takes no such input, only {takes}")
+            raise OptionError(f"{where}[{quoted(name)}]: {type(module).__name__} takes no such input, only {takes}")
     counted = [name for name in sorted(names) if name.endswith("_grid_thw")]
     if counted and "mm_token_type_ids" in accepted and "mm_token_type_ids" not in names:
         need = "mm_token_type_ids, from which the positions are counted"

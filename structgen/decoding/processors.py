@@ -24,7 +24,7 @@ from transformers import (
 
 from structgen.callbacks import Calling
 from structgen.decoding.transfer import sent
-from structgen.errors import CallbackError
+from structgen.errors import CallbackError, quoted
 from structgen.options import Sampling
 
 WARPERS = (
@@ -72,5 +72,5 @@ def _applied(processor: Any, ids: Tensor, scores: Tensor) -> Tensor:
         found = processor(ids, scores.unsqueeze(0))
     if not isinstance(found, Tensor) or found.shape != (1, len(scores)):
         shape = getattr(found, "shape", type(found).__name__)
-        raise CallbackError(f"{calling.whose} gave {shape!r}, expected scores of shape {(1, len(scores))}")
+        raise CallbackError(f"{calling.whose} gave {quoted(shape)}, expected scores of shape {(1, len(scores))}")
     return found[0].to(scores.dtype)

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from structgen.decoding.model import Model
-from structgen.errors import OptionError
+from structgen.errors import OptionError, excerpt, quoted
 
 EXPECTED = (
     "a string, chat messages (dicts with role and content), token ids, what a processor returns, "
@@ -67,7 +67,7 @@ def _ids(model: Model, prompt: Any, where: str) -> list[int]:
             return [int(token) for token in prompt]
         if _is_messages(prompt):
             return _chat(model.tokenizer, list(prompt), where)
-    raise OptionError(f"{where}={prompt!r:.80}: expected {EXPECTED}")
+    raise OptionError(f"{where}={quoted(prompt)}: expected {EXPECTED}")
 
 
 def _require_unicode(text: str, where: str) -> None:
@@ -75,7 +75,7 @@ def _require_unicode(text: str, where: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        found = f"{text[error.start : error.end]!r} at character {error.start}"
+        found = f"{quoted(text[error.start : error.end])} at character {error.start}"
         raise OptionError(f"{where} has {found}, half of a surrogate pair: it is no Unicode text") from error
 
 
@@ -97,7 +97,7 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list
     try:
         encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
     except (ValueError, TypeError, KeyError, TemplateError) as error:  # a template's own mistakes, too
-        raise OptionError(f"{where}: no chat template, or it refuses these messages: {error}") from error
+        raise OptionError(f"{where}: no chat template, or it refuses these messages: {excerpt(error)}") from error
     return list(encoded["input_ids"])
 
 

@@ -31,7 +31,7 @@ from structgen.decoding.steering import CONTEXT, MAX_NEW_TOKENS, Steering, requi
 from structgen.decoding.targets import Target, targets_of
 from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
 from structgen.decoding.validating import Validating
-from structgen.errors import OptionError, RunError, StructgenError, UnsatisfiableSchema, ValidatorError
+from structgen.errors import OptionError, RunError, StructgenError, UnsatisfiableSchema, ValidatorError, excerpt, quoted
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
@@ -161,7 +161,8 @@ class Request:
             except ValidatorError as bug:
                 error = bug
             except (ValidationError, ValueError) as refusal:
-                error = RunError(f"the text is complete, but its type refuses it: {refusal}; text: {text!r:.200}")
+                why = f"the text is complete, but its type refuses it: {excerpt(refusal)}; text: {quoted(text)}"
+                error = RunError(why)
                 error.__cause__ = refusal
         choices = session.choices(ledger)
         return Generation(
@@ -336,8 +337,8 @@ def _require_a_way(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> Non
     found = in_schema(automaton.root, guards) if isinstance(automaton, JsonAutomaton) else None
     found = found or in_every_text(grammar, guards)
     if found is not None:
-        wanted = f"nothing but what has it can be said, {found.forced}"
-        raise UnsatisfiableSchema(f"{found.reason}: {wanted:.300}; ban less or allow more", found.pointer)
+        wanted = f"nothing but what has it can be said, {excerpt(found.forced)}"
+        raise UnsatisfiableSchema(f"{found.reason}: {wanted}; ban less or allow more", found.pointer)
 
 
 def _within_context(model: Model, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:

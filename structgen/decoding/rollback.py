@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from structgen.decoding.allowed import Allowed
 from structgen.decoding.checks import Checks
-from structgen.decoding.conflicts import conflict, shortened
+from structgen.decoding.conflicts import conflict
 from structgen.decoding.measure import Ledger
 from structgen.decoding.recent import Recent
 from structgen.decoding.room import Room
 from structgen.decoding.transcript import Transcript
 from structgen.decoding.tries import Place, Refusal, Tries
 from structgen.decoding.undo import Undo, Undone
-from structgen.errors import DeadEnd
+from structgen.errors import DeadEnd, quoted
 from structgen.guards import Veto
 
 UNKNOWN = 0.5
@@ -98,7 +98,7 @@ class Rollback:
         """
         guards, said = self._checks.guards, self._transcript
         assert guards is not None
-        tokens, text = tuple(said.tokens), shortened(said.text())
+        tokens, text = tuple(said.tokens), quoted(said.text())
         first = guards.first(veto, tokens)
         if guards.looks_ahead or not tokens:
             raise DeadEnd(f"{conflict(veto, text, said.matcher, tokens[:first])}; nothing else is allowed there")

@@ -14,7 +14,6 @@ from structgen.decoding.allowed import Allowed
 from structgen.decoding.checks import Checks
 from structgen.decoding.choice import Ask
 from structgen.decoding.confidence import Confidence
-from structgen.decoding.conflicts import shortened
 from structgen.decoding.forced import Spans
 from structgen.decoding.judging import Accepted
 from structgen.decoding.masking import Words, pack
@@ -28,7 +27,7 @@ from structgen.decoding.steering import MAX_NEW_TOKENS, Cap
 from structgen.decoding.transcript import Transcript
 from structgen.decoding.tries import Tries
 from structgen.decoding.undo import Undone
-from structgen.errors import BudgetExhausted, DeadEnd, StructgenError
+from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, quoted
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
 from structgen.search.draws import Draws
@@ -392,13 +391,13 @@ class Session:
     def _stop_at_budget(self) -> None:
         if self.matcher is not None and not self.matcher.can_finish:
             message = f"{self._bound()} reached before the value was complete"
-            raise BudgetExhausted(f"{message}; text so far: {shortened(self.text())}", self.text())
+            raise BudgetExhausted(f"{message}; text so far: {quoted(self.text())}", self.text())
         if self._checks.steering is not None:
             self._checks.steering.end(len(self.tokens))
         self.finish = "length"
 
     def _nothing_left(self) -> str:
-        said = shortened(self.text())
+        said = quoted(self.text())
         changed = ", after its processors," if self.sampling.processors else ""
         return f"after {said} the model's logits are{changed} -inf or not numbers for every token that is allowed"
 

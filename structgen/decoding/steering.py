@@ -21,7 +21,7 @@ from structgen.decoding.guarding import Guarding, Listening
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
-from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError
+from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.masks import Grammar, Matcher
 from structgen.masks.closing import UNKNOWN
 from structgen.masks.ending import Effort, agrees
@@ -355,7 +355,7 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
             return False
         raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
     text = grammar.vocabulary.decode(tokens).decode("utf-8", errors="replace")
-    needed = f"needs {len(tokens)} tokens: {text!r:.200}"
+    needed = f"needs {len(tokens)} tokens: {quoted(text)}"
     if len(tokens) == least:
         raise OptionError(f"{bound}={budget}: the shortest text {needed}")
     raise OptionError(f"{bound}={budget}: the shortest text that is known {needed}; none needs fewer than {least}")

@@ -25,7 +25,7 @@ from structgen.decoding.per_row import per_row
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Cap
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
 from structgen.options import Limits, Thinking
@@ -89,7 +89,7 @@ def ways_to_think(given: Any, count: int) -> list[Thinking | None]:
     each = list(given) if isinstance(given, (list, tuple)) else [given] * count
     for way in per_row("thinking", each, count):
         if not isinstance(way, (bool, Thinking)):
-            raise OptionError(f"thinking={way!r:.80}: expected True, False or Thinking(...)")
+            raise OptionError(f"thinking={quoted(way)}: expected True, False or Thinking(...)")
     return [way if isinstance(way, Thinking) else Thinking() if way else None for way in each]
 
 
@@ -147,7 +147,7 @@ def _tags(model: Model, thinking: Thinking) -> Tags:
     before, _, gap = thinking.closing.partition(tag)
     behind = encode(gap) if gap else []
     if vocabulary.decode(behind).strip(b" ") != gap.encode().strip(b" "):
-        raise OptionError(f"thinking: the tokenizer cannot spell {gap!r}, what comes behind the closing tag")
+        raise OptionError(f"thinking: the tokenizer cannot spell {quoted(gap)}, what comes behind the closing tag")
     return Tags(encode(thinking.opening), [*encode(before), *encode(tag), *behind], behind)
 
 

@@ -21,7 +21,7 @@ from itertools import accumulate
 from structgen.decoding.judging import Accepted, Judge
 from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.tries import Refusal
-from structgen.errors import ValidationFailed
+from structgen.errors import ValidationFailed, excerpt, quoted
 from structgen.schema.validators import Validators
 from structgen.vocabulary import Vocabulary
 
@@ -129,8 +129,8 @@ class Validating:
             ValidationFailed: the budget is spent.
         """
         text = said[: span.end].decode("utf-8", errors="replace")
-        place = span.pointer or "the whole value"
-        why = f"{place} is refused by its validators ({reason}), at the end of {text[-80:]!r}"
+        place = excerpt(span.pointer) or "the whole value"
+        why = f"{place} is refused by its validators ({excerpt(reason)}), at the end of {quoted(text[-80:])}"
         more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""
         if self._failures.total() > self._budget:
             spent = f"{self.used} other values were refused before" if self.used else "it is tried once only"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structgen.arguments import require
 from structgen.decoding.judging import Judge
 from structgen.decoding.pointers import PointerReader, Span
-from structgen.errors import OptionError
+from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.suspects import holding
 from structgen.schema.validators import validators_of
@@ -55,7 +55,7 @@ class ValidatorGuard(Guard[Read]):
         require(not isinstance(tp, (dict, bool)), "tp", tp, "a type: a JSON Schema has no validators")
         validators = validators_of(tp)
         if validators is None:
-            raise OptionError(f"{tp!r:.80} has no validators beyond its JSON Schema: there is nothing to guard")
+            raise OptionError(f"{quoted(tp)} has no validators beyond its JSON Schema: there is nothing to guard")
         self._judge = Judge(validators)
 
     def start(self) -> Read:
@@ -90,6 +90,6 @@ class ValidatorGuard(Guard[Read]):
         for span in spans:
             reason = self._judge.refusal(span, said)
             if reason is not None:
-                place = span.pointer or "the whole value"
-                return Veto(span.start, f"{place} is refused by its validators ({reason})")
+                place = excerpt(span.pointer) or "the whole value"
+                return Veto(span.start, f"{place} is refused by its validators ({excerpt(reason)})")
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from huggingface_hub import constants, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import http_backoff, validate_repo_id  # type: ignore[attr-defined] # it has no __all__
 
-from structgen.errors import OptionError
+from structgen.arguments import nearest
+from structgen.errors import OptionError, quoted
 
 PATIENCE = 5.0
 """Seconds in which the hub has to answer."""
@@ -39,7 +39,7 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
     path = Path(given)
     if path.exists():
         return
-    where = f"{name}={os.fspath(given)!r}: cannot load a model that generates from there"
+    where = f"{name}={quoted(os.fspath(given))}: cannot load a model that generates from there"
     why = None if isinstance(given, PathLike) else _no_id(given)
     if why is not None or isinstance(given, PathLike):
         raise OptionError(f"{where}: there is no such folder{_beside(path)}" + (f", and {why}" if why else ""))
@@ -65,12 +65,12 @@ def _no_id(given: str) -> str | None:
 def _beside(path: Path) -> str:
     """What stands where the path leaves what exists."""
     if str(path).startswith("~"):
-        return f" ('~' is no folder here; expanded it is {str(path.expanduser())!r})"
+        return f" ('~' is no folder here; expanded it is {quoted(str(path.expanduser()))})"
     wanted, parent = path, path.parent
     while not parent.is_dir() and parent != parent.parent:
         wanted, parent = parent, parent.parent
-    near = get_close_matches(wanted.name, os.listdir(parent), 3) if os.access(parent, os.R_OK) else []
-    return f"; in {str(parent)!r} there is {', '.join(map(repr, near))}" if near else ""
+    near = nearest(wanted.name, sorted(os.listdir(parent)), 0.6) if os.access(parent, os.R_OK) else ""
+    return f"; in {quoted(str(parent))} there is {near}" if near else ""
 
 
 def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.callbacks import Calling
-from structgen.errors import CallbackError
+from structgen.errors import CallbackError, quoted
 from structgen.guards.protocol import Guard, Veto
 from structgen.vocabulary import Vocabulary
 
@@ -42,7 +42,9 @@ class Asked(Guard[Any]):
         with self._calling:
             found: Any = self._guard.finish(state)
         if found is not None and not isinstance(found, Veto):
-            raise CallbackError(f"{self._calling.whose} gave {found!r:.80} as what it has against an end: Veto or None")
+            raise CallbackError(
+                f"{self._calling.whose} gave {quoted(found)} as what it has against an end: Veto or None"
+            )
         return found
 
     def begun(self, state: Any) -> int:

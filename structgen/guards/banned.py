@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.arguments import require, require_flag, several
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 from structgen.guards.folding import Fold
 from structgen.guards.patterns import PatternSearch, Walk
 from structgen.guards.protocol import Guard, Veto
@@ -178,7 +178,7 @@ class BannedWords(Banned[Place]):
         self._words = WordSearch(self.words, fold)
         for word, units in zip(self.words, self._words.units, strict=True):
             if boundaries_only(units):
-                raise OptionError(f"words: nothing is left of {word!r}")
+                raise OptionError(f"words: nothing is left of {quoted(word)}")
         super().__init__(self._words, scope)
         self._tokens: WeakKeyDictionary[Vocabulary, dict[int, Tokens]] = WeakKeyDictionary()
 
@@ -199,7 +199,7 @@ class BannedWords(Banned[Place]):
         return known[place.fold.last].suspects(place.node)
 
     def _reason(self, word: int) -> str:
-        return f"banned word {self.words[word]!r}"
+        return f"banned word {quoted(self.words[word])}"
 
 
 class BannedPattern(Banned[Walk]):
@@ -240,4 +240,4 @@ class BannedPattern(Banned[Walk]):
         return self._tokens[vocabulary].suspects(place.state)
 
     def _reason(self, word: int) -> str:
-        return f"banned pattern {self.pattern!r}"
+        return f"banned pattern {quoted(self.pattern)}"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.arguments import is_listed, is_whole, require, shown
-from structgen.errors import DeadEnd, OptionError, TokenRejected
+from structgen.arguments import is_listed, is_whole, require
+from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
 from structgen.guards.asking import Asked
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
@@ -203,7 +203,7 @@ class GuardMask:
             OptionError: fewer tokens were taken.
         """
         if not is_whole(count, 0, self._watch.count):
-            raise OptionError(f"rollback({shown(count)}): {self._watch.count} tokens were taken")
+            raise OptionError(f"rollback({quoted(count)}): {self._watch.count} tokens were taken")
         if self._matcher is not None:
             self._matcher.rollback(count)
         self._watch.truncate(self._watch.count - count)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from structgen.automaton.chardfa import CharDfa, from_pattern
 from structgen.automaton.patterns import pattern_language, pattern_predicate
-from structgen.errors import LimitExceeded, OptionError
+from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.guards.folding import begun_character
 from structgen.guards.words import Hit
 
@@ -44,11 +44,11 @@ class PatternSearch:
             language = pattern_language(pattern)
             exact = pattern_predicate(pattern) is None
         except (ValueError, LimitExceeded) as error:
-            raise OptionError(f"BannedPattern({pattern!r:.80}): {error}") from error
+            raise OptionError(f"BannedPattern({quoted(pattern)}): {error}") from error
         if not exact:
-            raise OptionError(f"BannedPattern({pattern!r:.80}): no finite automaton holds it; ban a simpler pattern")
+            raise OptionError(f"BannedPattern({quoted(pattern)}): no finite automaton holds it; ban a simpler pattern")
         if language.matches(""):
-            raise OptionError(f"BannedPattern({pattern!r:.80}) matches the empty text: nothing could be said")
+            raise OptionError(f"BannedPattern({quoted(pattern)}) matches the empty text: nothing could be said")
         self._language = language
         self._bounds, self._classes = language.bounds.tolist(), language.classes.tolist()
         self._sure = _sure_state(language)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structgen.errors import CallbackError, DeadEnd
+from structgen.errors import CallbackError, DeadEnd, quoted
 from structgen.guards.asking import Asked
 from structgen.guards.banned import EVERYTHING, Banned
 from structgen.guards.protocol import Guard, Veto
@@ -163,7 +163,7 @@ class _Places:
         reasons = [self._offence(before, _quoted(text)) for text in literals]
         if None in reasons:
             return None
-        forced = " or ".join(map(repr, literals[:5])) + (" or ..." if len(literals) > 5 else "")
+        forced = " or ".join(map(quoted, literals[:5])) + (" or ..." if len(literals) > 5 else "")
         return Unavoidable(pointer, str(reasons[0]), forced)
 
     def _items(self, arrays: Arrays, before: bytes) -> Unavoidable | None:
@@ -186,7 +186,7 @@ class _Places:
         name = _quoted(member.name)
         reason = self._offence(before, name) if self._guard.scope == EVERYTHING else None
         if reason is not None:
-            return Unavoidable(pointer, reason, f"the name {member.name!r}")
+            return Unavoidable(pointer, reason, f"the name {quoted(member.name)}")
         return self.blocked(member.value, before + name + b": ")
 
     def _offence(self, before: bytes, text: bytes) -> str | None:

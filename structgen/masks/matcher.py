@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from structgen.arguments import is_whole, shown
+from structgen.arguments import is_whole
 from structgen.automaton.reading import JsonReading
-from structgen.errors import DeadEnd, OptionError, TokenRejected
+from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.late import Asked, Snapshot
 from structgen.masks.string_slices import Uint32
@@ -100,7 +100,7 @@ class Matcher:
             if late is not None:
                 row = late.corrected(row, self._read())
         except DeadEnd as error:
-            raise DeadEnd(f"at byte {len(self.text)}, after {self.text[-20:]!r}: {error}") from None
+            raise DeadEnd(f"at byte {len(self.text)}, after {quoted(self.text[-20:])}: {error}") from None
         if out is None:
             return row
         return written(row, out)
@@ -116,7 +116,7 @@ class Matcher:
         try:
             token_id = index(token_id)
         except TypeError:
-            raise OptionError(f"token_id={shown(token_id)}: expected a token's id, a whole number") from None
+            raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
             position = grammar.advance(self._positions[-1], token_id)
             if position >= 0:
@@ -147,7 +147,9 @@ class Matcher:
         if token_id in vocabulary.end_ids:
             return f"end token {token_id} at byte {at}: the text is not complete"
         text = vocabulary.token(token_id)
-        return f"token {token_id} {text!r} at byte {at}, after {self.text[-20:]!r}: not allowed by the grammar"
+        return (
+            f"token {token_id} {quoted(text)} at byte {at}, after {quoted(self.text[-20:])}: not allowed by the grammar"
+        )
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as long as exactly one is allowed; may be empty."""
@@ -180,7 +182,7 @@ class Matcher:
         """
         taken = len(self._tokens) + self.finished
         if not is_whole(count, 0, taken):
-            raise OptionError(f"rollback({shown(count)}): {taken} tokens were taken; expected a count up to that")
+            raise OptionError(f"rollback({quoted(count)}): {taken} tokens were taken; expected a count up to that")
         if count and self.finished:
             self.finished = False
             count -= 1
@@ -198,7 +200,7 @@ def written(row: Uint32, out: Uint32) -> Uint32:
     """
     if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _WORDS):
         allowed = f"uint32[{len(row)}]: one bit for each row of the logits"
-        raise OptionError(f"out={shown(out)}: expected {allowed}")
+        raise OptionError(f"out={quoted(out)}: expected {allowed}")
     out[:] = row
     return out
 

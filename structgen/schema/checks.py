@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from structgen.errors import quoted
 
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
@@ -25,7 +26,7 @@ class Malformed(Exception):
     """An argument is not what its keyword takes."""
 
     def __init__(self, found: object, expected: str) -> None:
-        super().__init__(f"found {reprlib.repr(found)}; expected {expected}")
+        super().__init__(f"found {quoted(found)}; expected {expected}")
 
 
 class Scan(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import SchemaError, UnsupportedSchema
+from structgen.errors import SchemaError, UnsupportedSchema, quoted
 from structgen.schema import own_keywords
 from structgen.schema.checks import Check
 from structgen.schema.keywords import KEYWORDS, VALIDATION, Apply, Keyword
@@ -79,12 +79,12 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] 
         return default
     expected = "the URI of draft 4, 6, 7, 2019-09 or 2020-12"
     if not isinstance(name, str):
-        raise SchemaError(f"found {name!r}; expected {expected}", "/$schema")
+        raise SchemaError(f"found {quoted(name)}; expected {expected}", "/$schema")
     number = _NAMES.get(name.removeprefix("http").removeprefix("s").removeprefix("://").rstrip("#"))
     if number is not None:
         return DIALECTS[number]
     if registry is None or name not in registry:
-        raise UnsupportedSchema(f"the dialect {name!r} is not supported; use {expected}", "/$schema")
+        raise UnsupportedSchema(f"the dialect {quoted(name)} is not supported; use {expected}", "/$schema")
     return _with_vocabularies(registry.contents(name), name, registry)
 
 
@@ -97,7 +97,7 @@ def _with_vocabularies(metaschema: Any, name: str, registry: Registry[Any]) -> D
     known = {uri.rpartition("/")[2] for uri in used if uri.startswith("https://json-schema.org/draft/")}
     unknown = [uri for uri, needed in used.items() if needed and not uri.startswith("https://json-schema.org/draft/")]
     if unknown:
-        raise UnsupportedSchema(f"the dialect {name!r} needs the vocabulary {unknown[0]!r}", "/$schema")
+        raise UnsupportedSchema(f"the dialect {quoted(name)} needs the vocabulary {quoted(unknown[0])}", "/$schema")
     if "validation" in known:
         return base
     rows = {keyword: row for keyword, row in base.keywords.items() if keyword not in VALIDATION}

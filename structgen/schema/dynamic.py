@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from structgen.errors import excerpt, quoted
 from structgen.schema.dialects import Dialect, dialect_of
 from structgen.schema.references import refused, root_resolver, specification
 from structgen.schema.scan import SchemaScan
@@ -52,7 +53,7 @@ class DynamicScopes:
         try:
             found = lookup_recursive_ref(scope) if keyword == "$recursiveRef" else scope.lookup(schema[keyword])
         except (Unresolvable, ValueError) as error:
-            why = f"{keyword} {schema[keyword]!r} leads nowhere: {error}"
+            why = f"{keyword} {quoted(schema[keyword])} leads nowhere: {excerpt(error)}"
             raise refused(self._scan, schema, why, keyword) from None
         if isinstance(found.contents, (bool, dict)) and id(found.contents) not in self._scan.seen:
             home = found.resolver.lookup("#").contents

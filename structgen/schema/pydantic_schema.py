@@ -15,7 +15,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaValue
 from pydantic_core import SchemaError, core_schema
 
-from structgen.errors import UnsupportedSchema
+from structgen.errors import UnsupportedSchema, excerpt, quoted
 from structgen.schema import python_types, temporal_text
 from structgen.schema.hashability import unhashable
 from structgen.schema.json_text import json_text
@@ -40,11 +40,11 @@ def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]
         generator = ClosedSchema if closed else ExactSchema
         schema = adapter.json_schema(schema_generator=generator)
     except (PydanticUserError, SchemaError, TypeError, AttributeError) as error:  # the last: Unpack on Python 3.10
-        first = str(error).splitlines()[0]
-        message = f"the type {tp!r} has no JSON Schema: {first} (annotate it with pydantic.WithJsonSchema)"
+        first = excerpt(str(error).splitlines()[0])
+        message = f"the type {quoted(tp)} has no JSON Schema: {first} (annotate it with pydantic.WithJsonSchema)"
         raise UnsupportedSchema(message) from error
     except ImportError as error:  # a type of Pydantic's that needs another package, as EmailStr does
-        raise UnsupportedSchema(f"the type {tp!r} cannot be used here: {error}") from error
+        raise UnsupportedSchema(f"the type {quoted(tp)} cannot be used here: {excerpt(error)}") from error
     return schema, adapter
 
 
@@ -180,7 +180,7 @@ class ExactSchema(GenerateJsonSchema):
         return python_types.SCALAR if hashable and not described else described
 
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JsonSchemaValue:
-        return self.handle_invalid_for_json_schema(schema, f"a class ({schema.get('cls')!r})")
+        return self.handle_invalid_for_json_schema(schema, f"a class ({quoted(schema.get('cls'))})")
 
     # Containers
 
@@ -294,7 +294,7 @@ class ExactSchema(GenerateJsonSchema):
             elif (name in _BOUNDS or name == "multiple_of") and isinstance(value, (int, float)):
                 described = {"allOf": [described], "type": "number", _BOUNDS.get(name, "multipleOf"): value}
             else:
-                raise UnsupportedSchema(f"{name}={value!r} on a type that does not know it itself")
+                raise UnsupportedSchema(f"{name}={quoted(value)} on a type that does not know it itself")
         return described
 
 

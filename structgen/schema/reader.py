@@ -8,12 +8,11 @@ of any depth are followed with a stack of our own, never by recursion.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from structgen.arguments import is_listed, require
-from structgen.errors import LimitExceeded, OptionError, SchemaError
+from structgen.arguments import is_listed, nearest, require
+from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
 from structgen.schema import evaluation
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Columns, Shapes, pack
 from structgen.schema.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
@@ -119,8 +118,8 @@ def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
     declared = {name for schema, _, _ in scan.places() for name in schema.get("properties", ())}
     for name in order:
         if name not in declared:
-            near = get_close_matches(name, declared, 3, 0) or ["none"]
-            raise OptionError(f"order: no object of the schema declares {name!r}; it declares {', '.join(near)}")
+            near = nearest(name, sorted(declared)) or "none"
+            raise OptionError(f"order: no object of the schema declares {quoted(name)}; it declares {near}")
 
 
 class _Unknown(Exception):

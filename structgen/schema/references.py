@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from structgen.errors import SchemaError
+from structgen.errors import SchemaError, excerpt, quoted
 from structgen.schema.dialects import Dialect, dialect_of
 from structgen.schema.scan import SchemaScan, every, subschemas
 
@@ -107,7 +107,7 @@ def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]
                 try:
                     contents = _at(scan.root, pointer)
                 except LookupError as missing:
-                    why = f"the reference {reference!r} leads nowhere: there is no {missing.args[0]!r}"
+                    why = f"the reference {quoted(reference)} leads nowhere: there is no {quoted(missing.args[0])}"
                     raise refused(scan, source, why) from None
             else:
                 return
@@ -151,11 +151,11 @@ def _follow_uris(
             found = resolvers[id(source)].lookup(reference)
             home = found.resolver.lookup("#").contents
         except (Unresolvable, ValueError) as error:
-            why = f"the reference {reference!r} leads nowhere: {error!s:.200}"
+            why = f"the reference {quoted(reference)} leads nowhere: {excerpt(error)}"
             more = "" if reference[:1] == "#" else "; nothing is fetched: other documents come from registry="
             raise refused(scan, source, why + more) from None
         except (TypeError, AttributeError) as error:  # what the library makes of a document that is no schema
-            why = f"the reference {reference!r} cannot be followed: {NO_SCHEMA} ({error})"
+            why = f"the reference {quoted(reference)} cannot be followed: {NO_SCHEMA} ({excerpt(error)})"
             raise refused(scan, source, why) from None
         document, _, fragment = reference.partition("#")
         pointer = unquote(fragment) if home is scan.root else f"{document}#{fragment}"
@@ -225,7 +225,7 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
                 path.discard(id(schema))
                 finished.add(id(schema))
             elif id(following) in path:
-                why = f"$ref {source['$ref']!r} leads back to itself and describes no value"
+                why = f"$ref {quoted(source['$ref'])} leads back to itself and describes no value"
                 raise refused(scan, source, why, "$ref")
             elif id(following) not in finished:
                 stack.append((following, iter(_applied(scan, following, targets))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import SchemaError, UnsupportedSchema
+from structgen.errors import SchemaError, UnsupportedSchema, quoted
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -30,7 +30,7 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
     """
     if isinstance(tp, (str, bytes, int, float, list, tuple)):
         advice = "; json.loads text first" if isinstance(tp, (str, bytes)) else ""
-        raise SchemaError(f"{tp!r:.80} is no schema: expected a type, a JSON Schema dict or a constraint{advice}")
+        raise SchemaError(f"{quoted(tp)} is no schema: expected a type, a JSON Schema dict or a constraint{advice}")
     try:
         hash(tp)
     except TypeError:
@@ -44,7 +44,7 @@ def _describe(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
     try:
         return describe(tp, closed=closed)
     except RecursionError:
-        raise UnsupportedSchema(f"the type {tp!r} nests too deeply for pydantic") from None
+        raise UnsupportedSchema(f"the type {quoted(tp)} nests too deeply for pydantic") from None
 
 
 @lru_cache(maxsize=256)

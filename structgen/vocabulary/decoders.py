@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from structgen.errors import VocabularyError
+from structgen.errors import VocabularyError, quoted
 from structgen.vocabulary.alphabet import byte_level
 
 Piece = str | bytes
@@ -51,7 +51,7 @@ def _steps(decoder: Mapping[str, Any] | None) -> list[Step]:
     for spec in chain:
         kind = spec["type"]
         if fused and not (kind == "Strip" and spec["stop"] == 0):
-            raise VocabularyError(f"decoder step {kind} works on the whole text, not on a token: {spec}")
+            raise VocabularyError(f"decoder step {kind} works on the whole text, not on a token: {quoted(spec)}")
         fused = fused or kind == "Fuse"
         if kind not in _STEPS:
             known = ", ".join(_STEPS)
@@ -86,7 +86,7 @@ def _byte_fallback(spec: Mapping[str, Any]) -> Step:
 def _replace(spec: Mapping[str, Any]) -> Step:
     pattern = spec["pattern"].get("String")
     if pattern is None:
-        raise VocabularyError(f"decoder step Replace is only known for a string, not for {spec['pattern']}")
+        raise VocabularyError(f"decoder step Replace is only known for a string, not for {quoted(spec['pattern'])}")
     return _each(lambda text: text.replace(pattern, spec["content"]))
 
 

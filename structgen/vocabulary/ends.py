@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from structgen.errors import VocabularyError
+from structgen.errors import VocabularyError, quoted
 
 
 def declared_ends(model_config: Any, generation_config: Any) -> list[int]:
@@ -31,7 +31,7 @@ def as_ids(value: Any, where: str) -> list[int]:
     """
     ids = [] if value is None else list(value) if isinstance(value, Iterable) else [value]
     if isinstance(value, str) or not all(hasattr(i, "__index__") for i in ids):
-        raise VocabularyError(f"{where} is {value!r}: expected a token id or a list of them")
+        raise VocabularyError(f"{where} is {quoted(value)}: expected a token id or a list of them")
     return [int(i) for i in ids if int(i) >= 0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from structgen.errors import VocabularyError
+from structgen.errors import VocabularyError, quoted
 from structgen.vocabulary.added import is_word
 from structgen.vocabulary.decoders import spell
 from structgen.vocabulary.pieces import special_pieces, spell_piece
@@ -43,7 +43,7 @@ def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:
     try:
         return speller(piece)
     except (KeyError, ValueError) as error:
-        raise VocabularyError(f"token {token_id}, {piece!r}, has no bytes: {error!r}") from error
+        raise VocabularyError(f"token {token_id}, {quoted(piece)}, has no bytes: {quoted(error)}") from error
 
 
 def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
@@ -60,7 +60,7 @@ def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
         return lambda piece: bytes([ord(piece)])
     raise VocabularyError(
         f"{type(tokenizer).__name__} does not say which bytes its tokens stand for (token {min(pieces)} is "
-        f"{pieces[min(pieces)]!r}): use its fast version, or Vocabulary.from_tokens(tokens, end_ids)"
+        f"{quoted(pieces[min(pieces)])}): use its fast version, or Vocabulary.from_tokens(tokens, end_ids)"
     )
 
 

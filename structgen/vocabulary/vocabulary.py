@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.arguments import MOST, is_whole, require, require_count, several, shown
-from structgen.errors import OptionError, VocabularyError
+from structgen.arguments import MOST, is_whole, require, require_count, several
+from structgen.errors import OptionError, VocabularyError, quoted
 from structgen.vocabulary.disk import load, store
 from structgen.vocabulary.ends import declared_ends, declared_width
 from structgen.vocabulary.sources import source_of
@@ -178,7 +178,7 @@ class Vocabulary:
             if 0 <= token_id < self.width:
                 return self._text[self._offset(token_id) : self._offset(token_id + 1)]
         except (TypeError, ValueError):
-            raise OptionError(f"token_id={shown(token_id)}: expected a token's id, a whole number") from None
+            raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         raise IndexError(f"token id {token_id}: the logits have rows 0 to {self.width - 1}")
 
     def decode(self, token_ids: Iterable[int]) -> bytes:
@@ -190,7 +190,7 @@ class Vocabulary:
         try:
             each = iter(token_ids)
         except TypeError:
-            raise OptionError(f"token_ids={shown(token_ids)}: expected token ids") from None
+            raise OptionError(f"token_ids={quoted(token_ids)}: expected token ids") from None
         return b"".join(map(self.token, each))
 
     @cached_property

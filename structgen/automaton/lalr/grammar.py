@@ -20,7 +20,7 @@ from structgen.automaton.regex.errors import PatternError, PatternUnsupported
 from structgen.automaton.regex.folding import folded
 from structgen.automaton.regex.nodes import Chars, Node, Sequence as Series
 from structgen.automaton.regex.python import parse_python
-from structgen.errors import OptionError
+from structgen.errors import OptionError, quoted
 
 END = "$END"
 _FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")
@@ -238,7 +238,7 @@ def _require_pattern(terminal: TerminalDef) -> None:
         raise _refused(terminal, error) from error
     if terminal.pattern.min_width == 0:
         raise OptionError(
-            f"terminal {terminal.name}, {terminal.pattern.value!r:.80}: it may be empty, and Lark allows no such "
+            f"terminal {terminal.name}, {quoted(terminal.pattern.value)}: it may be empty, and Lark allows no such "
             "terminal; make it one character long at least, and optional in the rules"
         )
 
@@ -264,4 +264,4 @@ def _matches(pattern: re.Pattern[str], text: str) -> bool:
 
 def _refused(terminal: TerminalDef, error: Exception) -> OptionError:
     reason = f"{error} is not supported" if isinstance(error, Unsupported) else str(error)
-    return OptionError(f"terminal {terminal.name}, {terminal.pattern.value!r:.80}: {reason}")
+    return OptionError(f"terminal {terminal.name}, {quoted(terminal.pattern.value)}: {reason}")

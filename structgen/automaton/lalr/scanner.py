@@ -15,7 +15,7 @@ import numpy as np
 from structgen.automaton.char_kernels import wide_classes
 from structgen.automaton.chardfa import CharDfa, tidied
 from structgen.automaton.lalr.grammar import END, Grammar, Keyword
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, quoted
 
 MOST_STATES = 20_000
 MOST_BEHIND = 64
@@ -228,7 +228,7 @@ class _Scanner:
         if len(behind) > MOST_BEHIND:
             raise LimitExceeded(
                 f"behind the terminal {token.terminal} more than {MOST_BEHIND} characters must be read to know it: "
-                f"another one begins with it, as {behind[:8]!r} shows"
+                f"another one begins with it, as {quoted(behind[:8])} shows"
             )
         if token.terminal in self._grammar.ignore or self._scanners.may_follow(token.terminal, behind):
             return Token(token.terminal, behind)

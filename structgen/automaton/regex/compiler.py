@@ -9,7 +9,7 @@ from structgen.automaton.regex.nodes import Assertion, Chars, Choice, Look, Node
 from structgen.automaton.regex.parser import parse
 from structgen.automaton.regex.program import Assembler, without_anchor, without_anchors
 from structgen.automaton.regex.subset import determinise
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, quoted
 
 _START = Assertion(Place.START)
 MOST_INSTRUCTIONS = 80_000
@@ -98,6 +98,6 @@ def pattern_table(
     table = determinise(program, assembler, trailing=trailing, limit=limit) if small else None
     if table is None:
         raise LimitExceeded(
-            f"pattern {pattern!r} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
+            f"pattern {quoted(pattern)} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
         )
     return table.bounds, table.classes, table.next, table.final.tolist()

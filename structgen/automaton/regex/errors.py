@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structgen.errors import RequestError
+from structgen.errors import RequestError, quoted
 
 
 class PatternError(RequestError):
@@ -14,7 +14,7 @@ class PatternError(RequestError):
 
     def __init__(self, pattern: str, offset: int, message: str) -> None:
         self.offset = offset
-        super().__init__(f"pattern {pattern!r}, offset {offset}: {message}")
+        super().__init__(f"pattern {quoted(pattern)}, offset {offset}: {message}")
 
 
 class PatternUnsupported(RequestError):
@@ -28,5 +28,5 @@ class PatternUnsupported(RequestError):
     def __init__(self, pattern: str, offset: int, construct: str, remedy: str = "") -> None:
         self.offset = offset
         self.construct = construct
-        message = f"pattern {pattern!r}, offset {offset}: {construct} is not supported"
+        message = f"pattern {quoted(pattern)}, offset {offset}: {construct} is not supported"
         super().__init__(f"{message}; {remedy}" if remedy else message)

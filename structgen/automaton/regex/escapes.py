@@ -7,6 +7,7 @@ from structgen.automaton.regex.charsets import CLASS_ESCAPES, LAST, POSIX, Range
 from structgen.automaton.regex.errors import PatternError, PatternUnsupported
 from structgen.automaton.regex.folding import folded
 from structgen.automaton.regex.properties import property_ranges
+from structgen.errors import quoted
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _DISPUTED_CONTROLS = {"a": 7, "e": 27}
@@ -138,7 +139,7 @@ class Scanner:
             name, self.at = self.text[self.at : close], close + 1
         ranges = property_ranges(name)
         if ranges is None:
-            raise self.unsupported(f"the Unicode property {name!r}", start)
+            raise self.unsupported(f"the Unicode property {quoted(name)}", start)
         return charsets.negation(ranges) if negative else ranges
 
     def char_class(self) -> Ranges:

@@ -18,7 +18,7 @@ from structgen.automaton.regex.escapes import Scanner
 from structgen.automaton.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
 )  # fmt: skip
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, excerpt, quoted
 
 DEPTH_LIMIT = 100
 REPEAT_LIMIT = 1_000_000
@@ -192,19 +192,21 @@ class Parser(Scanner):
             return lowest, None
         highest = self.bound(most, start)
         if highest < lowest:
-            raise self.error(f"the bounds {{{least},{most}}} are out of order", start)
+            raise self.error(f"the bounds {{{excerpt(least)},{excerpt(most)}}} are out of order", start)
         return lowest, highest
 
     def bound(self, digits: str, offset: int) -> int:
         if len(digits) > 9 or int(digits) > REPEAT_LIMIT:
-            raise LimitExceeded(f"pattern {self.text!r}, offset {offset}: a bound of {digits} exceeds {REPEAT_LIMIT:,}")
+            raise LimitExceeded(
+                f"pattern {quoted(self.text)}, offset {offset}: a bound of {excerpt(digits)} exceeds {REPEAT_LIMIT:,}"
+            )
         return int(digits)
 
     def group(self) -> Node:
         start = self.at
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
-            raise LimitExceeded(f"pattern {self.text!r}, offset {start}: groups nested deeper than {DEPTH_LIMIT}")
+            raise LimitExceeded(f"pattern {quoted(self.text)}, offset {start}: groups nested deeper than {DEPTH_LIMIT}")
         self.at += 1
         kind = self.group_head(start) if self.accept("?") else "("
         if kind == "":
@@ -336,7 +338,7 @@ class Parser(Scanner):
         close = self.text.find(closing, self.at)
         name = self.text[self.at : close] if close >= 0 else ""
         if not name or (self.total >= 0 and name not in self.known):
-            raise self.error(f"there is no group named {name!r}", start)
+            raise self.error(f"there is no group named {quoted(name)}", start)
         self.at = close + 1
         self.references = True
         return BackReference(tuple(self.known.get(name, ())), self.fold, start)

@@ -19,7 +19,7 @@ from structgen.automaton.regex.errors import PatternUnsupported
 from structgen.automaton.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
 )  # fmt: skip
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, quoted
 
 CHAR, SPLIT, ASSERT, MATCH = range(4)
 PROGRAM_LIMIT = 200_000
@@ -148,7 +148,7 @@ class Assembler:
     def check(self, size: int) -> None:
         if size > PROGRAM_LIMIT:
             raise LimitExceeded(
-                f"pattern {self.pattern!r}: written out it is longer than {PROGRAM_LIMIT:,} instructions; "
+                f"pattern {quoted(self.pattern)}: written out it is longer than {PROGRAM_LIMIT:,} instructions; "
                 "use smaller bounds"
             )
 
