@@ -17,6 +17,7 @@ from structgen.automaton.string_sets import (
     string_language,
     string_predicate,
     uncapped_language,
+    uncapped_predicate,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "string_language",
     "string_predicate",
     "uncapped_language",
+    "uncapped_predicate",
 ]
 
 name_language = string_language

@@ -120,6 +120,14 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     return None if exact and (most is None or _capped(language, most)) else partial(string_holds, strings)
 
 
+@lru_cache(1024)
+def uncapped_predicate(strings: Strings) -> Callable[[str], bool] | None:
+    """Whether a member of `uncapped_language` that is not too long satisfies `strings`; None: each one does."""
+    if strings.literals is not None or _language(strings)[2]:
+        return None
+    return partial(string_holds, strings)
+
+
 @lru_cache(64)
 def doubted_language(strings: Strings) -> CharDfa:
     """`uncapped_language` with the mask 1 for members, and 2 beside it where the predicate may say no."""

@@ -20,6 +20,7 @@ from structgen.automaton.leaves import (
     string_language,
     string_predicate,
     uncapped_language,
+    uncapped_predicate,
 )
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
@@ -189,7 +190,7 @@ class JsonAutomaton(PlainObjects):
         """The strings of one alternative: what is longer than the rest allows is counted, not multiplied out."""
         if string_is_empty(strings):
             return 0
-        (language, most), predicate = uncapped_language(strings), string_predicate(strings)
+        (language, most), predicate = uncapped_language(strings), uncapped_predicate(strings)
         sure = self.accept(choice, 1 << node)
         closes = {1: sure, 3: sure}
         if predicate is not None:
