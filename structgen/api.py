@@ -137,9 +137,10 @@ def generate(
         prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
             returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
             of any of those runs as one batch.
-        schema: a Pydantic model or any other type that Pydantic knows, a JSON Schema as a dict, a constraint
-            (`JsonSchema`, `Regex`, `Choice`, `Lark`, `Machine`, or a composition of them), or None for plain text. For
-            a list of prompts, a list of these gives each its own.
+        schema: a Pydantic model or any other type that Pydantic knows, a function (for the arguments it can be called
+            with; it is not called), a JSON Schema as a dict, a constraint (`JsonSchema`, `Regex`, `Choice`, `Lark`,
+            `Machine`, or a composition of them), or None for plain text. For a list of prompts, a list of these gives
+            each its own.
         tokenizer: of a bare transformers model.
         sampling: how tokens are drawn, greedily by default; a list gives each prompt of a list its own.
         limits: bounds of the run; a list gives each prompt its own.

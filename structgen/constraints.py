@@ -18,6 +18,7 @@ from structgen.automaton.values import JsonAutomaton
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
+from structgen.schema.mistaken import require_schema
 from structgen.schema.normal import Node
 from structgen.schema.reader import algebra_of, patterns, read, require_order
 from structgen.schema.types import from_type
@@ -38,7 +39,8 @@ class JsonSchema:
     """JSON that satisfies a schema.
 
     Attributes:
-        schema: a JSON Schema (dict or bool), or any Python type that `pydantic.TypeAdapter` takes.
+        schema: a JSON Schema (dict or bool), any Python type that `pydantic.TypeAdapter` takes, or a function, for the
+            arguments it can be called with.
         order: of declared object members: "schema", "any", or names to put first, in every object that declares them.
         whitespace: where white space stands.
         closed: for Python types: may objects hold no undeclared members? Yes by default. A dict says so itself.
@@ -90,6 +92,8 @@ class JsonSchema:
             schema, _ = from_type(schema, closed=self.closed is not False)
         elif self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
+        elif isinstance(schema, dict):
+            require_schema(schema)
         enforce = self.format == "enforce"
         root = read(schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type)
         for pattern, (node, path) in patterns(root).items():

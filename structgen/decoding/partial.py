@@ -7,11 +7,12 @@ import json
 import types
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
+from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
 
 from structgen.decoding.pointers import Span
 from structgen.errors import ValidatorError
@@ -154,8 +155,15 @@ def _fields(tp: Any) -> Mapping[str, Any]:
     if isinstance(tp, type) and issubclass(tp, BaseModel):
         return tp.model_fields
     if isinstance(tp, type) and (dataclasses.is_dataclass(tp) or is_typeddict(tp)):
-        return get_type_hints(tp, include_extras=True)
+        return {name: _unqualified(hint) for name, hint in get_type_hints(tp, include_extras=True).items()}
     return {}
+
+
+def _unqualified(hint: Any) -> Any:
+    """The type of a typed dict's member, without `NotRequired` and its like."""
+    while get_origin(hint) in (Required, NotRequired, ReadOnly):
+        (hint,) = get_args(hint)
+    return hint
 
 
 def _spelled(field: Any, name: str) -> str:

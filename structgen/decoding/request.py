@@ -36,6 +36,7 @@ from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.schema.mistaken import require_schema
 from structgen.schema.validators import validators_of
 from structgen.vocabulary import Vocabulary
 
@@ -202,6 +203,8 @@ def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = 
     many = is_batch(prompt)
     prompts = prompt if many else [prompt]
     each = isinstance(schema, list) and many
+    if each and all(isinstance(entry, str) for entry in schema):
+        require_schema(schema)  # texts are no schemas, however many prompts there are
     schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
     targets = targets_of(schemas, options.whitespace, options.order)
     plans = _plans(owner, read_prompts(owner, prompts, many=many), targets, options)

@@ -12,6 +12,7 @@ from structgen.arguments import require
 from structgen.constraints import Constraint, JsonSchema
 from structgen.errors import OptionError
 from structgen.options import Whitespace
+from structgen.schema.functions import value_type
 from structgen.schema.reader import require_order
 from structgen.schema.types import from_type
 from structgen.schema.users_code import validated
@@ -59,7 +60,7 @@ def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> 
         constraint, schema = schema, schema.schema
     else:
         constraint = JsonSchema(schema, order=order, whitespace=whitespace)
-    tp = Any if isinstance(schema, (dict, bool)) else schema
+    tp = Any if isinstance(schema, (dict, bool)) else value_type(schema)
     return Target(constraint, _json_parser(schema), is_json=True, type=tp)
 
 

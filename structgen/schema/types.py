@@ -9,7 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import SchemaError, UnsupportedSchema, quoted
+from structgen.errors import UnsupportedSchema, quoted
+from structgen.schema.functions import value_type
+from structgen.schema.mistaken import require_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -19,18 +21,17 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
     """The JSON Schema of `tp` (2020-12, validation mode), and the adapter that turns JSON into it.
 
     Args:
-        tp: a Pydantic model, dataclass, TypedDict, or any other type. The schema may be shared between calls
-            for one type: it must not be changed.
+        tp: a Pydantic model, dataclass, TypedDict, or any other type; of a function its arguments are described (see
+            `functions`). The schema may be shared between calls for one type: it must not be changed.
         closed: objects of models, dataclasses and typed dicts take no undeclared members, unless the type
             says `extra="allow"`. A `dict[str, T]` is open.
 
     Raises:
-        SchemaError: it is no type.
+        SchemaError: it is no type. OptionError: a function that no mapping of arguments can call.
         UnsupportedSchema: no JSON Schema describes the type.
     """
-    if isinstance(tp, (str, bytes, int, float, list, tuple)):
-        advice = "; json.loads text first" if isinstance(tp, (str, bytes)) else ""
-        raise SchemaError(f"{quoted(tp)} is no schema: expected a type, a JSON Schema dict or a constraint{advice}")
+    require_schema(tp)
+    tp = value_type(tp)
     try:
         hash(tp)
     except TypeError:

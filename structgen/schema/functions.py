@@ -1,0 +1,77 @@
+"""A function as a schema: the keyword arguments it can be called with. The function itself is never called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import Parameter, signature
+from types import GenericAlias, new_class
+from typing import Annotated, Any, get_args, get_origin
+
+from typing_extensions import NotRequired, TypedDict, Unpack
+
+from structgen.errors import OptionError
+
+_TYPES_OF_TYPING = ("types", "typing", "typing_extensions")
+"""Modules whose objects (`Literal[...]`, `NewType(...)`) are types, though many of them can be called."""
+
+
+def is_function(schema: Any) -> bool:
+    """Is it a function, a method, or another object that can be called and that Pydantic does not take as a type?"""
+    if not callable(schema) or isinstance(schema, (type, GenericAlias)) or get_origin(schema) is not None:
+        return False
+    described = hasattr(schema, "__get_pydantic_core_schema__")
+    return not described and type(schema).__module__ not in _TYPES_OF_TYPING
+
+
+def value_type(schema: Any) -> Any:
+    """The type of a schema's values: of a function's a typed dict of its arguments, of others the schema itself.
+
+    Raises:
+        OptionError: no mapping of keyword arguments can call the function, or its signature cannot be read.
+    """
+    if not is_function(schema):
+        return schema
+    try:
+        hash(schema)
+    except TypeError:
+        return _arguments(schema)
+    return _remembered(schema)
+
+
+@lru_cache(maxsize=256)
+def _remembered(function: Callable[..., Any]) -> Any:
+    return _arguments(function)
+
+
+def _arguments(function: Callable[..., Any]) -> Any:
+    """A typed dict that the function can be called with: `function(**value)`.
+
+    Parameters without an annotation take any JSON; those with a default may be missing. `*args` and `**kwargs` are left
+    out, and so are positional-only parameters with a default. `**kwargs: Unpack[Options]` are the members of `Options`.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    members: dict[str, Any] = {}
+    options: Any = TypedDict
+    for parameter in _parameters(function, name):
+        annotation = Any if parameter.annotation is Parameter.empty else parameter.annotation
+        has_default = parameter.default is not Parameter.empty
+        if hasattr(parameter.default, "is_required"):  # Pydantic's `Field(...)`, as `validate_call` reads it
+            annotation, has_default = Annotated[annotation, parameter.default], not parameter.default.is_required()
+        if parameter.kind is Parameter.POSITIONAL_ONLY and not has_default:
+            where = f"schema={name}: its parameter {parameter.name!r} is positional-only"
+            raise OptionError(f"{where}, no mapping can call the function; pass a function that takes it by name")
+        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY):
+            members[parameter.name] = NotRequired[annotation] if has_default else annotation
+        elif parameter.kind is Parameter.VAR_KEYWORD and get_origin(annotation) is Unpack:
+            (options,) = get_args(annotation)
+    module = getattr(function, "__module__", None) or __name__  # where the names in its annotations are looked up
+    return new_class(name, (options,), exec_body=lambda body: body.update(__annotations__=members, __module__=module))
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
+    try:
+        return list(signature(function, eval_str=True).parameters.values())
+    except (ValueError, TypeError, NameError, AttributeError, SyntaxError) as error:
+        advice = "pass a TypedDict of its arguments, or a function with annotations that can be read"
+        raise OptionError(f"schema={name}: the signature of the function cannot be read: {error}; {advice}") from error
