@@ -135,6 +135,21 @@ PYTHON = r"""
 """
 """From the grammar of Python that comes with Lark, for one line at a time."""
 
+RIGHT = r"""
+    start: "\"" string | "[" items | digits ";" list
+    string: "\"" | /[^"\\]/ string | "\\" escape string
+    escape: /["n]/ | "u" hex hex
+    hex: /[0-9a-f]/
+    items: start "]" | start "," items
+    digits: /[0-9]/ | /[0-9]/ digits
+    list: odd | statement
+    odd: "o" even | "z"
+    even: "e" odd | "y"
+    statement: branch | "s" | "(" statement ")" "."
+    branch: "if" statement | "if" statement "else" statement
+"""
+"""Rules that recurse to the right: alone, through one another, through rules of one symbol, and with an `else`."""
+
 TEXTS = {
     "arithmetic": (ARITHMETIC, ["1 + 2*(x - 3.5e2)", "f(a, b(), -1) ** 2 / 3", "/* one */ 1", "a*b**c"]),
     "sql": (SQL, [
@@ -152,11 +167,14 @@ TEXTS = {
         "import a.b as c\nx[1:n] = f(y, z=not 'q' in r'\\w') # end\nreturn x",
         "return lambda a, b: a ** -b // 2 if c is None else [1, (2)]",
     ]),
+    "right": (RIGHT, [
+        '["a\\"b\\u0f\\n","",123;oeoez]', "7;oeoy", "12;ififselseifs", "1;if(ifselses).elses", '[["x"],["y",["z"]]]',
+    ]),
     "context": (CONTEXT, ["aec", "bed", "((aec))", "[x,x,x]", "[]"]),
 }  # fmt: skip
 
 ENDINGS = """1 ) ] } " ' ` x e c d q 7 = < n a l r u t s m g o : / . * ! {} */ ,1 +1 :1 :=1 (1) "x" -\n
     ll rue alse rom|t om|t m|t y|1 r|1 s|x in|t |from|t |x |=|1 |by|1 |null |north left |on|1 |and|1 |join|t |as|x |1
-    """.split()
+    ;z z y ;s s f o 0""".split()
 ENDINGS = [" ", "\n", "select 1 from t", *(ending.replace("|", " ").replace("\\n", "\n") for ending in ENDINGS)]
 """Pieces with which the beginnings of texts are ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from functools import lru_cache
+from itertools import product
 
 import lark
 import pytest
@@ -12,10 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
+from structgen.automaton.composed import Composed
+from structgen.automaton.lalr.grammar import read_grammar
+from structgen.automaton.lalr.lr1 import LR1
+from structgen.automaton.lalr.part import LarkPart
+from structgen.automaton.tables import R_N_FRAMES
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.errors import LimitExceeded, OptionError, TokenRejected
 from structgen.languages import Lark
-from tests.lark_grammars import ARITHMETIC, ENDINGS, JSON, SQL, TEXTS
+from structgen.masks.grammar import Grammar as MaskGrammar
+from tests.lark_grammars import ARITHMETIC, ENDINGS, JSON, RIGHT, SQL, TEXTS
 from tests.matching import END, accepts, byte_vocabulary, plain_verdict, rich_vocabulary
 from tests.walking import tokens_of
 
@@ -238,3 +245,81 @@ def test_states_grow_with_the_text_and_not_with_its_depth():
     states = grammar.automaton.tables.n_states
     assert plain_verdict(grammar, b"(" * 500 + b"1" + b")" * 500)
     assert grammar.automaton.tables.n_states == states
+
+
+@pytest.mark.parametrize(
+    "text", ['"' + 400 * "ab" + '"', "1" * 800 + ";z", "1;" + 400 * "oe" + "oy", "1;" + 150 * "ifselse" + "s"]
+)
+def test_a_list_that_recurses_to_the_right_takes_no_stack(text):
+    """Its positions are the same behind each item, so their masks are known."""
+    grammar = Lark(RIGHT).compile(byte_vocabulary())
+    start = text[:16] + text[-6:]
+    assert plain_verdict(grammar, start.encode()) == parses(parser_of("right"), start)
+    frames = grammar.automaton.tables.registers[R_N_FRAMES]
+    assert plain_verdict(grammar, text.encode()) == parses(parser_of("right"), text)
+    assert grammar.automaton.tables.registers[R_N_FRAMES] <= frames + 8
+
+
+def drawn_grammar(draw):
+    """Four rules over four letters, most of which end with a rule."""
+    lines = []
+    for rule in ("start", "s", "t", "u"):
+        alternatives = []
+        for _ in range(draw.randint(1, 3)):
+            symbols = [
+                draw.choice(""""a" "a" "b" "b" "c" "d" s t u""".split()) for _ in range(draw.choice([0, 1, 1, 2, 3]))
+            ]
+            alternatives.append(" ".join(symbols + [draw.choice("stu")] * (draw.random() < 0.6)))
+        lines.append(f"{rule}: {' | '.join(alternatives)}")
+    return "\n".join(lines)
+
+
+class WithoutTails(LR1):
+    """States of a parser that makes no tail calls."""
+
+    def tail(self, state):
+        return None
+
+
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 4000), marks=pytest.mark.slow)], ids=len)
+def test_tail_calls_change_no_mask(seeds, monkeypatch):
+    """Random grammars: the masks are those of a parser without tail calls, and its verdicts are Lark's."""
+    kept = 0
+    for seed in seeds:
+        draw = random.Random(seed)
+        text = drawn_grammar(draw)
+        try:
+            parser, known = lark.Lark(text, parser="lalr"), read_grammar(text, "start")
+        except (lark.exceptions.LarkError, OptionError):
+            continue
+        if any(rule.origin not in known.ends for rule in known.rules):
+            continue
+        kept += 1
+        quick = MaskGrammar(Composed(LarkPart(known)), byte_vocabulary())
+        with monkeypatch.context() as patch:
+            patch.setattr("structgen.automaton.lalr.part.LR1", WithoutTails)
+            slow = MaskGrammar(Composed(LarkPart(known)), byte_vocabulary())
+        for _ in range(5):
+            one, other, read, tokens = quick.matcher(), slow.matcher(), "", [0]
+            while tokens and len(read) < 14:
+                tokens = tokens_of(one.mask())
+                assert tokens == tokens_of(other.mask()), (text, read)
+                assert (END in tokens) == parses(parser, read), (text, read)
+                tokens = [token for token in tokens if token != END]
+                if tokens:
+                    read += chr(token := draw.choice(tokens))
+                    one.advance(token)
+                    other.advance(token)
+    assert kept > len(seeds) // 5
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    ['start: s s\ns: "b" | u "c" u\nu: "a" u', 'start: s "c" s |\ns: "c" u s |\nu: "c" "a" u'],
+)
+def test_what_begins_only_rules_that_never_end_does_not_follow(grammar):
+    """Behind the first `s`, and before it, a letter may not come with which only a rule begins that has no text."""
+    matcher, parser = Lark(grammar).compile(byte_vocabulary()), lark.Lark(grammar, parser="lalr")
+    for length in range(4):
+        for text in map("".join, product("abc", repeat=length)):
+            assert plain_verdict(matcher, text.encode()) == parses(parser, text), text

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from structgen.automaton.lalr.grammar import END, Grammar
 
@@ -20,10 +21,18 @@ Kernel = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """A state: that of the LALR table, and what it stands for here. There is one of each: see `LR1.goto`."""
+    """A state: that of the LALR table, and what it stands for here. There is one of each: see `LR1.goto`.
+
+    Attributes:
+        lalr: the number of the LALR state.
+        kernel: its items.
+        delivers: of a tail state that was entered by a tail call, the symbol that its end completes; else empty. See
+            `LR1.tail`.
+    """
 
     lalr: int
     kernel: Kernel
+    delivers: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +41,7 @@ class _Item:
 
     Attributes:
         rule: its number.
+        read: how many symbols were read.
         symbol: what comes next; None at the end.
         opens: where that is a rule, the items that it begins with.
         first: with what that which follows the symbol may begin, as bits.
@@ -39,10 +49,18 @@ class _Item:
     """
 
     rule: int
+    read: int
     symbol: str | None
     opens: tuple[int, ...]
     first: int
     hollow: bool
+
+
+class Tail(NamedTuple):
+    """A rule, and how many of its symbols were read."""
+
+    origin: str
+    read: int
 
 
 class LR1:
@@ -55,12 +73,13 @@ class LR1:
         self._bits = {terminal: 1 << place for place, terminal in enumerate(self._terminals)}
         self._firsts, self._nullable = self._first_sets()
         self._items = self._numbered()
-        self._states: dict[tuple[int, Kernel], State] = {}
+        self._states: dict[tuple[int, Kernel, str], State] = {}
         self._moves: dict[State, tuple[dict[str, list[tuple[int, int]]], dict[int, int]]] = {}
         self._gotos: dict[tuple[State, str], State] = {}
         self._viable: dict[State, frozenset[str]] = {}
         self._named: dict[int, frozenset[str]] = {}
         self._tables: dict[int, tuple[int, dict[int, int]]] = {}
+        self._tails: dict[State, Tail | None] = {}
         self.first = self._state(grammar.first_state, [(0, self._bits[END])])
 
     def goto(self, state: State, symbol: str) -> State:
@@ -87,8 +106,47 @@ class LR1:
         ends = terminal == END and state.lalr == self.grammar.last_state
         return None if ends else self.grammar.reductions[state.lalr].get(terminal)
 
-    def _state(self, lalr: int, kernel: list[tuple[int, int]]) -> State:
-        key = lalr, tuple(sorted(kernel))
+    def tail(self, state: State) -> Tail | None:
+        """Of a tail state, the rule that it is in; None for other states.
+
+        A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it): behind `x`
+        of `s: x s | y` nothing is left of the outer `s` but the inner one.
+        """
+        if state not in self._tails:
+            self._tails[state] = self._tail(state)
+        return self._tails[state]
+
+    def _tail(self, state: State) -> Tail | None:
+        items = [self._items[number] for number, _ in state.kernel]
+        tails = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items}
+        last = [item.symbol for item in items if item.symbol is not None]
+        if len(tails) != 1 or not last or any(symbol in self._bits for symbol in last):
+            return None
+        (tail,) = tails
+        whole = Tail(tail.origin, tail.read + 1)
+        return tail if tail.read and all(self._completed(state, symbol) == whole for symbol in last) else None
+
+    def _completed(self, state: State, symbol: str) -> Tail | None:
+        """The rule that is complete behind a symbol, whatever comes next; None where that is not sure."""
+        items = [self._items[number] for number, _ in self.goto(state, symbol).kernel]
+        rules = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items if item.symbol is None}
+        return rules.pop() if len(rules) == 1 and all(item.symbol is None for item in items) else None
+
+    def completes(self, state: State, symbol: str) -> bool:
+        """Does a symbol complete what a state delivers, by itself or by rules of one symbol?"""
+        for _ in self.grammar.rules if state.delivers else ():
+            rule = self._completed(state, symbol)
+            if rule is None or rule.read > 1:
+                return rule is not None
+            symbol = rule.origin
+        return False
+
+    def delivering(self, state: State, origin: str) -> State:
+        """A tail state that completes `origin` where it ends."""
+        return self._state(state.lalr, list(state.kernel), origin)
+
+    def _state(self, lalr: int, kernel: list[tuple[int, int]], delivers: str = "") -> State:
+        key = lalr, tuple(sorted(kernel)), delivers
         known = self._states.get(key)
         if known is None:
             known = self._states[key] = State(*key)
@@ -126,22 +184,21 @@ class LR1:
 
     def _actions(self, state: State) -> int:
         moves, done = self._read(state)
-        shifted, reduced = self._table(state.lalr)
+        ends, reduced = self._table(state.lalr)
         viable = self._all(symbol for symbol in moves if symbol in self._bits)
         for rule, behind in done.items():
-            viable |= behind & (shifted | reduced.get(rule, 0))
+            viable |= behind & (ends | reduced.get(rule, 0))
         return viable
 
     def _table(self, lalr: int) -> tuple[int, dict[int, int]]:
-        """The terminals that an LALR state shifts, or that end the text there, and those that reduce by each rule."""
+        """The bit of `END` where the text ends in an LALR state; and by each rule the terminals that reduce by it."""
         known = self._tables.get(lalr)
         if known is None:
-            shifted = self._all(self.grammar.shifts[lalr].keys() & self._bits.keys())
             reduced: dict[int, int] = {}
             for terminal, rule in self.grammar.reductions[lalr].items():
                 reduced[rule] = reduced.get(rule, 0) | self._bits[terminal]
             ends = self._bits[END] if lalr == self.grammar.last_state else 0
-            known = self._tables[lalr] = shifted | ends, reduced
+            known = self._tables[lalr] = ends, reduced
         return known
 
     def _all(self, terminals: Iterable[str]) -> int:
@@ -163,8 +220,8 @@ class LR1:
         for number, rule in enumerate(rules):
             for read, symbol in enumerate(rule.expansion):
                 first, hollow = self._first_of(rule.expansion[read + 1 :])
-                items.append(_Item(number, symbol, by_origin.get(symbol, ()), first, hollow))
-            items.append(_Item(number, None, (), 0, False))
+                items.append(_Item(number, read, symbol, by_origin.get(symbol, ()), first, hollow))
+            items.append(_Item(number, len(rule.expansion), None, (), 0, False))
         return items
 
     def _first_of(self, symbols: tuple[str, ...]) -> tuple[int, bool]:
@@ -180,10 +237,11 @@ class LR1:
         """With what each symbol may begin, and the symbols that may be nothing."""
         self._firsts = firsts = dict(self._bits) | {rule.origin: 0 for rule in self.grammar.rules}
         self._nullable = nullable = set[str]()
+        rules = [rule for rule in self.grammar.rules if self.grammar.ends.issuperset(rule.expansion)]
         changed = True
         while changed:
             changed = False
-            for rule in self.grammar.rules:
+            for rule in rules:
                 first, hollow = self._first_of(rule.expansion)
                 grows = first & ~firsts[rule.origin] or (hollow and rule.origin not in nullable)
                 firsts[rule.origin] |= first

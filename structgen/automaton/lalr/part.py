@@ -4,12 +4,18 @@ Every state below the top of the stack is a frame; a token is one more frame abo
 reduction by `A: x y z` leaves the frames of what it takes off, each of which is told how many are still to go, and the
 last one calls the state behind `A`. All of it is done on arrival, between two bytes, and may be done because a viable
 terminal is always shifted in the end (see `lr1`).
+
+A tail state (see `LR1.tail`) is entered by a tail call. Of `s: x s | y`, the frames of `x` are left as soon as `x` is
+read; and where the state below is a tail state too which that `s` would complete, no frame is made of it: the new state
+delivers what the one below would have delivered. So lists that recurse to the right, as GBNF writes them, take no more
+stack than those that recurse to the left, and their positions are the same behind each item.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.chars import lift
@@ -42,8 +48,21 @@ class LarkPart(Part):
         return used | frozenset(range(128, 256) if beyond else ())
 
 
-Reduction = tuple[str, int, Token]
-"""To what it reduces, frames still to be left, and the token that comes next."""
+class Reduction(NamedTuple):
+    """To what the parser reduces, frames still to be left, and the token that comes next."""
+
+    origin: str
+    left: int
+    token: Token
+
+
+class TailCall(NamedTuple):
+    """The tail state that the parser enters, frames still to be left, and the token: shifted, or coming next."""
+
+    target: State
+    left: int
+    token: Token
+    shifted: bool
 
 
 class _Parser:
@@ -63,8 +82,8 @@ class _Parser:
         self._known: dict[tuple[State, str], int] = {}
         self._acts: dict[tuple[State, Token], int] = {}
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
-        self._reductions: list[Reduction | None] = [None]
-        self._numbers: dict[Reduction, int] = {}
+        self._outcomes: list[Reduction | TailCall | None] = [None]
+        self._numbers: dict[Reduction | TailCall, int] = {}
         self.start = self._scan(self._states.first, "")
 
     def _scan(self, top: State, read: str) -> int:
@@ -107,34 +126,67 @@ class _Parser:
             self._go(state, self._scan(top, behind))
         elif number is not None:
             rule = self._grammar.rules[number]
-            self._reduce(state, top, (rule.origin, len(rule.expansion), token))
+            if top.delivers and rule.expansion:
+                self._leave(state, top, Reduction(top.delivers, 1, token))
+            else:
+                self._leave(state, top, Reduction(rule.origin, len(rule.expansion), token))
         elif terminal == END:
             # What was read behind the end is nothing that could follow it.
             self._automaton.tables.ranges(state, (), miss=(NOTHING, 0, 0) if behind else (POP | EAGER, ACCEPTED, 0))
         else:
-            self._call(state, self._scan(self._states.goto(top, terminal), behind), -self._below(top))
+            self._enter(state, top, self._states.goto(top, terminal), token, shifted=True)
 
-    def _reduce(self, state: int, top: State, reduction: Reduction) -> None:
-        """Leave frames until the one is met that the reduction goes on from."""
-        origin, left, token = reduction
-        if left:
-            known = self._numbers.setdefault((origin, left - 1, token), len(self._reductions))
-            if known == len(self._reductions):
-                self._reductions.append((origin, left - 1, token))
+    def _leave(self, state: int, top: State, outcome: Reduction | TailCall) -> None:
+        """Leave frames until the one is met from which a reduction or a tail call goes on."""
+        if outcome.left:
+            outcome = outcome._replace(left=outcome.left - 1)
+            known = self._numbers.setdefault(outcome, len(self._outcomes))
+            if known == len(self._outcomes):
+                self._outcomes.append(outcome)
             self._automaton.tables.ranges(state, (), miss=(POP | EAGER, known, 0))
+        elif isinstance(outcome, TailCall):
+            self._land(state, top, outcome)
         else:
-            self._call(state, self._act(self._behind(top, origin, token.terminal), token), -self._below(top))
+            self._reduced(state, top, outcome.origin, outcome.token)
 
-    def _behind(self, top: State, origin: str, terminal: str) -> State:
-        """The state behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""
+    def _reduced(self, state: int, top: State, origin: str, token: Token) -> None:
+        """Go on behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""
         rules = self._grammar.rules
         for _ in rules:
+            if self._states.completes(top, origin):
+                return self._leave(state, top, Reduction(top.delivers, 1, token))
             behind = self._states.goto(top, origin)
-            number = self._states.reduction(behind, terminal)
+            number = self._states.reduction(behind, token.terminal)
             if number is None or len(rules[number].expansion) != 1:
-                return behind
+                return self._enter(state, top, behind, token, shifted=False)
             origin = rules[number].origin
-        raise OptionError(f"the rule {origin} is reduced to itself for ever before {terminal}, by rules of one symbol")
+        raise OptionError(
+            f"the rule {origin} is reduced to itself for ever before {token.terminal}, by rules of one symbol"
+        )
+
+    def _enter(self, state: int, top: State, target: State, token: Token, *, shifted: bool) -> None:
+        """Go on in `target`, above `top`."""
+        tail = self._states.tail(target)
+        if tail is None:
+            self._call(state, self._going_on(target, token, shifted), -self._below(top))
+        else:
+            self._leave(state, top, TailCall(target, tail.read - 1, token, shifted))
+
+    def _land(self, state: int, top: State, call: TailCall) -> None:
+        """Enter a tail state whose rule began in `top`; without a frame of `top` where that would only pass it on."""
+        tail = self._states.tail(call.target)
+        assert tail is not None
+        passes = self._states.completes(top, tail.origin)
+        target = self._states.delivering(call.target, top.delivers if passes else tail.origin)
+        going_on = self._going_on(target, call.token, call.shifted)
+        if passes:
+            self._automaton.tables.ranges(state, (), miss=(GOTO, going_on, 0))
+        else:
+            self._call(state, going_on, -self._below(top))
+
+    def _going_on(self, top: State, token: Token, shifted: bool) -> int:
+        """The state in which the parser goes on behind a token that was shifted, or before one that comes next."""
+        return self._scan(top, token.behind) if shifted else self._act(top, token)
 
     def _below(self, top: State) -> int:
         """The row of returns for a state that is below the top of the stack."""
@@ -146,10 +198,10 @@ class _Parser:
     def _returned(self, top: State, outcome: int) -> int:
         if outcome == ACCEPTED:
             return self._automaton.pop(0)
-        reduction = self._reductions[outcome]
-        assert reduction is not None
+        going_on = self._outcomes[outcome]
+        assert going_on is not None
         state = self._automaton.tables.stub()
-        self._reduce(state, top, reduction)
+        self._leave(state, top, going_on)
         return state
 
     def _scanned(self, top: State) -> int:
