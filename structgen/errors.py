@@ -125,6 +125,23 @@ class DeadEnd(RunError):
     """No token is allowed and the text may not end here."""
 
 
+class LogitsError(RunError):
+    """The model gave NaN or plus infinity as the logit of a token that may come next: nothing can be chosen then.
+
+    In a batch only the rows whose logits these are have this error.
+
+    Attributes:
+        token_id: the first such token; in a beam search it may be one that is not allowed, since scores are
+            log-probabilities among all tokens.
+        step: how many tokens the text had before.
+    """
+
+    def __init__(self, message: str, token_id: int, step: int) -> None:
+        self.token_id = token_id
+        self.step = step
+        super().__init__(message)
+
+
 class BudgetExhausted(RunError):
     """`max_new_tokens` was reached before the value was complete.
 

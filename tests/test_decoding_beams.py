@@ -439,3 +439,19 @@ def test_a_prompt_that_fails_takes_no_other_with_it():
 def test_what_beams_cannot_do_is_refused_before_anything_runs(options, message):
     with pytest.raises(sg.OptionError, match=message):
         sg.generate(scripted("x"), "x", sg.Regex("x"), **{"beams": 2} | options)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_logits_that_are_no_numbers_end_the_search_whose_they_are_and_no_other(value):
+    """One prompt holds an id whose embedding is no number. Minus infinity is a token that no beam takes."""
+    model = make()
+    model.module.lm_head = Ending(model.module.lm_head, -torch.inf)
+    with torch.no_grad():
+        model.module.get_input_embeddings().weight[ord("@")] = value
+    schema = sg.Regex("[a-f]{3,9}")
+    broken, whole = sg.generate(model, ["an @ here", "none here"], schema, beams=3, details=True)
+    assert isinstance(broken.error, sg.LogitsError)
+    assert (broken.error.step, broken.text) == (0, "")
+    alone = sg.generate(model, "none here", schema, beams=3, details=True)
+    assert [each.text for each in whole.beams] == [each.text for each in alone.beams]
+    assert len(whole.beams) == 3

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -17,12 +20,14 @@ from transformers import (
 )
 
 from structgen.constraints import Regex
+from structgen.decoding.forward import forward_for
 from structgen.decoding.loop import decode
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
-from structgen.errors import OptionError
+from structgen.errors import LogitsError, OptionError
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel, byte_vocabulary
+from tests.simulated_device import simulated
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 GROUPED = SMALL | {"num_key_value_heads": 2, "max_position_embeddings": 128}
@@ -169,6 +174,78 @@ def test_logits_that_are_not_numbers_are_a_row_error_not_token_zero():
         assert session.finish == "error"
         assert session.tokens == []
         assert "not numbers" in str(session.error)
+
+
+class Head(torch.nn.Module):
+    """A head that gives some ids the same logit whatever was read."""
+
+    def __init__(self, head: torch.nn.Module, fixed: dict[int, float]) -> None:
+        super().__init__()
+        self.head, self.fixed, self.weight = head, fixed, head.weight
+
+    def forward(self, hidden):
+        logits = self.head(hidden).clone()
+        for token, value in self.fixed.items():
+            logits[..., token] = value
+        return logits
+
+
+def with_fixed(name: str, fixed: dict[int, float]) -> PreTrainedModel:
+    module = make(name).eval()
+    module.lm_head = Head(module.lm_head, fixed)
+    return module
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_logit_of_minus_infinity_is_a_token_that_is_never_said(name):
+    """Ids that no text uses, and an end token that was switched off: the way to read the model is as without."""
+    never = dict.fromkeys([ord("b"), 256, 258, 259], -torch.inf)
+    module = with_fixed(name, never)
+    assert type(forward_for(module)) is type(forward_for(make(name).eval()))
+    patterns = [PATTERN, None, PATTERN, None]
+    for sampling in (GREEDY, Sampling(temperature=1.0, top_p=0.9, seed=1), Sampling(temperature=2.0, seed=1)):
+        sessions = run(module, PROMPTS, patterns, sampling=sampling)
+        for session, pattern in zip(sessions, patterns, strict=True):
+            assert session.error is None
+            assert session.finish == ("complete" if pattern else "length")
+            assert not set(session.tokens) & set(never)
+            if sampling is GREEDY:
+                assert_greedy(module, session, pattern, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("device", ["host", "device"])
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0, seed=1)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_logit_that_is_no_number_is_the_error_of_the_rows_that_may_say_its_token(value, sampling, device):
+    """The others say what they say without it."""
+    patterns = ["[a-f]{8}", "[a-f]{3}[x-z]{5}", "[a-f]{5}", None]
+    with simulated() if device == "device" else nullcontext() as there:
+        modules = [with_fixed("llama", {}), with_fixed("llama", {ord("y"): value})]
+        if there is not None:
+            modules = [there.to_device(module) for module in modules]
+        right, sessions = (run(module, PROMPTS, patterns, budget=8, sampling=sampling) for module in modules)
+    for i in (0, 2):
+        assert (sessions[i].finish, sessions[i].tokens) == (right[i].finish, right[i].tokens)
+    for i, step in ((1, 3), (3, 0)):
+        error = sessions[i].error
+        assert isinstance(error, LogitsError)
+        assert (error.token_id, error.step, len(sessions[i].tokens)) == (ord("y"), step, step)
+        assert f"{value} for token id {ord('y')} (b'y')" in str(error)
+        assert ("not numbers" in str(error)) == (value != torch.inf)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_row_whose_states_are_no_numbers_hurts_no_other(name):
+    """One prompt holds an id whose embedding is NaN: its keys, values and states are NaN in a batch with others."""
+    module = make(name).eval()
+    alone = [run(module, [prompt], [PATTERN])[0].tokens for prompt in PROMPTS]
+    module.lm_head = deepcopy(module.lm_head)  # not tied to the embeddings
+    with torch.no_grad():
+        module.get_input_embeddings().weight[ord("@")] = torch.nan
+    broken = [list(b"some @ text"), list(b"@")]
+    sessions = run(module, [PROMPTS[0], broken[0], *PROMPTS[1:3], broken[1], PROMPTS[3]], [PATTERN] * 6)
+    assert [s.tokens for s in sessions if s.error is None] == alone
+    assert [type(sessions[i].error) for i in (1, 4)] == [LogitsError] * 2
 
 
 @pytest.mark.slow

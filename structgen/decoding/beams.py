@@ -196,6 +196,7 @@ class Candidates:
     def offers(self, at: int) -> Iterator[Offer]:
         """See `select`."""
         beam, known = self._beams[at], self._likeliest[at]
+        self._offers.require_numbers(self._first + at, beam.text)
         if known is None:
             self._masks[at] = beam.text.words()
             (known,) = self._offers.likeliest(self._first + at, [self._masks[at]], self._most)

@@ -15,7 +15,7 @@ from structgen.decoding.device_masks import MaskRows, apply_masks
 from structgen.decoding.masking import FEW, Words, bits_of, count, existing, ids_of
 from structgen.decoding.processors import processed
 from structgen.decoding.transfer import Download, upload
-from structgen.errors import CallbackError
+from structgen.errors import CallbackError, LogitsError, quoted
 from structgen.options import Sampling
 from structgen.search.penalties import Penalties, penalise, penalties
 from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores, pick
@@ -115,9 +115,35 @@ class HostChooser:
             return int(ids[column]) if column >= 0 else column
         if way.greedy:
             likeliest = pick(scores, way, uniform)
-            if likeliest < 0 or words[likeliest >> 5] >> np.uint32(likeliest & 31) & 1:
+            if likeliest >= 0 and words[likeliest >> 5] >> np.uint32(likeliest & 31) & 1:
                 return likeliest
         return pick(np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf)), way, uniform)
+
+
+def logits_error(
+    logits: Tensor, words: Words | None, vocabulary: Vocabulary, said: str, step: int
+) -> LogitsError | None:
+    """The error of the first token whose logit is NaN or plus infinity; None where no logit is.
+
+    Args:
+        logits: float[width], of the model. They are copied to the host: ask only where no token could be chosen.
+        words: the tokens that are looked at, uint32[words]; None looks at all.
+        vocabulary: of the model.
+        said: the text so far, for the message.
+        step: how many tokens it has.
+    """
+    scores = logits.float().cpu().numpy()
+    broken = np.isnan(scores) | np.isposinf(scores)
+    if words is not None:
+        broken &= bits_of(words, len(scores))
+    token = int(broken.argmax())
+    if not broken[token]:
+        return None
+    kind = "not numbers" if np.isnan(scores[token]) else "infinite"
+    where = f"after {quoted(said)}, at step {step} of its text,"
+    which = f"{scores[token]} for token id {token} ({vocabulary.token(token)!r})"
+    remedy = "float16 may overflow: load the model in bfloat16 or float32; else its weights may be damaged"
+    return LogitsError(f"{where} the model's logits are {kind}: {which}; {remedy}", token, step)
 
 
 class _AtOnce:

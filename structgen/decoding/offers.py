@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from structgen.decoding.choice import Ask
+from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.masking import Words, forbid
 from structgen.decoding.measure import Entry, Ledger
 from structgen.decoding.transfer import Download, sent, upload
@@ -31,6 +33,7 @@ class Offers:
 
     def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
         self._logits, self._everything, self._ledger = logits.float(), everything, ledger
+        self._broken: set[int] = set()
         self._tried: list[tuple[int, Words | None, int]] = []
 
     def likeliest(self, first: int, masks: Sequence[Words | None], most: int) -> list[list[Offer]]:
@@ -46,7 +49,19 @@ class Offers:
         top = forbid(scores, self._on_device(masks)).topk(kept)
         total = scores.logsumexp(dim=-1, keepdim=True)
         rows = Download(torch.cat([total, top.values, top.indices.float()], dim=1)).numbers()
+        self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
         return [_ranked(row[0], row[1 : 1 + kept], row[1 + kept :]) for row in rows]
+
+    def require_numbers(self, row: int, text: Hypothesis) -> None:
+        """Raises the error of a text behind which the probabilities of a row are not numbers.
+
+        Raises:
+            LogitsError: see above.
+        """
+        if row in self._broken:
+            error = text.logits_error(self._logits[row], None)
+            assert error is not None, "the sum of finite logits is finite"
+            raise error
 
     def entry(self, row: int, words: Words | None, token: int) -> Entry:
         """Where a token that is tried behind a row will be measured, if it is."""

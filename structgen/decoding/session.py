@@ -12,11 +12,11 @@ from torch import Tensor
 
 from structgen.decoding.allowed import Allowed
 from structgen.decoding.checks import Checks
-from structgen.decoding.choice import Ask
+from structgen.decoding.choice import Ask, logits_error
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
 from structgen.decoding.judging import Accepted
-from structgen.decoding.masking import Words, pack
+from structgen.decoding.masking import Words, existing, pack
 from structgen.decoding.measure import Choice, Entry, Ledger
 from structgen.decoding.processed import Prompt
 from structgen.decoding.recent import RECENT, Known, Recent
@@ -27,7 +27,7 @@ from structgen.decoding.steering import MAX_NEW_TOKENS, Cap
 from structgen.decoding.transcript import Transcript
 from structgen.decoding.tries import Tries
 from structgen.decoding.undo import Undone
-from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, quoted
+from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
 from structgen.search.draws import Draws
@@ -200,7 +200,11 @@ class Session:
         """
         self._recent.add(Known(len(self._transcript.tokens), logits, row, self._asked))
         self.sent_back = False
-        self._guard(self._advance, token, entry)
+        if token == NOTHING:
+            allowed = existing(self._vocabulary) if self._asked is None else self._asked
+            self.fail(self.logits_error(logits[row], allowed) or DeadEnd(self._nothing_left()))
+        else:
+            self._guard(self._advance, token, entry)
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
@@ -329,8 +333,6 @@ class Session:
         return self._bound() if steering is not None and steering.closed_by_budget else ""
 
     def _advance(self, token: int, entry: Entry) -> None:
-        if token == NOTHING:
-            raise DeadEnd(self._nothing_left())
         said, steering = self._transcript, self._checks.steering
         said.take(token, entry)
         self.finish = self._finish_by.get(token)
@@ -395,6 +397,10 @@ class Session:
         if self._checks.steering is not None:
             self._checks.steering.end(len(self.tokens))
         self.finish = "length"
+
+    def logits_error(self, logits: Tensor, words: Words | None) -> LogitsError | None:
+        """The row's error where the logit of one of these tokens is NaN or plus infinity, see `choice`."""
+        return logits_error(logits, words, self._vocabulary, self.text(), len(self.tokens))
 
     def _nothing_left(self) -> str:
         said = quoted(self.text())
