@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
+from pathlib import Path
 
 import pytest
 import regex
 
+import structgen as sg
 from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.automaton.regex.backtrack import Backtracker
 from structgen.automaton.regex.parser import parse
 from structgen.errors import LimitExceeded, RequestError
+from tests.matching import accepts
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("ab-", repeat=size)]
 ATOMS = ["a", "b", ".", "[ab]", "[^a]", r"\w", "-", r"\b", r"\B", "^", "$"]
@@ -115,3 +119,24 @@ def test_a_match_that_takes_for_ever_is_an_error() -> None:
     with pytest.raises(LimitExceeded, match="steps"):
         Backtracker(parse(r"^(a*)*(a*)*(a*)*(a*)*\1\2\3\4b$")).search("a" * 60)
     assert not Backtracker(parse(r"^(?:a*)*b$")).search("a" * 300)
+
+
+TEXTS = ["".join(chars) for size in range(4) for chars in itertools.product("abc", repeat=size)]
+RECORDED = json.loads((Path(__file__).parent / "data" / "look_around_references.json").read_text())
+
+
+def test_references_to_groups_within_look_around_are_those_of_ecma_262() -> None:
+    """300 random patterns, and the verdicts of Node 20 (`RegExp` with the flag `u`) on every text of up to 3 letters: a
+    bit each, the first text highest."""
+    for pattern, bits in RECORDED.items():
+        expected = f"{int(bits, 16):0{len(TEXTS)}b}"
+        assert "".join(str(int(matches(pattern, text))) for text in TEXTS) == expected, pattern
+
+
+@pytest.mark.parametrize("pattern", [r"^(?=(a|b))\1c$", r"^(?=(a+))\1*b$"])
+def test_a_schema_may_refer_to_a_group_within_a_look_ahead(pattern: str) -> None:
+    """It compiles, is explained, and takes the texts that match."""
+    schema = {"type": "string", "pattern": pattern}
+    assert sg.explain(schema).rules[1].how in ("masked", "checked")
+    for text in TEXTS:
+        assert accepts(sg.JsonSchema(schema), json.dumps(text)) == matches(pattern, text), text

@@ -74,14 +74,14 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
 def _superset(pattern: str, tree: Node) -> CharDfa:
     """The strings in which `tree` may match: what cannot be held is left out of it, but leading conditions."""
     conditions, rest = leading_conditions(tree, False)
-    result = tidied(*pattern_table(pattern, relaxed(rest), False, STATE_LIMIT))
+    result = tidied(*pattern_table(pattern, relaxed(rest, tree), False, STATE_LIMIT))
     for ahead, negative in conditions:
         try:
             known = _exact(pattern, ahead)
         except (PatternUnsupported, LimitExceeded):
             if negative:
                 continue
-            known = tidied(*pattern_table(pattern, relaxed(ahead), False, STATE_LIMIT))
+            known = tidied(*pattern_table(pattern, relaxed(ahead, tree), False, STATE_LIMIT))
         try:
             result = intersect(result, complement(known) if negative else known)
         except LimitExceeded:

@@ -19,7 +19,8 @@ def expanded(tree: Node) -> Node:
     """The same language, with a copy of the rest of the pattern for each text of a group that is referred to.
 
     `(["'])x\\1` is `"x"|'x'`. Groups with too many texts, and references from outside the sequence that a group
-    stands in, are left as they are; groups that nothing refers to go.
+    stands in, are left as they are; groups that nothing refers to go. So are the sequences of a look-behind, which is
+    matched from its end: `(?<=(a)\\1)` asks for one `a`, since the reference comes before the group is set.
     """
     counts = _reference_counts(tree)
     return _expanded(tree, counts) if counts else tree
@@ -34,10 +35,12 @@ def _reference_counts(node: Node) -> dict[int, int]:
     return counts
 
 
-def _expanded(node: Node, counts: dict[int, int]) -> Node:
+def _expanded(node: Node, counts: dict[int, int], *, backward: bool = False) -> Node:
     if isinstance(node, Group) and node.number not in counts:
-        return _expanded(node.item, counts)
-    if isinstance(node, Sequence):
+        return _expanded(node.item, counts, backward=backward)
+    if isinstance(node, Look):
+        backward = node.behind
+    if isinstance(node, Sequence) and not backward:
         for at, item in enumerate(node.items):
             if isinstance(item, Group) and item.number in counts:
                 rest = Sequence(node.items[at + 1 :])
@@ -51,7 +54,7 @@ def _expanded(node: Node, counts: dict[int, int]) -> Node:
                         for text in words
                     )
                 )
-    return rebuilt(node, lambda child: _expanded(child, counts))
+    return rebuilt(node, lambda child: _expanded(child, counts, backward=backward))
 
 
 def texts(node: Node) -> list[str] | None:
@@ -93,10 +96,14 @@ def _replaced(node: Node, number: int, text: str) -> Node:
     return rebuilt(node, lambda child: _replaced(child, number, text))
 
 
-def relaxed(tree: Node) -> Node:
-    """A tree that matches wherever `tree` does, without look-around, back-references and atomic groups."""
-    items = {node.number: node.item for node in everywhere(tree) if isinstance(node, Group)}
-    return _relaxed(tree, items, 3)
+def relaxed(part: Node, whole: Node) -> Node:
+    """A tree that matches wherever `part` does, without look-around, back-references and atomic groups.
+
+    Args:
+        whole: the tree of the pattern that `part` was taken from: it has every group that is referred to.
+    """
+    items = {node.number: node.item for node in everywhere(whole) if isinstance(node, Group)}
+    return _relaxed(part, items, 3)
 
 
 def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
