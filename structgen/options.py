@@ -218,7 +218,9 @@ class Whitespace:
     """Where white space may stand between JSON's tokens.
 
     `SPACED` is exactly what `json.dumps` writes by default, `COMPACT` has none, `INDENTED(n)` is exactly
-    `json.dumps(indent=n)`, `FLEXIBLE` allows any run of up to `bound` blanks and newlines wherever JSON does.
+    `json.dumps(indent=n)`, `FLEXIBLE` allows any run of up to `bound` blanks and newlines wherever JSON does: between
+    its tokens, and before and behind a value that is the whole text. What stands around a value in a composition is the
+    composition's to say.
     """
 
     kind: str = "spaced"

@@ -203,11 +203,33 @@ def test_white_space_stands_only_where_the_layout_has_it(whitespace: Whitespace,
     assert accepts(JsonSchema({"type": ["object", "array"]}, whitespace=whitespace), text) == verdict
 
 
-@pytest.mark.parametrize(
-    "whitespace", [Whitespace.SPACED, Whitespace.COMPACT, Whitespace.FLEXIBLE, Whitespace.INDENTED(1)]
-)
+@pytest.mark.parametrize("bound", [0, 1, 20])
+@pytest.mark.parametrize("text", ["[]", "7", "-1.5e3", '"a"', "null", '{"a":[]}'])
+@pytest.mark.parametrize("schema", [{}, {"type": ["array", "object", "string", "null", "number"]}], ids=str)
+def test_flexible_takes_white_space_around_the_whole_value(schema: dict[str, Any], text: str, bound: int) -> None:
+    """Up to `bound` blanks before it and behind it, as JSON has them; one more is refused."""
+    constraint = JsonSchema(schema, whitespace=Whitespace("flexible", bound=bound))
+    for before, after in ((0, 0), (bound, 0), (0, bound), (bound, bound)):
+        assert accepts(constraint, " \t\r\n"[:before].ljust(before) + text + "\n \t\r"[:after].ljust(after))
+    for wrong in (" " * (bound + 1) + text, text + "\n" * (bound + 1), " " * bound, "\x0c" + text, text + "\xa0"):
+        assert not accepts(constraint, wrong), wrong
+
+
+def test_checks_read_the_value_within_the_white_space() -> None:
+    """What is told when a value closes is told of the value alone."""
+    for schema, good, bad in (
+        ({"type": "array", "uniqueItems": True}, "[1, 2]", "[1, 1]"),
+        ({"type": "string", "pattern": r"^(a+)b\1$"}, '"aba"', '"abaa"'),
+        ({"type": "number", "multipleOf": 1000003}, "2000006", "2000007"),
+    ):
+        constraint = JsonSchema(schema, whitespace=Whitespace.FLEXIBLE)
+        assert accepts(constraint, f"\n {good}\n ")
+        assert not accepts(constraint, f"\n {bad}\n ")
+
+
+@pytest.mark.parametrize("whitespace", [Whitespace.SPACED, Whitespace.COMPACT, Whitespace.INDENTED(1)])
 def test_no_white_space_and_nothing_else_stands_around_the_value(whitespace: Whitespace) -> None:
-    """The text is the value: no blank before or after it in any layout."""
+    """The text is the value: no blank before or after it in any fixed layout."""
     constraint = JsonSchema({}, whitespace=whitespace)
     assert accepts(constraint, "[]")
     for text in (" []", "[] ", "\n[]", "[]\n", "[][]", "[],", "\ufeff[]", ""):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Annotated, Any
 
 import jsonschema
@@ -88,6 +89,19 @@ def test_what_the_schema_asks_for_wins(schema: Any, text: str, caps: dict[str, i
     found = run(text, schema, fast_forward=fast_forward, **caps)
     assert found.text == text
     assert found.caps == ()
+
+
+@pytest.mark.parametrize("text", ['{"n": 1}' + "\n " * 200, " " * 400, "\t" * 9 + '{"n": 1}' + "\t" * 9])
+def test_white_space_around_a_flexible_value_ends(text: str) -> None:
+    """A model that says nothing but blanks before the value, or behind it, comes to the layout's bound."""
+    schema = {"type": "object", "properties": {"n": {"enum": [1]}}, "required": ["n"], "additionalProperties": False}
+    result = run(text, JsonSchema(schema, whitespace=sg.Whitespace.FLEXIBLE))
+    assert result.value == {"n": 1}
+    assert result.finish in ("end", "complete")
+    assert [len(blank) for blank in re.split(r"\S+(?:.*\S)?", result.text, flags=re.DOTALL)] == [
+        min(20, len(text) - len(text.lstrip())),
+        min(20, len(text) - len(text.rstrip())),
+    ]
 
 
 def test_a_cap_holds_as_soon_as_the_schema_lets_it() -> None:

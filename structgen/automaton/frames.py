@@ -92,9 +92,12 @@ class Frames(Automaton):
         """A state (`state`, or a new one) that takes free white space and then goes on at `target`."""
         if not self.layout.bound:
             return target
-        state = state or self.tables.stub()
+        return self.blanks(state or self.tables.stub(), (GOTO, target, 0))
+
+    def blanks(self, state: int, miss: tuple[int, int, int]) -> int:
+        """Write a state that takes free white space; `miss`: what it does with any other byte."""
         edges: list[Edge] = [(byte, byte, state | INC | ROOM) for byte in b" \n\t\r"]
-        return self.tables.ranges(state, edges, miss=(GOTO, target, 0), hi=self.layout.bound)
+        return self.tables.ranges(state, edges, miss=miss, hi=self.layout.bound)
 
     def call(
         self, wanted: Sequence[tuple[Node, bool]], depth: int, after: Callable[[Sequence[int]], int]

@@ -29,7 +29,7 @@ from structgen.automaton.objects import ObjectFrames
 from structgen.automaton.plain_objects import PlainObjects
 from structgen.automaton.rosters import quoted
 from structgen.automaton.strings import VALUE, free_string
-from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, Edge
+from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, Edge
 from structgen.errors import LimitExceeded, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
@@ -66,7 +66,8 @@ class JsonAutomaton(PlainObjects):
         self._free: dict[tuple[int, int | None, int], int] = {}
         self._digits: dict[tuple[int, ...], list[Edge]] = {}
         self.root = root
-        self.start = self.start_of(root)
+        start = self.start_of(root)
+        self.start = start if within is not None else self._surrounded(start)
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""
@@ -75,6 +76,13 @@ class JsonAutomaton(PlainObjects):
             where = "the schema" if place is root else "this part of the schema, and one is required"
             raise UnsatisfiableSchema(f"no JSON value satisfies {where}", place.pointer)
         return self.value(self.choice((root,)), 0)
+
+    def _surrounded(self, value: int) -> int:
+        """The first state of a text that is a value with free white space before and behind it."""
+        if not self.layout.bound:
+            return value
+        end = self.blanks(self.tables.stub(), (POP, 0, 0))
+        return self.gap(self.tables.ranges(self.tables.stub(), (), miss=(CALL, value, end)))
 
     def expand_value(self, choice: Choice, depth: int, state: int) -> None:
         edges: list[Edge] = []
