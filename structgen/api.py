@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from structgen.arguments import require_flag
+from structgen.decoding.call_options import GREEDY, LIMITS, CallOptions
 from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
 from structgen.decoding.model import Model, load
-from structgen.decoding.request import GREEDY, LIMITS, CallOptions, Request, prepare, raise_first_error
+from structgen.decoding.request import Request, prepare, raise_first_error
 from structgen.decoding.steering import Cap
 from structgen.decoding.stream import Event, events, in_thread
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
@@ -128,6 +129,7 @@ def generate(
     thinking: bool | Thinking | Sequence[bool | Thinking] = False,
     beams: int | Beams = 1,
     details: bool = False,
+    **unknown: Any,
 ) -> Any:
     """Generates a value that satisfies `schema`: never text that fails to parse.
 
@@ -136,7 +138,7 @@ def generate(
             `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count.
         prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
             returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
-            of any of those runs as one batch.
+            of any of those runs as one batch; an empty list gives an empty list.
         schema: a Pydantic model or any other type that Pydantic knows, a function (for the arguments it can be called
             with; it is not called), a JSON Schema as a dict, a constraint (`JsonSchema`, `Regex`, `Choice`, `Lark`,
             `Machine`, or a composition of them), or None for plain text. For a list of prompts, a list of these gives
@@ -157,10 +159,11 @@ def generate(
         beams: search for the likeliest text with so many beams (`Beams(...)` has more to choose), `Generation.beams`
             has the best ones; 1 takes the likeliest token each time.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
+        unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
     Returns:
-        A type's value through Pydantic; parsed JSON for a dict or `JsonSchema`; a string for the other
-        constraints and for plain text. A list of them for a list of prompts.
+        A type's value through Pydantic; a dict of arguments for a function; parsed JSON for a dict or `JsonSchema`; a
+        string for the other constraints and for plain text. A list of them for a list of prompts.
 
     Raises:
         RequestError: the schema, an option, the model or the prompt cannot work; nothing has run.
@@ -169,14 +172,12 @@ def generate(
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
-    request = prepare(
-        model, prompt, schema,
-        CallOptions(
-            tokenizer=tokenizer, sampling=sampling, limits=limits, whitespace=whitespace, order=order,
-            fast_forward=fast_forward, batch_size=batch_size, guards=guards, banned=banned, thinking=thinking,
-            beams=beams,
-        ),
-    )  # fmt: skip
+    options = {
+        "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
+        "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
+        "thinking": thinking, "beams": beams,
+    }  # fmt: skip
+    request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
     return _values(request, details=details)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import dataclasses
 import pickle
@@ -246,7 +247,9 @@ def test_grammars_are_forgotten_by_number_and_by_size(monkeypatch):
     ("arguments", "message"),
     [
         ({"prompt": ""}, "empty"),
-        ({"prompt": []}, "empty"),
+        ({"prompt": [[]]}, r"prompt\[0\] is empty"),
+        ({"prompt": [], "sampling": 0.7}, "sampling=0.7"),
+        ({"prompt": [], "limits": [sg.Limits()]}, "limits has 1 entries for 0 prompts"),
         ({"prompt": ["fine", ""]}, r"prompt\[1\] is empty"),
         ({"prompt": 5}, "prompt of type int"),
         ({"prompt": [1, "a"]}, r"prompt\[0\]=1"),
@@ -329,6 +332,22 @@ def test_an_encoder_decoder_model_reads_the_prompt_with_its_encoder(tmp_path, sm
     model.module.config.decoder_start_token_id = model.module.generation_config.decoder_start_token_id = None
     with pytest.raises(sg.OptionError, match="decoder_start_token_id"):
         sg.generate(model, "The city")
+
+
+def test_no_prompts_give_no_values():
+    """As a list that a program has filtered may be; nothing runs."""
+    model = scripted("anything")
+    calls = []
+    model.module.register_forward_pre_hook(lambda *_: calls.append(1))
+    for options in ({}, {"schema": City}, {"schema": []}, {"details": True}, {"beams": 3, "schema": City}):
+        assert sg.generate(model, [], **options) == []
+    assert list(sg.stream(model, [], City)) == []
+
+    async def events():
+        return [event async for event in sg.astream(model, [], City)]
+
+    assert asyncio.run(events()) == []
+    assert calls == []
 
 
 def test_each_prompt_of_a_list_has_its_own_schema_limits_and_sampling():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 import structgen as sg
 from structgen.decoding.request import CallOptions
@@ -40,7 +41,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.load(3), "id_or_path=3: expected a folder, or an id"),
     (lambda: CallOptions(batch_size=True), "batch_size=True: expected a count"),
     (lambda: CallOptions(fast_forward="no"), "fast_forward='no': expected True or False"),
-    (lambda: CallOptions.of({"details": True}), "details= is no option of a stream; it takes tokenizer, sampling"),
+    (
+        lambda: CallOptions.of({"details": True}),
+        "no option is called details=: the last event of a stream has all of it",
+    ),
     (lambda: sg.generate(scripted("x"), "x", guards=3), "guards=3: expected a list of guards"),
     (lambda: sg.generate(scripted("x"), "x", banned="ab"), "banned='ab': expected a list of texts"),
 ]
@@ -51,6 +55,60 @@ def test_a_wrong_value_is_told_by_name_with_what_is_allowed(call, told):
     with pytest.raises(sg.OptionError) as found:
         call()
     assert told in str(found.value)
+
+
+class City(BaseModel):
+    name: str
+
+
+FORMAT = {"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object"}}}
+NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
+    ({"temperature": 0.7}, "temperature=: pass sampling=sg.Sampling(temperature=0.7)"),
+    ({"top_p": 0.9}, "pass sampling=sg.Sampling(temperature=1.0, top_p=0.9)"),
+    ({"top_k": 5, "temperature": 0.5}, "pass sampling=sg.Sampling(temperature=0.5, top_k=5)"),
+    ({"seed": 3}, "pass sampling=sg.Sampling(temperature=1.0, seed=3)"),
+    ({"do_sample": True}, "pass sampling=sg.Sampling(temperature=1.0)"),
+    ({"temperature": 0.5, "do_sample": True}, "pass sampling=sg.Sampling(temperature=0.5)"),
+    ({"max_tokens": 50}, "pass limits=sg.Limits(max_new_tokens=50)"),
+    ({"max_new_tokens": 50}, "pass limits=sg.Limits(max_new_tokens=50)"),
+    ({"stop": "END"}, "pass limits=sg.Limits(stop=['END'])"),
+    ({"stop": ["a"], "temperature": 0.7}, "sg.Limits(stop=['a']), sampling=sg.Sampling(temperature=0.7)"),
+    ({"num_beams": 4, "early_stopping": True}, "pass beams=sg.Beams(count=4, early_stopping=True)"),
+    ({"n": 3}, "pass [prompt] * 3 with sampling=sg.Sampling(temperature=0.7).several(3)"),
+    ({"response_model": City}, "pass schema=City"),
+    ({"response_format": FORMAT}, "pass schema=response_format['json_schema']['schema']"),
+    ({"response_format": {"type": "json_object"}}, "pass schema={'type': 'object'}"),
+    ({"json_schema": '{"type": "object"}'}, "pass schema=json.loads(json_schema)"),
+    ({"regex": "[a-z]+"}, "pass schema=sg.Regex('[a-z]+')"),
+    ({"grammar": "start: A"}, "pass schema=sg.Lark('start: A')"),
+    ({"choices": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
+    ({"tools": [len]}, "pass one function as schema="),
+    ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
+    ({"limit": 3}, "no option is called limit=: the nearest is limits="),
+    ({"temperatur": 3}, "the nearest is sampling=sg.Sampling(temperature=...)"),
+    ({"xyzzy": 3}, "there are tokenizer, sampling, limits"),
+]
+
+
+@pytest.mark.parametrize(("options", "told"), NAMES_ELSEWHERE, ids=[told[:40] for _, told in NAMES_ELSEWHERE])
+@pytest.mark.parametrize("call", [sg.generate, sg.stream, sg.astream])
+def test_an_option_of_another_library_is_told_how_it_is_said_here(call, options, told):
+    with pytest.raises(sg.OptionError) as found:
+        call(scripted("x"), "x", **options)
+    assert told in str(found.value)
+
+
+@pytest.mark.parametrize(("options", "told"), NAMES_ELSEWHERE[:15])
+def test_the_call_that_is_shown_is_right(options, told):
+    """What the advice says to pass is taken."""
+    with pytest.raises(sg.OptionError) as found:
+        CallOptions.of(options)
+    code = str(found.value).partition(": pass ")[2]
+    if code.startswith("[prompt]"):
+        code = code.partition(" with ")[2]
+    names = {"sg": sg, "City": City, "response_format": options.get("response_format")}
+    given = eval(f"dict({code})", names)
+    CallOptions.of({name: value for name, value in given.items() if name != "schema"})
 
 
 def test_numbers_of_numpy_are_numbers():

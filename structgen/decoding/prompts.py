@@ -18,18 +18,16 @@ EXPECTED = (
 
 
 def is_batch(prompt: Any) -> bool:
-    """True for a list of prompts, False for one prompt.
+    """True for a list of prompts, an empty one too; False for one prompt.
 
     Raises:
-        OptionError: an empty list, or no prompt of any kind.
+        OptionError: no prompt of any kind.
     """
     if isinstance(prompt, (str, Mapping)):
         return False
     if not isinstance(prompt, (list, tuple)):
         raise OptionError(f"prompt of type {type(prompt).__name__}: expected {EXPECTED}")
-    if not prompt:
-        raise OptionError("prompt=[]: the prompt is empty")
-    return not _is_messages(prompt) and not _is_ids(prompt)
+    return not prompt or (not _is_messages(prompt) and not _is_ids(prompt))
 
 
 def encode(model: Model, prompt: Any, where: str = "prompt") -> list[int]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from structgen.arguments import MOST, is_listed, is_whole, require, require_flag
+from structgen.arguments import is_listed, require
 from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.beam_batch import BeamBatch
+from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.checks import Checks
 from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.hypothesis import Hypothesis
-from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
+from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.measure import Ledger
 from structgen.decoding.model import Model, as_model
 from structgen.decoding.per_row import each_of, lists, per_row
@@ -35,53 +36,10 @@ from structgen.errors import OptionError, RunError, StructgenError, Unsatisfiabl
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
-from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.schema.mistaken import require_schema
 from structgen.schema.validators import validators_of
 from structgen.vocabulary import Vocabulary
-
-GREEDY = Sampling()
-LIMITS = Limits()
-
-
-@dataclass(frozen=True, slots=True)
-class CallOptions:
-    """What `generate` and `stream` take beside the model, the prompt and the schema; `generate` says what each is.
-
-    Raises:
-        OptionError: one of them is none of what it may be.
-    """
-
-    tokenizer: Any = None
-    sampling: Sampling | Sequence[Sampling] = GREEDY
-    limits: Limits | Sequence[Limits] = LIMITS
-    whitespace: Whitespace = Whitespace.SPACED
-    order: str | Sequence[str] = "schema"
-    fast_forward: bool = True
-    batch_size: int = ROWS
-    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = ()
-    banned: Sequence[str] | Sequence[Sequence[str]] = ()
-    thinking: bool | Thinking | Sequence[bool | Thinking] = False
-    beams: int | Beams = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.beams, Beams):
-            require(is_whole(self.beams, 1, MOST), "beams", self.beams, "a count of at least 1, or Beams(...)")
-            object.__setattr__(self, "beams", Beams(self.beams))
-        require(is_whole(self.batch_size, 1), "batch_size", self.batch_size, "a count of at least 1")
-        require_flag("fast_forward", self.fast_forward)
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> CallOptions:
-        """Those of a call, by name.
-
-        Raises:
-            OptionError: one of them is unknown.
-        """
-        known = [field.name for field in fields(cls)]
-        for name in given.keys() - set(known):
-            raise OptionError(f"{name}= is no option of a stream; it takes {', '.join(known)}")
-        return cls(**given)
 
 
 class RowPlan(NamedTuple):
@@ -193,7 +151,7 @@ def _thoughts(before: Session | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = CallOptions()) -> Request:
+def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:
     """The request that `generate` and `stream` run; their docstrings say what each argument is.
 
     Raises:
@@ -203,7 +161,7 @@ def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = 
     many = is_batch(prompt)
     prompts = prompt if many else [prompt]
     each = isinstance(schema, list) and many
-    if each and all(isinstance(entry, str) for entry in schema):
+    if each and schema and all(isinstance(entry, str) for entry in schema):
         require_schema(schema)  # texts are no schemas, however many prompts there are
     schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
     targets = targets_of(schemas, options.whitespace, options.order)

@@ -11,10 +11,10 @@ from typing import Any
 from structgen.errors import SchemaError, quoted
 
 _WRAPPERS = {
-    "json_schema": "the response_format of an API",
-    "json_object": "the response_format of an API; for any JSON object pass {'type': 'object'}",
-    "text": "the response_format of an API; for plain text leave schema= out",
-    "function": "the description of a tool",
+    "json_schema": "it is the response_format of an API",
+    "json_object": "it is the response_format of an API; for any JSON object pass {'type': 'object'}",
+    "text": "it is the response_format of an API; for plain text leave schema= out",
+    "function": "it is the description of a tool",
 }
 """What a dict with this `type` is, which is no type of JSON Schema."""
 _INNER = (("json_schema", "schema"), ("function", "parameters"), ("schema",), ("parameters",), ("input_schema",))
@@ -30,41 +30,49 @@ def require_schema(schema: Any) -> None:
         SchemaError: it says what to pass instead.
     """
     advice = _about_dict(schema) if isinstance(schema, dict) else _about_text(schema) or _about_value(schema)
+    if advice and not isinstance(schema, dict):
+        advice = f"expected a type, a JSON Schema dict or a constraint; {advice}"
     if advice:
-        raise SchemaError(f"{quoted(schema)} is {advice}")
+        raise SchemaError(f"{quoted(schema)} is no schema: {advice}")
 
 
-def _about_dict(schema: dict[Any, Any]) -> str:
-    kind = schema.get("type")
-    what = _WRAPPERS.get(kind, "") if isinstance(kind, str) else ""
-    if not what and "name" in schema and schema.keys() <= _DESCRIPTION:
-        what = "the description of a schema"
-    for path in _INNER if what else ():
+def inner_schema(schema: dict[Any, Any]) -> str:
+    """Where a `response_format` or the description of a tool holds its schema, as code: "['schema']"; else ""."""
+    for path in _INNER:
         inner: Any = schema
         for name in path:
             inner = inner.get(name) if isinstance(inner, dict) else None
         if isinstance(inner, dict):
-            return what + "; pass its " + "".join(f"[{name!r}]" for name in path)
+            return "".join(f"[{name!r}]" for name in path)
+    return ""
+
+
+def _about_dict(schema: dict[Any, Any]) -> str:
+    kind, inner = schema.get("type"), inner_schema(schema)
+    if isinstance(kind, str) and kind in _WRAPPERS:
+        return f"{_WRAPPERS[kind]}; pass its {inner}" if inner else _WRAPPERS[kind]
+    if inner and "name" in schema and schema.keys() <= _DESCRIPTION:
+        return f"it is the description of a schema; pass its {inner}"
     for name, value in schema.items():
         if isinstance(value, type):
-            return f"no JSON Schema: {name!r} holds the class {value.__name__}; pass a TypedDict or a Pydantic model"
-    return what if isinstance(kind, str) else ""
+            return f"{name!r} holds the class {value.__name__}; pass a TypedDict or a Pydantic model"
+    return ""
 
 
 def _about_text(schema: Any) -> str:
     """Of texts, patterns and lists of texts."""
     if isinstance(schema, re.Pattern):
-        return f"a compiled pattern; pass sg.Regex({quoted(schema.pattern)})"
+        return f"pass sg.Regex({quoted(schema.pattern)})"
     if isinstance(schema, (str, bytes, bytearray)):
         if schema.lstrip()[:1] in ("{", b"{"):
-            return "text, no schema; pass json.loads(text)"
-        return "text, no schema; pass sg.Regex(text) for a pattern, sg.Choice([...]) for one of several texts"
+            return "pass json.loads(text)"
+        return "pass sg.Regex(text) for a pattern, sg.Choice([...]) for one of several texts"
     if isinstance(schema, (list, tuple, AnySet)):
         if schema and all(isinstance(item, str) for item in schema):
-            return f"no schema; pass sg.Choice({quoted(list(schema))}) for one of these texts"
+            return f"pass sg.Choice({quoted(list(schema))}) for one of these texts"
         if len(schema) == 1 and isinstance(next(iter(schema)), type):
-            return f"no schema; pass list[{next(iter(schema)).__name__}]"
-        return "no schema; pass list[T] for an array, A | B for one of several types, {'enum': [...]} for these values"
+            return f"pass list[{next(iter(schema)).__name__}]"
+        return "pass list[T] for an array, A | B for one of several types, {'enum': [...]} for these values"
     return ""
 
 
@@ -74,9 +82,9 @@ def _about_value(schema: Any) -> str:
     if isinstance(schema, type):
         return ""
     if isinstance(schema, Enum):
-        return f"one value of {kind.__name__}; pass schema={kind.__name__}, or Literal[{kind.__name__}.{schema.name}]"
+        return f"pass the class, schema={kind.__name__}, or Literal[{kind.__name__}.{schema.name}]"
     if is_dataclass(schema) or hasattr(kind, "__pydantic_fields__"):
-        return f"an instance of {kind.__name__}; pass the class: schema={kind.__name__}"
+        return f"it is an instance of {kind.__name__}: pass the class, schema={kind.__name__}"
     if isinstance(schema, (int, float)):
-        return f"a value, no schema; pass {{'const': {schema!r}}}"
+        return f"pass {{'const': {quoted(schema)}}}"
     return ""
