@@ -71,7 +71,7 @@ class JsonSchema:
         require(known, "registry", self.registry, "a referencing.Registry")
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
-        """The grammar; nothing is expanded before a text needs it."""
+        """The grammar; nothing is expanded before a text needs it, but for lists of more than 500 values or names."""
         return Grammar(self.automaton(), vocabulary)
 
     def plan(self) -> Plan:

@@ -64,6 +64,18 @@ class CharDfa:
         """True when `text` is a member."""
         return self.final[self.state_after(text)] != 0
 
+    def matches_each(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """`matches` of each text: all of them are read side by side, a character at a time."""
+        codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
+        kinds = self.classes[np.searchsorted(self.bounds, codes, side="right") - 1]
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        starts = np.cumsum(lengths) - lengths
+        states = np.ones(len(texts), np.int64)
+        for place in range(int(lengths.max(initial=0))):
+            going = np.flatnonzero((lengths > place) & (states > 0))
+            states[going] = self.next[states[going], kinds[starts[going] + place]]
+        return np.array([mask != 0 for mask in self.final])[states]
+
     def length_range(self) -> tuple[int, int | None]:
         """The shortest and the longest length of a member in code points; None when there is no longest.
 

@@ -15,10 +15,16 @@ from structgen.automaton.views import view_uint8
 from structgen.kernels import kernel
 
 
+MANY_BYTES = 1 << 14
+"""Literals of more bytes are counted before there is made room for them: mostly they have much in common."""
+
+
 def write_literals(
     automaton: Automaton, state: int, literals: Iterable[tuple[bytes, int]], *, inner: int = 0, other: int = 0
 ) -> None:
     """Expand `state` into a trie of `(literal, target)`. No literal may be a prefix of another.
+
+    Register B of each state of the trie is the place of the shortest literal that goes on there, from 1 on.
 
     Args:
         inner: where `other` is inside a free string, the state of its block in which any text goes on; else 0.
@@ -28,13 +34,35 @@ def write_literals(
     pairs = sorted(literals)
     blob = b"".join([literal for literal, _ in pairs])
     tables, count, size = automaton.tables, len(pairs), len(blob)
-    tables.reserve(states=size, edges=size)
     ends = accumulate([len(literal) for literal, _ in pairs])
     data = array("i", [*ends, *[target for _, target in pairs]]).tobytes() + blob
     tables.scratch(len(data) + 20 * (count + 2))[: len(data)] = data
+    if size > MANY_BYTES:
+        size = different_prefixes(tables.base, count)
+        size += size // 4  # to move many states once more, when the next one is added, would take long
+    tables.reserve(states=size, edges=size)
     tables.n_states, tables.n_edges = insert_literals(
-        tables.base, count, size, state, inner, other, tables.n_states, tables.n_edges
+        tables.base, count, len(blob), state, inner, other, tables.n_states, tables.n_edges
     )
+
+
+def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target: int) -> None:
+    """Expand `state` into a trie of words that all lead to `target`, and of each of its states tell the cheapest way
+    out: that of the shortest word, for which no search has to look at the others."""
+    tables, first = automaton.tables, automaton.tables.n_states
+    write_literals(automaton, state, [(word, target) for word in words])
+    last = tables.n_states
+
+    def way_out(inside: int) -> int:
+        if inside != state and not first <= inside < last:
+            return inside
+        word = tables.row(inside)[B]
+        edges = tables.edges_of(inside)
+        kept = [edge for edge in edges if first <= edge[2] < last and tables.row(edge[2])[B] == word]
+        return tables.ranges(tables.stub(), kept or [edge for edge in edges if edge[2] == target][:1])
+
+    automaton.shorten(state, lambda: way_out(state))
+    automaton.own_ways(first, way_out)
 
 
 def after_text(automaton: Automaton, state: int, text: bytes) -> int:
@@ -46,6 +74,22 @@ def after_text(automaton: Automaton, state: int, text: bytes) -> int:
         if not state:
             break
     return state
+
+
+@kernel
+def different_prefixes(base: int, count: int) -> int:
+    """How many different beginnings, all but the empty one, the sorted literals in the scratch space have: see
+    `insert_literals`."""
+    scratch, blob = scratch_at(base), view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
+    before, start, different = int64(0), int64(0), int64(0)
+    for a in range(count):
+        end = int64(scratch[a])
+        i = int64(0)
+        while a > 0 and before + i < start and start + i < end and blob[before + i] == blob[start + i]:
+            i += 1
+        different += end - start - i
+        before, start = start, end
+    return different
 
 
 @kernel
@@ -69,6 +113,11 @@ def insert_literals(
         a, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
         node, fallback = int64(scratch[top + 3]), int64(scratch[top + 4])
         states[node, START] = n_edges
+        shortest, length = a, int64(UNBOUNDED)
+        for i in range(a, end):
+            each = int64(scratch[i]) - (int64(scratch[i - 1]) if i else 0)
+            if each < length:
+                shortest, length = i, each
         while a < end:
             start = int64(scratch[a - 1]) if a else 0
             byte = int64(blob[start + depth])
@@ -96,6 +145,6 @@ def insert_literals(
             states[node, KIND] = RANGES | OVERLAY << 4 | (fallback != inner) << 8
         states[node, COUNT] = n_edges - states[node, START]
         states[node, MISS] = GOTO if fallback else NOTHING
-        states[node, A], states[node, B] = fallback, 0
+        states[node, A], states[node, B] = fallback, shortest + 1
         states[node, LO], states[node, HI] = 0, UNBOUNDED
     return n_states, n_edges

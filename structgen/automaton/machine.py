@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable
 from threading import Lock
 
 from structgen.automaton.late import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (
+    CALL,
+    GOTO,
+    MISS,
     R_ARGUMENT,
     R_OUTCOME,
     R_WANT,
+    TARGET,
     WANT_FRAMES,
     WANT_NOTHING,
     WANT_RETURN,
     WANT_STATE,
+    B,
     Tables,
 )
+
+MOST_AHEAD = 300
+"""So many states behind a long list are written when the schema is compiled."""
 
 
 class Automaton:
@@ -49,6 +58,7 @@ class Automaton:
         self._ways_out: dict[int, int] = {}
         self._returns: list[Callable[[int], int]] = []
         self._pops: dict[int, int] = {}
+        self._many_pops = [0, 0]
         self._tests: dict[tuple[Check, int, int], int] = {}
 
     def _share(self, other: Automaton) -> None:
@@ -56,7 +66,7 @@ class Automaton:
         self.tables, self.lock = other.tables, other.lock
         self.checks, self._expanders = other.checks, other._expanders
         self._block_starts, self._blocks, self._returns = other._block_starts, other._blocks, other._returns
-        self._pops, self._tests = other._pops, other._tests
+        self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
         self._block_ways, self._shortened, self._ways_out = other._block_ways, other._shortened, other._ways_out
 
     def reading(self) -> JsonReading:
@@ -84,12 +94,42 @@ class Automaton:
         self._blocks.append(expand)
         return first
 
+    def expand_on(self, state: int, most: int = MOST_AHEAD) -> None:
+        """Expand a state and what follows it, `most` states at most."""
+        seen, todo = {0, state}, deque([state])
+        while todo and len(seen) < most:
+            state = todo.popleft()
+            self.expand(state)
+            action, a, b = self.tables.row(state)[MISS : B + 1]
+            following = [edge & TARGET for _, _, edge in self.tables.edges_of(state) if edge > 0]
+            following += [a] if action & 3 in (CALL, GOTO) else []
+            following += [b] if action & 3 == CALL and b > 0 else []
+            todo.extend(each for each in following if each not in seen)
+            seen.update(following)
+
+    def own_ways(self, first: int, way_out: Callable[[int], int]) -> None:
+        """`way_out` is asked for the states from `first` on, up to the next block. They are written already."""
+        self._block_ways[len(self._blocks)] = way_out
+        self._block_starts.append(first)
+        self._blocks.append(self._is_written)
+
+    def _is_written(self, state: int) -> None:
+        raise AssertionError(f"state {state} was written with its block")
+
     def pop(self, outcome: int = 0) -> int:
         """The state that leaves its frame on arrival with that outcome."""
         state = self._pops.get(outcome)
         if state is None:
             state = self._pops[outcome] = self.tables.pop(outcome)
         return state
+
+    def pops(self, count: int) -> int:
+        """The first of states that leave their frame on arrival with the outcomes from 0 to `count` - 1."""
+        first, known = self._many_pops
+        if known < count:
+            first = self.tables.pops(count)
+            self._many_pops[:] = first, count
+        return first
 
     def test(self, check: Check, yes: int, no: int = 0) -> int:
         """The state that asks on arrival whether `check` holds, and goes on at `yes` or at `no` (0: nowhere)."""

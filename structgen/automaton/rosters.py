@@ -181,4 +181,4 @@ class NameFrames(Containers):
         return literals
 
     def _outcome(self, part: Part, rank: int) -> int:
-        return self.pop(rank) if part.allowed >> rank - part.first & 1 else DEAD
+        return self.pops(len(part.roster.names)) + rank if part.allowed >> rank - part.first & 1 else DEAD

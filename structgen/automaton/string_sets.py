@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import compress
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from structgen.automaton.chardfa import (
     CharDfa,
@@ -22,7 +27,7 @@ from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.automaton.regex.glance import plain_lengths
 from structgen.automaton.regex.parser import parse
 from structgen.errors import LimitExceeded
-from structgen.schema.normal import Strings
+from structgen.schema.normal import Listed, Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +37,8 @@ COUNT_LIMIT = 10_000
 CAPPED_LIMIT = 100_000
 """With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
+MANY = 100
+"""So many texts or more are tested side by side."""
 
 
 @lru_cache(1024)
@@ -71,7 +78,7 @@ def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
     A superset where there is a `string_predicate`, else exact.
     """
     if strings.literals is not None:
-        return literals(list(allowed_literals(strings))), None
+        return literals(allowed_literals(strings)), None
     language, most, _ = _language(strings)
     return language, most
 
@@ -173,10 +180,34 @@ def _at_most(text: str, longest: int | None) -> bool:
     return longest is None or len(text) <= longest
 
 
-def allowed_literals(strings: Strings) -> tuple[str, ...]:
+def allowed_literals(strings: Strings) -> Listed[str]:
     """The literals that satisfy the other fields too."""
     assert strings.literals is not None
-    return tuple(text for text in strings.literals if string_holds(strings, text))
+    others = replace(strings, literals=None)
+    if others == Strings():
+        return strings.literals
+    return Listed(compress(strings.literals, strings_hold(others, strings.literals)))
+
+
+def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """`string_holds` of each text. Many of them are read side by side."""
+    if strings.literals is not None or len(texts) < MANY:
+        return np.fromiter((string_holds(strings, text) for text in texts), np.bool_, len(texts))
+    longest = _longest(strings)
+    holds = np.fromiter((_fits(text, strings.min_length, longest) for text in texts), np.bool_, len(texts))
+    parts = [(pattern_language(each), pattern_predicate(each)) for each in strings.patterns]
+    parts += [(dfa, format_predicate(name)) for name in strings.formats if (dfa := format_dfa(name))]
+    for language, test in parts:
+        holds &= language.matches_each(texts)
+        if test is not None:
+            holds[holds] = [test(texts[i]) for i in np.flatnonzero(holds)]
+    for other in strings.without:
+        holds &= ~strings_hold(other, texts)
+    return holds
+
+
+def _fits(text: str, shortest: int, longest: int | None) -> bool:
+    return shortest <= len(text) and _at_most(text, longest)
 
 
 def is_free(strings: Strings) -> bool:
@@ -187,7 +218,7 @@ def is_free(strings: Strings) -> bool:
 def string_is_empty(strings: Strings) -> bool:
     """True when no string satisfies `strings`. Where the set is not regular and large, no is taken to be."""
     if strings.literals is not None:
-        return not allowed_literals(strings)
+        return not any(string_holds(strings, text) for text in strings.literals)
     if _plainly_some(strings):
         return False
     if is_free(strings):

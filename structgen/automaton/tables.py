@@ -305,6 +305,14 @@ class Tables:
         """A state that leaves its frame on arrival, with that outcome."""
         return self.ranges(self.stub(), (), miss=(POP | EAGER, outcome, 0))
 
+    def pops(self, count: int) -> int:
+        """The first of states that leave their frame on arrival, each with the next outcome, from 0 on."""
+        first = self.stub(count)
+        rows = self.states[first : first + count]
+        rows[:, [KIND, MISS, HI]] = RANGES, POP | EAGER, UNBOUNDED
+        rows[:, A] = np.arange(count)
+        return first
+
     def test(self, yes: int, no: int) -> int:
         """A state that goes on at `yes` or at `no` (0: nowhere) on arrival, as its test is answered."""
         return self.ranges(self.stub(), (), miss=(TEST, yes, no))

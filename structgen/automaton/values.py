@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from structgen.automaton.chardfa import CharDfa, combine
@@ -22,18 +23,19 @@ from structgen.automaton.leaves import (
     uncapped_language,
     uncapped_predicate,
 )
-from structgen.automaton.literals import write_literals
+from structgen.automaton.literals import write_literals, write_words
 from structgen.automaton.machine import Automaton
 from structgen.automaton.names import ending
 from structgen.automaton.objects import ObjectFrames
 from structgen.automaton.plain_objects import PlainObjects
 from structgen.automaton.rosters import quoted
 from structgen.automaton.strings import VALUE, free_string
-from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, Edge
-from structgen.errors import LimitExceeded, UnsatisfiableSchema
+from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, TARGET, Edge
+from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Numbers, Strings
+from structgen.schema.reader import long_places
 
 
 class JsonAutomaton(PlainObjects):
@@ -75,6 +77,7 @@ class JsonAutomaton(PlainObjects):
             place = self.is_empty.culprit(root)
             where = "the schema" if place is root else "this part of the schema, and one is required"
             raise UnsatisfiableSchema(f"no JSON value satisfies {where}", place.pointer)
+        self._write_long_lists(root)
         return self.value(self.choice((root,)), 0)
 
     def _surrounded(self, value: int) -> int:
@@ -83,6 +86,15 @@ class JsonAutomaton(PlainObjects):
             return value
         end = self.blanks(self.tables.stub(), (POP, 0, 0))
         return self.gap(self.tables.ranges(self.tables.stub(), (), miss=(CALL, value, end)))
+
+    def _write_long_lists(self, root: Node) -> None:
+        """Write the values of long lists now, so that no mask has to."""
+        for node in long_places(root):
+            state = self.value(self.choice((node,)), 0)
+            with suppress(RequestError):  # raised again where a text comes to it
+                self.expand(state)
+                for _, _, target in self.tables.edges_of(state):
+                    self.expand_on(target & TARGET)
 
     def expand_value(self, choice: Choice, depth: int, state: int) -> None:
         edges: list[Edge] = []
@@ -225,16 +237,31 @@ class JsonAutomaton(PlainObjects):
     ) -> int:
         """A trie of literals, before any text where a free string is an alternative too."""
         always = union(i for i, _ in free)
-        accepted: dict[str, int] = {}
-        for i, strings in finite:
-            for text in allowed_literals(strings):
-                accepted[text] = accepted.get(text, always) | 1 << i
         inner = self._free_string(choice, free) if free else 0
-        closed = ((text, self.accept(choice, nodes)) for text, nodes in accepted.items())
-        pairs = [(quoted(text) + b'"', close) for text, close in closed if close]
-        return self.later(partial(self._expand_literals, pairs, inner)) if pairs else inner
+        accepted: dict[str, int] = {}
+        sets = [(1 << i, allowed_literals(strings)) for i, strings in finite]
+        for bit, texts in sets if len(sets) > 1 else ():
+            for text in texts:
+                accepted[text] = accepted.get(text, always) | bit
+        if accepted:
+            closes = {nodes: self.accept(choice, nodes) for nodes in set(accepted.values())}
+            listed = {text: closes[nodes] for text, nodes in accepted.items() if closes[nodes]}
+            return self.later(partial(self._expand_literals, listed, inner)) if listed else inner
+        bit, texts = sets[0]
+        close = self.accept(choice, always | bit)
+        if not close or not texts:
+            return inner
+        if inner:
+            return self.shared(
+                (texts, close, inner), partial(self._expand_literals, dict.fromkeys(texts, close), inner)
+            )
+        return self.shared((texts, close), partial(self._expand_words, texts, close))
 
-    def _expand_literals(self, pairs: list[tuple[bytes, int]], inner: int, state: int) -> None:
+    def _expand_words(self, texts: Sequence[str], close: int, state: int) -> None:
+        write_words(self, state, [quoted(text) + b'"' for text in texts], close)
+
+    def _expand_literals(self, closes: dict[str, int], inner: int, state: int) -> None:
+        pairs = [(quoted(text) + b'"', close) for text, close in closes.items()]
         write_literals(self, state, pairs, inner=inner, other=inner)
 
 

@@ -16,6 +16,8 @@ from structgen.errors import quoted
 
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
+LONG = 500
+"""A list with more values or alternatives is looked into when the schema is compiled."""
 _SCALARS = frozenset((type(None), bool, int, str))
 _TEXTS = frozenset((str,))
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
@@ -34,7 +36,8 @@ class Scan(Protocol):
 
     Attributes:
         stack: schemas still to be scanned.
-        references, patterned: the schemas met so far that hold a reference, a pattern.
+        references, patterned, long: the schemas met so far that hold a reference, a pattern, more than `LONG` values of
+            an enum or alternatives.
         dynamic: some reference depends on the way that led to it.
         names: the schemas that a fragment names (`#name`), by that fragment.
         rebased: the schemas below the root that have a base URI of their own.
@@ -46,6 +49,7 @@ class Scan(Protocol):
     stack: list[Any]
     references: list[dict[str, Any]]
     patterned: list[dict[str, Any]]
+    long: list[dict[str, Any]]
     dynamic: bool
     names: dict[str, dict[str, Any]]
     rebased: list[dict[str, Any]]
@@ -150,6 +154,8 @@ def json_value(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 
 def json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     listing(scan, schema, value)
+    if len(value) > LONG:
+        scan.long.append(schema)
     if not _SCALARS.issuperset(map(type, value)):
         json_value(scan, schema, value)
 
@@ -201,6 +207,8 @@ def subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not value:
         raise Malformed(value, "a non-empty array of schemas")
     scan.stack.extend(value)
+    if len(value) > LONG:
+        scan.long.append(schema)
 
 
 def subschema_or_list(scan: Scan, schema: dict[str, Any], value: Any) -> None:
@@ -218,6 +226,8 @@ def named_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     except TypeError:
         raise Malformed(value, "an object whose keys are strings") from None
     scan.stack.extend(value.values())
+    if len(value) > LONG:
+        scan.long.append(schema)
 
 
 def patterned_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
-from structgen.schema.normal import ANY, NEVER, Arrays, Contains, Named, Node, Objects, Property, Strings
+from structgen.schema.normal import ANY, NEVER, Arrays, Contains, Listed, Named, Node, Objects, Property, Strings
 from structgen.schema.scalars import least
 
 FREE_ARRAYS = ANY.shapes[0].arrays or Arrays(rest=ANY)
@@ -47,7 +47,7 @@ def closed_objects(objects: Objects) -> Objects | None:
 
 def other_names(objects: Objects) -> Strings:
     """The names that `rest` is for."""
-    declared = tuple(member.name for member in objects.properties)
+    declared = Listed([member.name for member in objects.properties])
     listed = (Strings(literals=declared),) if declared else ()
     return Strings(without=listed + tuple(pattern.names for pattern in objects.patterns))
 

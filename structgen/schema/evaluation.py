@@ -14,7 +14,7 @@ from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra, Shapes, pack
 from structgen.schema.facts import Where
 from structgen.schema.in_place_keywords import depending
-from structgen.schema.normal import ANY, NEVER, Arrays, Named, Node, Objects, Property, Shape, Strings
+from structgen.schema.normal import ANY, NEVER, Arrays, Listed, Named, Node, Objects, Property, Shape, Strings
 
 MAX_CASES = 256
 
@@ -103,7 +103,7 @@ def _other_members(evaluated: Evaluated, node: Node) -> Objects:
     if not evaluated.patterns:
         known = tuple(Property(name, ANY, required=False, declared=False) for name in names)
         return Objects(known, None if node is NEVER else node)
-    sets = [Strings(literals=tuple(names))] if names else []
+    sets = [Strings(literals=Listed(names))] if names else []
     sets += [Strings(patterns=(pattern,)) for pattern in sorted(evaluated.patterns)]
     return Objects(rest=ANY, patterns=(Named(Strings(without=tuple(sets)), node),))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from structgen.schema.algebra import Shapes
-from structgen.schema.normal import Arrays, Node, Numbers, Objects, Property, Shape, Strings
+from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Property, Shape, Strings
 
 
 def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
@@ -16,23 +16,24 @@ def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
 
 def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
     """The union of `values`: scalars share the first shape, each container has one of its own."""
-    texts = dict.fromkeys(value for value in values if isinstance(value, str))
+    texts = dict.fromkeys([value for value in values if isinstance(value, str)])
+    others = [value for value in values if not isinstance(value, str)]
     numbers = dict.fromkeys(
-        value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)
+        [value for value in others if isinstance(value, (int, float)) and value is not True and value is not False]
     )
-    arrays = [_array(value, pointer) for value in values if isinstance(value, list)]
-    objects = [_object(value, pointer) for value in values if isinstance(value, dict)]
+    arrays = [_array(value, pointer) for value in others if isinstance(value, list)]
+    objects = [_object(value, pointer) for value in others if isinstance(value, dict)]
     scalars = Shape(
-        null=None in values,
-        true=any(value is True for value in values),
-        false=any(value is False for value in values),
-        numbers=Numbers(literals=tuple(numbers)) if numbers else None,
-        strings=Strings(literals=tuple(texts)) if texts else None,
+        null=any(value is None for value in others),
+        true=any(value is True for value in others),
+        false=any(value is False for value in others),
+        numbers=Numbers(literals=Listed(numbers)) if numbers else None,
+        strings=Strings(literals=Listed(texts)) if texts else None,
         arrays=arrays[0] if arrays else None,
         objects=objects[0] if objects else None,
     )
-    others = [Shape(arrays=value) for value in arrays[1:]] + [Shape(objects=value) for value in objects[1:]]
-    return (scalars, *others) if values else ()
+    more = [Shape(arrays=value) for value in arrays[1:]] + [Shape(objects=value) for value in objects[1:]]
+    return (scalars, *more) if values else ()
 
 
 def _array(value: list[Any], pointer: Callable[[], str]) -> Arrays:

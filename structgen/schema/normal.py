@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Value = TypeVar("Value", str, "int | float")
 
 
 class Node:
@@ -50,6 +52,24 @@ class Node:
         return f"Node({self.pointer!r})"
 
 
+class Listed(tuple[Value, ...]):
+    """Different strings or numbers: a tuple that is hashed once, and in which a value is found by its hash."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._values
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
+    @cached_property
+    def _values(self) -> frozenset[Value]:
+        return frozenset(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers within bounds, or one of finitely many. A bound of None is no bound.
@@ -63,7 +83,7 @@ class Numbers:
     maximum: Fraction | None = None
     exclusive_minimum: bool = False
     exclusive_maximum: bool = False
-    literals: tuple[int | float, ...] | None = None
+    literals: Listed[int | float] | None = None
     plain: bool = False
     multiples: tuple[Fraction, ...] = ()
     without: tuple[Numbers, ...] = ()
@@ -85,7 +105,7 @@ class Strings:
     max_length: int | None = None
     patterns: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
-    literals: tuple[str, ...] | None = None
+    literals: Listed[str] | None = None
     without: tuple[Strings, ...] = ()
 
     @property

@@ -86,6 +86,30 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
     return found
 
 
+def long_places(root: Node) -> list[Node]:
+    """The places of long lists in the schema that `root` was read from, and those around them and of references to
+    them. Branches that are read with the schema they stand in are left out.
+
+    For whoever prepares them before anything runs: to read 100,000 values takes long.
+    """
+    if not isinstance(root, Place) or not root.reader.long:
+        return []
+    reader = root.reader
+    places = {pointer: schema for schema, pointer, _ in reader.places()}
+    above: set[str] = set()
+    wanted, size = {id(schema) for schema in reader.long}, 0
+    while len(wanted) > size:
+        size = len(wanted)
+        for pointer, schema in places.items():
+            if id(schema) in wanted or ("$ref" in schema and id(reader.target_schema(schema)) in wanted):
+                ends = [i for i, char in enumerate(pointer) if char == "/"]
+                above.update((pointer, *[pointer[:end] for end in ends]))
+        wanted |= {id(places[pointer]) for pointer in above & places.keys()}
+    around = [places[pointer] for pointer in sorted(above & places.keys())]
+    branches = {id(branch) for schema in around for branch, _ in in_place(schema, reader.dialect(schema))}
+    return [reader.node(schema, None) for schema in around if id(schema) not in branches]
+
+
 def algebra_of(root: Node) -> Algebra:
     """The algebra in which the nodes of the schema that `root` was read from are interned."""
     return root.reader.algebra if isinstance(root, Place) else Algebra()
@@ -170,7 +194,7 @@ class SchemaReader:
         self.formats = formats
         self._scan = scan
         self._drafts = scan.seen
-        self.patterned = scan.patterned
+        self.patterned, self.long = scan.patterned, scan.long
         self._targets = targets
         self._scopes = scopes
         self._places: dict[Any, Place] = {}
@@ -226,6 +250,10 @@ class SchemaReader:
         if not isinstance(contents, dict) or not contents:
             return self.node(contents, None)
         return self._scoped(contents, None, scope)
+
+    def dialect(self, schema: dict[str, Any]) -> Dialect:
+        """The draft that `schema` is written in."""
+        return self._drafts[id(schema)]
 
     def draft(self, schema: dict[str, Any]) -> int:
         """The number of the draft that `schema` is written in."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from structgen.schema.normal import Numbers, Strings
+from structgen.schema.normal import Listed, Numbers, Strings
 
 FREE_NUMBERS = Numbers()
 FREE_STRINGS = Strings()
@@ -85,7 +85,7 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
         listed, other = (a, b) if a.literals is not None else (b, a)
         plain = a.plain or b.plain
         values = map(_whole if plain else _same, listed.literals or ())
-        kept = tuple(value for value in values if holds(other, value) and _unlisted_hold(listed, value))
+        kept = Listed([value for value in values if holds(other, value) and _unlisted_hold(listed, value)])
         return Numbers(plain, literals=kept, plain=plain) if kept else None
     minimum, exclusive_minimum = _tighter(a, b, 1)
     maximum, exclusive_maximum = _tighter(a, b, -1)
@@ -136,13 +136,23 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
     without = tuple(dict.fromkeys(a.without + b.without))
     literals = a.literals if b.literals is None else b.literals
     if literals is not None:
-        among = set(literals) if a.literals is None or b.literals is None else set(a.literals)
-        literals = tuple(
-            text for text in literals if text in among and _fits(text, shortest, longest) and not _listed(text, without)
+        among = literals if a.literals is None else a.literals
+        taken = [other.literals for other in without if other.literals is not None and _only_literals(other)]
+        literals = Listed(
+            [
+                text
+                for text in literals
+                if text in among and _fits(text, shortest, longest) and not any(text in each for each in taken)
+            ]
         )
         shortest, longest = 0, None
         without = tuple(other for other in without if not _only_literals(other))
-    if literals == () or (longest is not None and shortest > longest) or a in without or b in without:
+    if (
+        (literals is not None and not literals)
+        or (longest is not None and shortest > longest)
+        or a in without
+        or b in without
+    ):
         return None
     patterns = tuple(dict.fromkeys(a.patterns + b.patterns))
     formats = tuple(dict.fromkeys(a.formats + b.formats))
@@ -150,12 +160,8 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
 
 
 def _only_literals(strings: Strings) -> bool:
+    """Is nothing said of the strings but which ones they are?"""
     return strings.literals is not None and strings == Strings(literals=strings.literals)
-
-
-def _listed(text: str, sets: Iterable[Strings]) -> bool:
-    """Whether a plain list among the sets holds `text`."""
-    return any(_only_literals(other) and text in (other.literals or ()) for other in sets)
 
 
 def _fits(text: str, shortest: int, longest: int | None) -> bool:
@@ -182,7 +188,7 @@ def united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
     ranges = [numbers for numbers in different if numbers.literals is None or numbers.plain]
     listed = [value for numbers in different if not numbers.plain for value in numbers.literals or ()]
     listed = [value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in ranges)]
-    return ranges + ([Numbers(literals=tuple(listed))] if listed else [])
+    return ranges + ([Numbers(literals=Listed(listed))] if listed else [])
 
 
 def united_strings(sets: Iterable[Strings]) -> list[Strings]:
@@ -192,5 +198,5 @@ def united_strings(sets: Iterable[Strings]) -> list[Strings]:
         return [FREE_STRINGS]
     plain = [strings for strings in different if _only_literals(strings)]
     texts = dict.fromkeys(text for strings in plain for text in strings.literals or ())
-    others = [strings for strings in different if strings not in plain]
-    return others + ([Strings(literals=tuple(texts))] if texts else [])
+    others = [strings for strings in different if not _only_literals(strings)]
+    return others + ([Strings(literals=Listed(texts))] if texts else [])

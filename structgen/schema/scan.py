@@ -22,7 +22,7 @@ class SchemaScan:
 
     Attributes:
         seen: the draft of every schema object met, by its id (the root keeps them alive).
-        references, patterned, dynamic, names, rebased, identified, lone_references: see `checks.Scan`.
+        references, patterned, long, dynamic, names, rebased, identified, lone_references: see `checks.Scan`.
     """
 
     def __init__(self, root: Any) -> None:
@@ -32,6 +32,7 @@ class SchemaScan:
         self.starts: list[tuple[Any, str, Dialect]] = []
         self.references: list[dict[str, Any]] = []
         self.patterned: list[dict[str, Any]] = []
+        self.long: list[dict[str, Any]] = []
         self.dynamic = False
         self.names: dict[str, dict[str, Any]] = {}
         self.rebased: list[dict[str, Any]] = []
