@@ -41,6 +41,20 @@ def is_whole(value: Any, low: int, high: float = math.inf) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral) and low <= int(value) <= high
 
 
+def require_unicode(name: str, *texts: str) -> None:
+    """Refuses half of a surrogate pair, which Python's strings may have and no UTF-8 spells.
+
+    Raises:
+        OptionError: a text has one.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            found = f"{quoted(text[error.start : error.end])} at character {error.start}"
+            raise OptionError(f"{name} has {found}, half of a surrogate pair: it is no Unicode text") from error
+
+
 def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:
     """Is it a list or tuple of such things, possibly empty?"""
     return isinstance(value, (list, tuple)) and all(isinstance(item, kind) for item in value)

@@ -7,7 +7,7 @@ from collections import abc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from structgen.arguments import MOST, is_whole, nearest
+from structgen.arguments import MOST, is_whole, nearest, require_unicode
 from structgen.automaton.chardfa import CharDfa, literals
 from structgen.automaton.composed import Composed
 from structgen.automaton.parts import Loop, Options, Plan, Series, Words, parts_of
@@ -90,6 +90,7 @@ class SpecialToken(Composition):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise OptionError(f"SpecialToken({quoted(self.name)}): expected the token's name, as '</think>'")
+        require_unicode("SpecialToken", self.name)
 
     def plan(self) -> Plan:
         """The token as a part."""
@@ -120,7 +121,9 @@ class Text(Composition):
 
     def __post_init__(self) -> None:
         for name in ("until", "before"):
-            object.__setattr__(self, name, _each(getattr(self, name)))
+            stops = _each(getattr(self, name))
+            require_unicode(name, *(stop for stop in stops if isinstance(stop, str)))
+            object.__setattr__(self, name, stops)
         bounds = f"min_chars={quoted(self.min_chars)}, max_chars={quoted(self.max_chars)}"
         _require_bounds(bounds, self.min_chars, self.max_chars)
 
@@ -239,7 +242,10 @@ class Repeat(Composition):
 
 def as_part(given: Any, name: str = "") -> Composable | str:
     """A part as it was written, as a constraint or a text. `name`: of the argument, for messages."""
-    if isinstance(given, str) or (isinstance(given, Composable) and not isinstance(given, type)):
+    if isinstance(given, str):
+        require_unicode(name.rstrip("=") or "a part", given)
+        return given
+    if isinstance(given, Composable) and not isinstance(given, type):
         return given
     if isinstance(given, (list, tuple)) and given and all(isinstance(item, str) for item in given):
         return Union(*given)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from structgen.arguments import require, several
+from structgen.arguments import require, require_unicode, several
 from structgen.automaton.chardfa import CharDfa, from_pattern, literals
 from structgen.automaton.parts import JsonValue, Plan, Words
 from structgen.automaton.patterns import pattern_language, pattern_predicate
@@ -122,8 +122,9 @@ def _check_pattern(pattern: str, node: Node, path: str) -> None:
 class Regex:
     """Text that matches an ECMA-262 regular expression as a whole.
 
-    Raises (when it is compiled):
-        RequestError: the pattern is malformed, or uses what no automaton can decide (most back-references).
+    Raises:
+        OptionError: the pattern is no text. When it is compiled: it is malformed, uses what no automaton can decide
+            (most back-references), or matches no text.
     """
 
     pattern: str
@@ -131,6 +132,7 @@ class Regex:
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
             raise OptionError(f"pattern={quoted(self.pattern)}: expected a regular expression as text")
+        require_unicode("pattern", self.pattern)
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
@@ -174,6 +176,7 @@ class Choice:
         allowed = "at least one text, none of them empty"
         texts = several("options", options, allowed)
         require(bool(texts) and all(isinstance(text, str) and text for text in texts), "options", options, allowed)
+        require_unicode("options", *texts)
         object.__setattr__(self, "options", tuple(texts))
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:

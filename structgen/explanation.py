@@ -12,7 +12,8 @@ from structgen.automaton.regex import PatternError, PatternUnsupported
 from structgen.automaton.regex.parser import extensions
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Constraint, JsonSchema, Regex
-from structgen.errors import LimitExceeded, OptionError
+from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.schema.checks import canonical
 from structgen.schema.dialects import Dialect
 from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
 from structgen.schema.normal import Numbers, Strings
@@ -207,6 +208,8 @@ class _Walk:
             return how, "; ".join(filter(None, (why, _dialect(value))))
         if name == "patternProperties":
             return MASKED, "; ".join(filter(None, map(_dialect, value)))
+        if name == "enum":
+            return MASKED, _repeated(value)
         if name == "multipleOf":
             large = number_predicate(Numbers(multiples=(exact(value),))) is not None
             return (CHECKED, "too large for an automaton; told when the number ends") if large else (MASKED, "")
@@ -229,6 +232,17 @@ class _Walk:
 
     def _text(self, strings: Strings, why: str) -> tuple[str, str]:
         return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")
+
+
+def _repeated(values: list[Any]) -> str:
+    """Which value of an enum stands there twice, in words; nothing where none does."""
+    seen: set[tuple[object, ...]] = set()
+    for value in values:
+        key = canonical(value)
+        if key in seen:
+            return f"{quoted(value)} stands there twice"
+        seen.add(key)
+    return ""
 
 
 def _dialect(pattern: str) -> str:

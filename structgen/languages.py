@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
-from structgen.arguments import require, several
+from structgen.arguments import require, require_unicode, several
 from structgen.automaton.composed import Composed
 from structgen.automaton.lalr.grammar import read_grammar
 from structgen.automaton.lalr.part import LarkPart
@@ -50,6 +50,8 @@ class Lark:
     def __post_init__(self) -> None:
         require(isinstance(self.grammar, str), "grammar", self.grammar, "the grammar as text")
         require(isinstance(self.start, str) and bool(self.start), "start", self.start, "the name of a rule")
+        for name in ("grammar", "start"):
+            require_unicode(name, getattr(self, name))
         allowed = "a list of folders"
         paths = several("import_paths", self.import_paths, allowed)
         require(all(isinstance(path, (str, PathLike)) for path in paths), "import_paths", self.import_paths, allowed)

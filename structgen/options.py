@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal
 
-from structgen.arguments import is_listed, is_number, is_whole, require, require_count, require_flag
+from structgen.arguments import is_listed, is_number, is_whole, require, require_count, require_flag, require_unicode
 from structgen.errors import OptionError
 
 
@@ -148,6 +148,7 @@ class Limits:
             require_count(name, getattr(self, name), 0)
         listed = is_listed(self.stop, str) and all(self.stop)
         require(listed, "stop", self.stop, "a list of texts, none of them empty")
+        require_unicode("stop", *self.stop)
         object.__setattr__(self, "stop", tuple(self.stop))
         require_flag("strict", self.strict)
 
@@ -175,6 +176,7 @@ class Thinking:
         for name in ("opening", "closing"):
             tag = getattr(self, name)
             require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
+            require_unicode(name, tag)
         require_count("max_tokens", self.max_tokens, 1)
         require(is_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
 

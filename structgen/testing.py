@@ -18,6 +18,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from structgen.arguments import require_unicode
 from structgen.decoding.model import Model
 from structgen.errors import quoted
 from structgen.guards import Guard, Veto
@@ -87,6 +88,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     def __init__(self, text: str | Sequence[str], vocabulary: Vocabulary, **config: Any) -> None:
         options: dict[str, Any] = {"vocab_size": vocabulary.width, **config}
         super().__init__(ScriptedConfig(**options))
+        require_unicode("text", *([text] if isinstance(text, str) else text))
         self.wanted = [part.encode() for part in ([text] if isinstance(text, str) else text)]
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(vocabulary.width, 1)

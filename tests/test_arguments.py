@@ -21,7 +21,7 @@ VALUES: dict[str, Any] = {
     "none": None, "true": True, "three": 3, "minus": -1, "zero": 0, "half": 2.5, "nan": math.nan, "infinite": math.inf,
     "huge": 10**30, "beyond floats": 10**400, "empty": "", "text": "x", "bytes": b"x", "list": [], "numbers": [3],
     "texts": ["x"], "nones": [None], "tuple": (), "dict": {}, "schema": {"a": 1}, "set": {1, 2}, "object": object(),
-    "type": int, "array": np.array([1, 2]), "function": lambda: 0,
+    "type": int, "array": np.array([1, 2]), "function": lambda: 0, "surrogate": "a\ud800", "surrogates": ["\udc00"],
 }  # fmt: skip
 VOCABULARY = byte_vocabulary()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -120,7 +120,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ("SpecialToken", sg.SpecialToken, {"text"}),
     *options(
         compiled(lambda **given: sg.Lark(**{"grammar": 'start: "a"', **given})),
-        grammar=set(), import_paths={"list", "tuple", "texts"},
+        grammar=set(), import_paths={"list", "tuple", "texts", "surrogates"},
     ),
     *options(lambda **given: sg.Lark('start: "a"', **given), start={"text"}),
     ("expected an object with start", sg.Machine, set()),
@@ -137,7 +137,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     *options(lambda **given: sg.GuardMask(**{"guards": [sg.BannedWords(["a"])], "vocabulary": VOCABULARY, **given}),
              guards=set(), vocabulary=set(), matcher={"none"}),
     ("Veto(offset)", lambda value: sg.Veto(value, "x"), {"three", "zero", "huge", "beyond floats"}),
-    ("Veto(reason)", lambda value: sg.Veto(0, value), {"empty", "text"}),
+    ("Veto(reason)", lambda value: sg.Veto(0, value), {"empty", "text", "surrogate"}),
     ("tokens", lambda value: Vocabulary.from_tokens(value, [0]), {"nones"}),
     ("tokens[1]", lambda value: Vocabulary.from_tokens([b"a", value], [0]), {"none", "bytes"}),
     ("end", lambda value: Vocabulary.from_tokens(TOKENS, value), {"numbers", "set", "array"}),

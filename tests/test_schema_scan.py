@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from jsonschema import FormatChecker
 from jsonschema.exceptions import SchemaError as MetaSchemaError
 from jsonschema.validators import Draft202012Validator, validator_for
 
+from structgen.constraints import JsonSchema
 from structgen.errors import SchemaError, UnsupportedSchema
+from structgen.explanation import explain
 from structgen.schema.keywords import KEYWORDS
 from structgen.schema.reader import read
+from tests.matching import accepts, byte_vocabulary
 
 DRAFTS = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -99,6 +103,103 @@ def test_an_enum_of_what_json_cannot_say_is_refused(value: Any) -> None:
     """Python values without a JSON spelling."""
     with pytest.raises(SchemaError, match="expected a JSON"):
         read({"enum": [value]})
+
+
+HALF = "a\ud800b"
+HALVES: list[Any] = [HALF, [HALF], {HALF: {}}, {"a": HALF}, {HALF: ["a"]}, {"a": [HALF]}, {HALF: True}, [[{HALF: 1}]]]
+
+
+def test_half_of_a_surrogate_pair_is_refused_with_its_pointer_or_restricts_nothing() -> None:
+    """Every keyword of every draft with every kind of argument: no UTF-8 spells it, so no value has it. Annotations may
+    hold it."""
+    refused = set()
+    for row, argument in product(KEYWORDS, HALVES):
+        schema = {"$schema": DRAFTS[row.until], row.name: argument}
+        try:
+            grammar = JsonSchema(schema).compile(byte_vocabulary())
+        except SchemaError as error:
+            str(error).encode()
+            if "surrogate" in str(error):
+                refused.add(error.pointer[1:].split("/")[0])
+        else:
+            grammar.matcher().closing_tokens()
+            str(explain(schema)).encode()
+    assert refused >= {"const", "enum", "required", "properties", "pattern", "patternProperties", "dependentRequired"}
+    assert refused.isdisjoint(("title", "description", "$comment", "contentEncoding"))
+    for schema in ({HALF: 1}, {"x-" + HALF: {}, "type": "null"}):
+        with pytest.raises(SchemaError, match="half of a surrogate pair"):
+            read({"items": schema})
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({1: 2}, ""),
+        ({b"type": "integer"}, ""),
+        ({"items": {"anyOf": [{"type": "null"}, {None: 1}]}}, "/items/anyOf/1"),
+        ({"properties": {"a/b": {3: 1}}}, "/properties/a~1b"),
+        ({"properties": {4: {}}}, "/properties"),
+        ({"dependentRequired": {1: ["a"]}}, "/dependentRequired"),
+        ({"$vocabulary": {1: True}}, "/$vocabulary"),
+        ({"const": {"a": [{1: 2}]}}, "/const"),
+    ],
+    ids=str,
+)
+def test_keys_that_are_no_strings_are_refused(schema: Any, pointer: str) -> None:
+    """JSON has none; they were passed over."""
+    with pytest.raises(SchemaError, match="whose keys are strings") as caught:
+        read(schema)
+    assert caught.value.pointer == pointer
+
+
+SEVEN = {"$schema": DRAFTS[7]}
+FOUR = {"$schema": DRAFTS[4]}
+TWICE: list[tuple[dict[str, Any], str]] = [
+    ({"$defs": {"a": {"$id": "http://x/a"}, "b": {"$id": "http://x/a"}}}, "/$defs/b/$id"),
+    ({"$id": "http://x/", "$defs": {"a": {"$id": "a"}, "b": {"$id": "http://x/a"}}}, "/$defs/b/$id"),
+    ({"$id": "http://x/", "$defs": {"a": {"$id": "http://x/#"}}}, "/$defs/a/$id"),
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, "/$defs/b/$anchor"),
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, "/$defs/b/$dynamicAnchor"),
+    ({**SEVEN, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#x"}}, "not": {"$ref": "#x"}}, "/definitions/b/$id"),
+    ({**FOUR, "properties": {"a": {"id": "p"}, "b": {"id": "p"}}, "not": {"$ref": "p"}}, "/properties/b/id"),
+]
+ONCE: list[dict[str, Any]] = [
+    {"$defs": {"a": {"$anchor": "x"}, "b": {"$id": "http://y", "$anchor": "x"}}, "$ref": "#x"},
+    {"$defs": {"a": {"$anchor": "x", "$dynamicAnchor": "x"}}},
+    {"$id": "http://x/", "items": {"$id": "a", "items": {"$id": "c"}}, "not": {"$id": "b/", "items": {"$id": "c"}}},
+    {**SEVEN, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#y"}}, "not": {"$ref": "#x"}},
+    {**FOUR, "properties": {"a": {"id": "p"}, "b": {"id": "p"}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "pointer"), TWICE, ids=str)
+def test_two_schemas_of_one_name_are_refused(schema: dict[str, Any], pointer: str) -> None:
+    """Two equal identifiers, or two equal anchors in one resource."""
+    with pytest.raises(SchemaError, match=r"names the schema at .*, too") as caught:
+        read(schema)
+    assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize("schema", ONCE, ids=str)
+def test_equal_names_in_different_resources_are_different(schema: dict[str, Any]) -> None:
+    """And up to draft 7 equal ones that nothing refers to do no harm."""
+    read(schema)
+
+
+def test_a_schema_in_two_places_has_its_name_once() -> None:
+    """One Python dict that stands twice in a schema is one schema."""
+    named = {"$anchor": "x", "$id": "http://x/a", "type": "integer"}
+    read({"properties": {"a": named, "b": named}})
+
+
+@pytest.mark.parametrize("number", [6, 7, 2019, 2020])
+def test_a_value_may_stand_twice_in_an_enum(number: int) -> None:
+    """Only draft 4 forbids it; `explain` tells."""
+    schema = {"$schema": DRAFTS[number], "enum": ["a", 1, "a", 1.0]}
+    (rule,) = explain(schema).rules
+    assert (rule.how, rule.why) == ("masked", "'a' stands there twice")
+    constraint = JsonSchema(schema)
+    assert [accepts(constraint, text) for text in ('"a"', "1", "2")] == [True, True, False]
 
 
 @pytest.mark.parametrize(

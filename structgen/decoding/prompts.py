@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from structgen.arguments import require_unicode
 from structgen.decoding.model import Model
 from structgen.errors import OptionError, excerpt, quoted
 
@@ -58,7 +59,7 @@ def checked(model: Model, ids: list[int], where: str) -> list[int]:
 
 def _ids(model: Model, prompt: Any, where: str) -> list[int]:
     if isinstance(prompt, str):
-        _require_unicode(prompt, where)
+        require_unicode(where, prompt)
         return _text(model.tokenizer, prompt) if prompt else []
     if isinstance(prompt, (list, tuple)):
         if not prompt or _is_ids(prompt):
@@ -66,15 +67,6 @@ def _ids(model: Model, prompt: Any, where: str) -> list[int]:
         if _is_messages(prompt):
             return _chat(model.tokenizer, list(prompt), where)
     raise OptionError(f"{where}={quoted(prompt)}: expected {EXPECTED}")
-
-
-def _require_unicode(text: str, where: str) -> None:
-    """Halves of characters, which Python's strings may have, are no text that a tokenizer can read."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        found = f"{quoted(text[error.start : error.end])} at character {error.start}"
-        raise OptionError(f"{where} has {found}, half of a surrogate pair: it is no Unicode text") from error
 
 
 def _text(tokenizer: Any, text: str) -> list[int]:
@@ -92,6 +84,8 @@ def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list
     for position, message in enumerate(messages):
         if not isinstance(message.get("role"), str):
             raise OptionError(f"{where}: message {position} has no role; it takes role and content")
+        if isinstance(message.get("content"), str):
+            require_unicode(f"{where}: message {position}", message["content"])
     try:
         encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
     except (ValueError, TypeError, KeyError, TemplateError) as error:  # a template's own mistakes, too

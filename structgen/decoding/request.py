@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from structgen.arguments import is_listed, require
+from structgen.arguments import is_listed, require, require_unicode
 from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.call_options import DEFAULTS, CallOptions
@@ -282,6 +282,7 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
     require(is_listed(given, Guard), "guards", given, "a list of guards")
     listed = is_listed(banned, str) and all(banned)
     require(listed, "banned", banned, "a list of texts, none of them empty")
+    require_unicode("banned", *banned)
     words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
     return [*given, *words]
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.arguments import require, require_flag, several
+from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.errors import OptionError, quoted
 from structgen.guards.folding import Fold
 from structgen.guards.patterns import PatternSearch, Walk
@@ -34,6 +34,7 @@ def require_words(name: str, words: object) -> None:
     allowed = "a list of texts, at least one, none of them empty"
     texts = several(name, words, allowed)
     require(bool(texts) and all(isinstance(word, str) and word for word in texts), name, words, allowed)
+    require_unicode(name, *texts)
 
 
 class _Search(Protocol[P]):
@@ -219,6 +220,7 @@ class BannedPattern(Banned[Walk]):
 
     def __init__(self, pattern: str, *, scope: str = EVERYTHING) -> None:
         require(isinstance(pattern, str), "pattern", pattern, "a regular expression as text")
+        require_unicode("pattern", pattern)
         self.pattern = pattern
         self._pattern = PatternSearch(pattern)
         super().__init__(self._pattern, scope)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from structgen.errors import quoted
@@ -65,9 +65,34 @@ def text(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         raise Malformed(value, "a string")
 
 
+def spelled(values: Collection[str]) -> None:
+    """Refuses half of a surrogate pair: no UTF-8 spells it, so no text has it."""
+    joined = "".join(values)
+    if joined.isascii():
+        return
+    try:
+        joined.encode()
+    except UnicodeEncodeError as error:
+        half = joined[error.start]
+        found = next(value for value in values if half in value)
+        raise Malformed(found, f"Unicode text: {half!r} is half of a surrogate pair") from None
+
+
+def keys(value: dict[Any, Any]) -> None:
+    """Refuses keys of an object that are no strings, or that no text can have."""
+    try:
+        if "".join(value).isascii():
+            return
+    except TypeError:
+        found = next(key for key in value if not isinstance(key, str))
+        raise Malformed(found, "a JSON object, whose keys are strings") from None
+    spelled(value)
+
+
 def pattern(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     """A string; whether it is a regular expression is for the automaton to say."""
     text(scan, schema, value)
+    spelled((value,))
     scan.patterned.append(schema)
 
 
@@ -127,6 +152,7 @@ def type_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not _TEXTS.issuperset(map(type, value)):
         raise Malformed(value, "an array of strings")
+    spelled(value)
     if len(set(value)) != len(value):
         raise Malformed(value, "each name only once")
 
@@ -143,9 +169,10 @@ def json_value(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
-            if not all(isinstance(key, str) for key in item):
-                raise Malformed(item, "a JSON object, whose keys are strings")
+            keys(item)
             stack.extend(item.values())
+        elif isinstance(item, str):
+            spelled((item,))
         elif isinstance(item, list):
             stack.extend(item)
         elif type(item) not in _SCALARS and (type(item) is not float or not math.isfinite(item)):
@@ -156,7 +183,9 @@ def json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     listing(scan, schema, value)
     if len(value) > LONG:
         scan.long.append(schema)
-    if not _SCALARS.issuperset(map(type, value)):
+    if _SCALARS.issuperset(map(type, value)):
+        spelled([item for item in value if isinstance(item, str)])
+    else:
         json_value(scan, schema, value)
 
 
@@ -221,10 +250,7 @@ def subschema_or_list(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def named_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict):
         raise Malformed(value, "an object of schemas")
-    try:
-        "".join(value)
-    except TypeError:
-        raise Malformed(value, "an object whose keys are strings") from None
+    keys(value)
     scan.stack.extend(value.values())
     if len(value) > LONG:
         scan.long.append(schema)
@@ -237,6 +263,7 @@ def patterned_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None
 
 def reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
+    spelled((value,))
     scan.references.append(schema)
 
 
@@ -254,6 +281,7 @@ def recursive_reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def identifier(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     """`id` and `$id` up to draft 7, where a fragment names a place."""
     text(scan, schema, value)
+    spelled((value,))
     if schema is scan.root and "#" not in value[:-1]:
         return
     if value[:1] == "#" and len(value) > 1 and not (scan.lone_references and "$ref" in schema):
@@ -272,7 +300,7 @@ def _names_of(root: Any) -> tuple[Any, ...]:
 
 
 def _named(scan: Scan, schema: dict[str, Any], fragment: str) -> None:
-    """A fragment names this schema; where it names two, it is not for us to choose."""
+    """A fragment names this schema; where it names two, these must stand in different resources."""
     if scan.names.setdefault(fragment, schema) is not schema:
         scan.identified = True
 
@@ -300,11 +328,13 @@ def anchor_2019(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def vocabulary(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict) or not all(isinstance(used, bool) for used in value.values()):
         raise Malformed(value, "an object of booleans")
+    keys(value)
 
 
 def dependent_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict):
         raise Malformed(value, "an object of arrays of strings")
+    keys(value)
     for required in value.values():
         names(scan, schema, required)
 
@@ -312,6 +342,7 @@ def dependent_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def dependencies(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict):
         raise Malformed(value, "an object of schemas or arrays of strings")
+    keys(value)
     for needed in value.values():
         if isinstance(needed, list):
             names(scan, schema, needed)

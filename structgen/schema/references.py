@@ -8,8 +8,9 @@ the registry that the user passes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urldefrag, urljoin
 
 from structgen.errors import SchemaError, excerpt, quoted
 from structgen.schema.dialects import Dialect, dialect_of
@@ -27,6 +28,7 @@ IN_PLACE = frozenset((*REFERENCES, *_LISTS, *_ONES, *_MAPS, "propertyNames"))
 """Keywords whose schemas must be read before the schema that holds them."""
 
 
+ANCHORS = frozenset(("$anchor", "$dynamicAnchor"))
 NO_SCHEMA = (
     "a document of the registry is no schema of its draft; in draft 4 a schema is an object everywhere, {} in place of "
     'true and {"not": {}} in place of false'
@@ -57,13 +59,54 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
     """
     targets: dict[int, Target] = {}
     if not scan.references:
+        _refuse_repeated(scan, targets)
         return targets
     if not scan.identified and not _any_rebased(scan):
         _follow_local(scan, dialect, targets)
     if len(targets) < len(scan.references):
         _follow_uris(scan, dialect, registry, targets)
+    _refuse_repeated(scan, targets)
     _refuse_circles(scan, targets)
     return targets
+
+
+def _refuse_repeated(scan: SchemaScan, targets: dict[int, Target]) -> None:
+    """Refuses two schemas of one name: two equal identifiers, or two equal anchors in one resource.
+
+    Up to draft 7, where schemas in the wild have them for no use, only if a reference leads to one of the two.
+    """
+    if not (scan.identified or scan.rebased):
+        return
+    wanted = {id(contents) for contents, _ in targets.values()}
+    for start, pointer, dialect in scan.starts:
+        if dialect.number < 2019 and not wanted:
+            continue
+        first: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
+        for schema, path, keyword, name in _names(start, pointer, dialect):
+            other, there = first.setdefault(name, (schema, path))
+            if other is not schema and (dialect.number >= 2019 or not wanted.isdisjoint((id(schema), id(other)))):
+                why = f"{keyword}: {quoted(schema[keyword])} names the schema at {there or 'the root'}, too"
+                raise SchemaError(why, f"{path}/{keyword}")
+
+
+def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[str, Any], str, str, tuple[str, str]]]:
+    """The names of `start` and of all schemas below: schema, pointer, keyword, and base URI with fragment."""
+    stack, seen = [(start, pointer, "")], set()
+    while stack:
+        schema, path, base = stack.pop()
+        if not isinstance(schema, dict) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        identifier = schema.get(dialect.identifier)
+        if isinstance(identifier, str) and not (dialect.lone_references and "$ref" in schema):
+            uri, fragment = urldefrag(urljoin(base, identifier))
+            if identifier[:1] != "#":
+                base = uri
+            yield schema, path, dialect.identifier, (base, fragment)
+        for keyword in ANCHORS.intersection(schema, dialect.keywords):
+            yield schema, path, keyword, (base, str(schema[keyword]))
+        below = [(child, where, base) for child, where in subschemas(schema, path, dialect)]
+        stack.extend(reversed(below))
 
 
 def references(schema: dict[str, Any], dialect: Dialect) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaError
-from structgen.schema.checks import TYPES, Malformed, text, type_names
+from structgen.schema.checks import TYPES, Malformed, keys, text, type_names
 from structgen.schema.dialects import Dialect
 
 MAX_SCHEMAS = 1_000_000
@@ -61,15 +61,20 @@ class SchemaScan:
                     seen[place] = dialect
                     for name, value in schema.items():
                         check = get(name)
-                        if check is None or (
-                            type(value) is str and (check is text or (check is type_names and value in TYPES))
-                        ):
+                        if type(value) is str and (check is text or (check is type_names and value in TYPES)):
                             continue  # most of a schema is prose and names of types
+                        if check is None:
+                            if type(name) is not str or not name.isascii():
+                                name = ""
+                                keys(schema)
+                            continue
                         check(self, schema, value)
                 elif (schema is not True and schema is not False) or not dialect.booleans:
                     raise _not_a_schema(schema, start, pointer, dialect)
         except Malformed as error:
             place_of = _pointer_of(schema, start, pointer, dialect)
+            if not name:
+                raise SchemaError(str(error), place_of) from None
             raise SchemaError(f"{name}: {error}", f"{place_of}/{escaped(name)}") from None
         if len(seen) > MAX_SCHEMAS:
             raise LimitExceeded(f"found {len(seen)} schemas in one schema; the limit is {MAX_SCHEMAS}")
