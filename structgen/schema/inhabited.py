@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_UNCLEAR = frozenset(
-    "$ref $dynamicRef $recursiveRef allOf anyOf oneOf pattern exclusiveMinimum exclusiveMaximum minItems minProperties"
-    " maxProperties prefixItems not if then else dependentSchemas dependentRequired dependencies propertyNames contains"
-    " minContains patternProperties unevaluatedProperties unevaluatedItems multipleOf".split()
-)
+from structgen.schema.keywords import ANNOTATION, KEYWORDS, STRUCTURE
+
+UNCLEAR = frozenset(row.name for row in KEYWORDS if row.may_empty and row.how not in (STRUCTURE, ANNOTATION))
 """Keywords that a glance does not settle."""
 
 _PAIRS = (("minimum", "maximum"), ("minLength", "maxLength"))
@@ -31,7 +29,7 @@ def plainly_inhabited(schema: Any, target: Callable[[dict[str, Any]], Any], dept
     if not isinstance(schema, dict) or not schema:
         return schema is True or schema == {}
     keys = schema.keys()
-    if not keys.isdisjoint(_UNCLEAR):
+    if not keys.isdisjoint(UNCLEAR):
         return len(keys) == 1 and "$ref" in keys and depth > 0 and plainly_inhabited(target(schema), target, depth - 1)
     if "enum" in keys or "const" in keys:
         return keys <= _BESIDE_LITERALS and _holds_literal(schema)

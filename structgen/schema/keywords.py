@@ -33,6 +33,8 @@ class Keyword:
         apply: writes what the argument says; None when it says nothing about values.
         children: where the schemas in the argument stand: `one`, `list`, `map`, or several of these.
         since, until: the first and the last draft that knows it, by number.
+        may_empty: may it leave a schema without any value, beside keywords of which that is not so? `inhabited` decides
+            on its own only where no keyword may; some it looks at itself.
         note: what a user should know of how it is enforced.
     """
 
@@ -44,6 +46,7 @@ class Keyword:
     since: int = 4
     until: int = 2020
     note: str = ""
+    may_empty: bool = True
 
 
 def _one(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
@@ -54,6 +57,11 @@ def _map(name: str, how: str, apply: Apply | None = None, since: int = 4) -> Key
     return Keyword(name, how, checks.named_subschemas, apply, ("map",), since)
 
 
+def _harmless(name: str, how: str, check: checks.Check, apply: Apply | None = None, **more: Any) -> Keyword:
+    """A keyword that empties no schema, or only where `inhabited` sees it."""
+    return Keyword(name, how, check, apply, **more, may_empty=False)
+
+
 def _list(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
     return Keyword(name, how, checks.subschemas, apply, ("list",), since, note=note)
 
@@ -61,16 +69,16 @@ def _list(name: str, how: str, apply: Apply | None = None, note: str = "", since
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
 _ANY_SCHEMA = (
-    Keyword("type", MASKED, checks.type_names, own_keywords.type_4, until=4),
-    Keyword("type", MASKED, checks.type_names, own_keywords.type_, since=6),
-    Keyword("enum", MASKED, checks.distinct_json_values, own_keywords.enum, until=4),
-    Keyword("enum", MASKED, checks.json_values, own_keywords.enum, since=6),
-    Keyword("const", MASKED, checks.json_value, own_keywords.const, since=6),
+    _harmless("type", MASKED, checks.type_names, own_keywords.type_4, until=4),
+    _harmless("type", MASKED, checks.type_names, own_keywords.type_, since=6),
+    _harmless("enum", MASKED, checks.distinct_json_values, own_keywords.enum, until=4),
+    _harmless("enum", MASKED, checks.json_values, own_keywords.enum, since=6),
+    _harmless("const", MASKED, checks.json_value, own_keywords.const, since=6),
 )
 
 _NUMBERS = (
-    Keyword("minimum", MASKED, checks.number, own_keywords.minimum),
-    Keyword("maximum", MASKED, checks.number, own_keywords.maximum),
+    _harmless("minimum", MASKED, checks.number, own_keywords.minimum),
+    _harmless("maximum", MASKED, checks.number, own_keywords.maximum),
     Keyword("exclusiveMinimum", MASKED, checks.exclusive_flag("minimum"), own_keywords.exclusive_minimum_4, until=4),
     Keyword("exclusiveMaximum", MASKED, checks.exclusive_flag("maximum"), own_keywords.exclusive_maximum_4, until=4),
     Keyword("exclusiveMinimum", MASKED, checks.number, own_keywords.exclusive_minimum, since=6),
@@ -85,8 +93,8 @@ _NUMBERS = (
 )
 
 _STRINGS = (
-    Keyword("minLength", MASKED, checks.count, own_keywords.min_length),
-    Keyword("maxLength", MASKED, checks.count, own_keywords.max_length),
+    _harmless("minLength", MASKED, checks.count, own_keywords.min_length),
+    _harmless("maxLength", MASKED, checks.count, own_keywords.max_length),
     Keyword(
         "pattern",
         MASKED,
@@ -94,7 +102,7 @@ _STRINGS = (
         own_keywords.pattern,
         note="ECMA-262; look-around and back-references are checked at the closing quote",
     ),
-    Keyword(
+    _harmless(
         "format",
         MASKED,
         checks.text,
@@ -104,13 +112,20 @@ _STRINGS = (
 )
 
 _ARRAYS = (
-    Keyword("items", MASKED, checks.subschema_or_list, own_keywords.items, ("one", "list"), until=2019),
-    Keyword("items", MASKED, checks.items, own_keywords.items, ("one",), since=2020),
+    _harmless("items", MASKED, checks.subschema_or_list, own_keywords.items, children=("one", "list"), until=2019),
+    _harmless("items", MASKED, checks.items, own_keywords.items, children=("one",), since=2020),
     _list("prefixItems", MASKED, own_keywords.prefix_items, since=2020),
-    Keyword("additionalItems", MASKED, checks.subschema_or_flag, own_keywords.additional_items, ("one",), until=2019),
+    _harmless(
+        "additionalItems",
+        MASKED,
+        checks.subschema_or_flag,
+        own_keywords.additional_items,
+        children=("one",),
+        until=2019,
+    ),
     Keyword("minItems", MASKED, checks.count, own_keywords.min_items),
-    Keyword("maxItems", MASKED, checks.count, own_keywords.max_items),
-    Keyword(
+    _harmless("maxItems", MASKED, checks.count, own_keywords.max_items),
+    _harmless(
         "uniqueItems",
         CHECKED,
         checks.flag,
@@ -119,15 +134,17 @@ _ARRAYS = (
     ),
     _one("contains", MASKED, own_keywords.contains, since=6),
     Keyword("minContains", MASKED, checks.count, since=2019),
-    Keyword("maxContains", MASKED, checks.count, since=2019),
+    _harmless("maxContains", MASKED, checks.count, since=2019),
     _one("unevaluatedItems", MASKED, since=2019),
 )
 
 _OBJECTS = (
-    _map("properties", MASKED, own_keywords.properties),
-    Keyword("required", MASKED, checks.some_names, own_keywords.required, until=4),
-    Keyword("required", MASKED, checks.names, own_keywords.required, since=6),
-    Keyword("additionalProperties", MASKED, checks.subschema_or_flag, own_keywords.additional_properties, ("one",)),
+    _harmless("properties", MASKED, checks.named_subschemas, own_keywords.properties, children=("map",)),
+    _harmless("required", MASKED, checks.some_names, own_keywords.required, until=4),
+    _harmless("required", MASKED, checks.names, own_keywords.required, since=6),
+    _harmless(
+        "additionalProperties", MASKED, checks.subschema_or_flag, own_keywords.additional_properties, children=("one",)
+    ),
     Keyword("minProperties", MASKED, checks.count, own_keywords.min_properties),
     Keyword("maxProperties", MASKED, checks.count, own_keywords.max_properties),
     Keyword("patternProperties", MASKED, checks.patterned_subschemas, own_keywords.pattern_properties, ("map",)),
