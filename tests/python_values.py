@@ -278,8 +278,10 @@ SCALARS: list[Row] = [
     (
         "HttpUrl",
         HttpUrl,
-        quoted("http://example.com", "https://a.b:65535/p?q=1#f", "http://[::1]/"),
-        quoted("ftp://a", "http://", "http://a b", "http://a:65536"),
+        quoted(
+            "http://example.com", "https://a.b:65535/p?q=1#f", "http://[::1]/", "https://r3---sn-4g5.xn-a.x.XNA.xn/"
+        ),
+        quoted("ftp://a", "http://", "http://a b", "http://a:65536", "http://xn--a/", "http://a.XN--b"),
     ),
     (
         "AnyUrl",

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.formats import FORMATS, compiled, format_dfa, format_length, format_predicate
+from structgen.constraints import JsonSchema
+from tests.matching import accepts
 
 # What the suite says otherwise than the text of the RFC, as we read it. Nothing, at present.
 DIFFERENT: dict[str, frozenset[str]] = {}
@@ -156,7 +158,10 @@ def test_addresses_as_python_writes_them(address: ipaddress.IPv4Address | ipaddr
         ("hostname", "a." * 127),
         ("hostname", "a." * 126 + "bc"),
         ("hostname", "xn--" + "a" * 60),
-        ("hostname", "ab--c.com"),
+        ("hostname", "a--"),
+        ("hostname", "xn--x--y.com"),
+        ("idn-hostname", "ab--c.com"),
+        ("idn-hostname", "\u00e9a--c.com"),
         ("email", "a" * 65 + "@b.c"),
         ("email", '"a"b@c.d'),
         ("uri", "http://[::1"),
@@ -168,3 +173,12 @@ def test_addresses_as_python_writes_them(address: ipaddress.IPv4Address | ipaddr
 def test_near_misses(name: str, text: str) -> None:
     """Strings that a laxer expression would let through."""
     assert not has_format(name, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["r3---sn-4g5ednsz.googlevideo.com", "ab--cd.com", "w--ww.git---hub.co----m", "12--4", "xn-a--b"]
+)
+def test_hyphens_stand_anywhere_within_the_labels_of_a_host_name(text: str) -> None:
+    """RFC 1123 reserves no place: only a label that begins with `xn--` is read as an internationalised one."""
+    assert has_format("hostname", text)
+    assert accepts(JsonSchema({"format": "hostname"}), json.dumps(text))

@@ -25,9 +25,12 @@ def is_regex(text: str) -> bool:
 
 
 def is_host_name(text: str) -> bool:
-    """Whether each label in Punycode of an ASCII host name is the one spelling of an internationalised label."""
-    labels = text.split(".")
-    names = [_decoded(label) for label in labels]
+    """Whether each label in Punycode of an ASCII host name is the one spelling of an internationalised label.
+
+    Other labels are as RFC 1123 has them: two hyphens in the third and fourth place are reserved to names that are read
+    as internationalised ones.
+    """
+    names = [_decoded(label) if label[:4].lower() == "xn--" else label for label in text.split(".")]
     return None not in names and _directed([name or "" for name in names])
 
 

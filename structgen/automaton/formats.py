@@ -70,14 +70,6 @@ _ALNUM = "[0-9A-Za-z]"
 _LDH = "[0-9A-Za-z-]"
 _DOMAIN_LABEL = f"{_ALNUM}(?:{_LDH}{{0,61}}{_ALNUM})?"
 _DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*"
-# No hyphens in both the third and the fourth place, which RFC 5890 reserves, but for names in Punycode
-_LABEL = _any(
-    f"{_ALNUM}(?:{_LDH}?{_ALNUM})?",
-    f"{_ALNUM}{_LDH}(?:-{_ALNUM}|{_ALNUM}{{2}})(?:{_LDH}{{0,58}}{_ALNUM})?",
-    f"{_ALNUM}{_LDH}{_ALNUM}-{_LDH}{{0,58}}{_ALNUM}",
-    f"[Xx][Nn]--{_LDH}{{0,58}}{_ALNUM}",
-)
-_HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 
 _ATEXT = "0-9A-Za-z!#$%&'*+/=?^_`{|}~-"
 _LITERAL = rf"\[(?:{_IPV4}|[Ii][Pp][Vv]6:{_IPV6})\]"
@@ -140,7 +132,7 @@ _PATTERNS = {
     "duration": _DURATION,
     "email": _email("", _DOMAIN),
     "idn-email": _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"),
-    "hostname": _HOSTNAME,
+    "hostname": _DOMAIN,
     "idn-hostname": rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*",
     "ipv4": _IPV4,
     "ipv6": _IPV6,
@@ -195,11 +187,10 @@ def format_doubts(name: str) -> CharDfa | None:
     """The strings among which `format_predicate` may say no; None where that is any of them."""
     if name == "idn-email":
         return from_pattern(r"[^\u0000-\u007f]")
-    punycode = from_pattern(r"(?:^|\.)[Xx][Nn]--")
-    if name == "idn-hostname":  # a name of ASCII letters, digits and hyphens alone is a host name or none
+    if name == "idn-hostname":  # of names of ASCII letters, digits and hyphens only those that RFC 5890 reserves
         plain = format_dfa("hostname")
-        return None if plain is None else complement(intersect(plain, complement(punycode)))
-    return punycode if name == "hostname" else None
+        return None if plain is None else complement(intersect(plain, complement(from_pattern(r"(?:^|\.)[^.]{2}--"))))
+    return from_pattern(r"(?:^|\.)[Xx][Nn]--") if name == "hostname" else None
 
 
 def compiled(name: str) -> CharDfa:

@@ -1,7 +1,7 @@
 """Addresses, networks, URLs and e-mail addresses as Pydantic reads them: patterns that its parsers accept.
 
 Where the parser's own set is not regular (punycode, what counts as a registered name), the pattern is the plain part
-of it: names of letters, digits and hyphens, escaped paths and queries.
+of it: names of letters, digits and hyphens, none of them in Punycode, escaped paths and queries.
 """
 
 from __future__ import annotations
@@ -83,9 +83,17 @@ _ADDRESSES: dict[str, Any] = {
 }
 ADDRESSES = frozenset(_ADDRESSES)
 
-_LABEL = "[0-9A-Za-z]+(?:-[0-9A-Za-z]+)*"
-_LAST_LABEL = "[A-Za-z][0-9A-Za-z]*(?:-[0-9A-Za-z]+)*"
-_HOST = rf"(?:(?:{_LABEL}\.)*{_LAST_LABEL}|{_IPV4}|\[{_IPV6}\])"
+_ALNUM = "[0-9A-Za-z]"
+
+
+def _label(first: str) -> str:
+    """A label that does not begin with `xn--`. `first`: what it may begin with but for an x."""
+    rest = f"(?:-+{_ALNUM}+)*"
+    others = f"[{first}]{_ALNUM}*|[Xx](?:[0-9A-MO-Za-mo-z]{_ALNUM}*)?|[Xx][Nn]{_ALNUM}+"
+    return f"(?:(?:{others}){rest}|[Xx][Nn](?:-{_ALNUM}+{rest})?)"
+
+
+_HOST = rf"(?:(?:{_label('0-9A-WYZa-wyz')}\.)*{_label('A-WYZa-wyz')}|{_IPV4}|\[{_IPV6}\])"
 _PORT = "(?::(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4}))?"
 _SAFE = "0-9A-Za-z._~!$&'()*+,;="
 _ESCAPED = "%[0-9A-Fa-f]{2}"
