@@ -14,6 +14,7 @@ from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.automaton.plain import TextAutomaton
 from structgen.automaton.regex import PatternError, PatternUnsupported
 from structgen.automaton.regex.compiler import check
+from structgen.automaton.regex.parser import parse
 from structgen.automaton.values import JsonAutomaton
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
@@ -153,6 +154,7 @@ class Regex:
         return language
 
     def _language(self) -> CharDfa:
+        parse(self.pattern)  # its errors speak of the user's text, and not of `whole`
         try:
             return from_pattern(self.pattern, anchored=True)
         except PatternUnsupported:

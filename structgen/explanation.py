@@ -204,10 +204,11 @@ class _Walk:
             states = len(string_language(Strings(patterns=(value,))).next)
             if states > MANY_STATES:
                 self.cliffs.append(Cliff(pointer, f"the automaton of the pattern has {states:,} states"))
-            how, why = self._text(Strings(patterns=(value,)), "what the pattern says is no regular language")
+            how, why = self._pattern(value)
             return how, "; ".join(filter(None, (why, _dialect(value))))
         if name == "patternProperties":
-            return MASKED, "; ".join(filter(None, map(_dialect, value)))
+            how, why = next((told for told in map(self._pattern, value) if told[0] == CHECKED), (MASKED, ""))
+            return how, "; ".join(filter(None, (why, *map(_dialect, value))))
         if name == "enum":
             return MASKED, _repeated(value)
         if name == "multipleOf":
@@ -229,6 +230,9 @@ class _Walk:
         if name not in FORMATS:
             return NOT_ENFORCED, f"the format {name!r} is none of the standard's"
         return self._text(Strings(formats=(name,)), "no automaton tells such strings apart")
+
+    def _pattern(self, pattern: str) -> tuple[str, str]:
+        return self._text(Strings(patterns=(pattern,)), "the pattern is no regular language, or takes too many states")
 
     def _text(self, strings: Strings, why: str) -> tuple[str, str]:
         return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")

@@ -11,11 +11,13 @@ import pytest
 import regex
 
 import structgen as sg
+from structgen.automaton.chardfa import from_pattern
 from structgen.automaton.patterns import pattern_language, pattern_predicate
 from structgen.automaton.regex.backtrack import Backtracker
+from structgen.automaton.regex.lazy import LazyTable
 from structgen.automaton.regex.parser import parse
-from structgen.errors import LimitExceeded, RequestError
-from tests.matching import accepts
+from structgen.errors import LimitExceeded, RequestError, TokenRejected
+from tests.matching import accepts, allowed, byte_vocabulary
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("ab-", repeat=size)]
 ATOMS = ["a", "b", ".", "[ab]", "[^a]", r"\w", "-", r"\b", r"\B", "^", "$"]
@@ -140,3 +142,79 @@ def test_a_schema_may_refer_to_a_group_within_a_look_ahead(pattern: str) -> None
     assert sg.explain(schema).rules[1].how in ("masked", "checked")
     for text in TEXTS:
         assert accepts(sg.JsonSchema(schema), json.dumps(text)) == matches(pattern, text), text
+
+
+def test_states_made_as_texts_come_are_those_of_the_table() -> None:
+    """Random patterns without look-around, with boundaries and anchors; what two texts share is read once."""
+    rng, compared = random.Random(7), 0
+    while compared < 150:
+        pattern = written(rng, 3)
+        if "(?=" in pattern or "(?!" in pattern or "(?<" in pattern:
+            continue
+        try:
+            table, lazy = from_pattern(pattern), LazyTable(pattern, parse(pattern))
+        except (LimitExceeded, RequestError):
+            continue
+        compared += 1
+        texts = rng.sample(STRINGS, 60)
+        assert [lazy.search(text) for text in texts] == [table.matches(text) for text in texts], pattern
+
+
+EXPLODING = {
+    r"^(?=.{1,255}$)((.{1,63}\.){1,127}[a-z]{1,63})$": (
+        ["a.b", "a" * 63 + ".b", "...a"],
+        ["a", "a.B", "a" * 65 + ".b", ".b"],
+    ),
+    r"a.{30}b": (["a" + "x" * 30 + "b", "aaa" + "b" * 31], ["a" + "x" * 29 + "b", "ab"]),
+    r"^(a|b)*a(a|b){25}$": (["a" * 26, "b" + "a" * 26], ["a" * 25, "b" * 30]),
+    r"(ab){2,50000}c": (["ababc", "xababcx"], ["abc", "abab"]),
+    r"^(?!.*x.{20}y.{20}z)\w*$": (["xyz", ""], ["x y", "x" * 21 + "y" * 21 + "z"]),
+    r"\b(\w{1,40}-){1,40}\w\b.{1,99}$": (["ab-c d", "a-b-c-d e"], ["ab-c", "ab"]),
+}
+"""Patterns whose tables are too big, with texts that they match and do not."""
+
+
+@pytest.mark.parametrize("pattern", EXPLODING)
+def test_a_pattern_of_too_many_states_is_told_at_the_end_of_its_text(pattern: str) -> None:
+    """In the middle of a text too, where nothing was compiled yet: no limit is met there."""
+    with pytest.raises(LimitExceeded):
+        from_pattern(pattern)
+    schema = {"properties": {"a": {"type": "string", "pattern": pattern}}, "additionalProperties": False}
+    grammar = sg.JsonSchema({**schema, "type": "object"}).compile(byte_vocabulary())
+    yes, no = EXPLODING[pattern]
+    for text in yes + no:
+        matcher = grammar.matcher()
+        try:
+            for byte in json.dumps({"a": text}).encode()[:-2]:
+                assert allowed(matcher.mask(), byte)
+                matcher.advance(byte)
+            closes = allowed(matcher.mask(), ord('"'))
+        except TokenRejected:
+            closes = False
+        except AssertionError:
+            assert text in no
+            closes = False
+        assert closes == (text in yes), text
+    assert "checked" in str(sg.explain({**schema, "type": "object"}))
+
+
+LONG = [
+    "a" * 1_000_000,
+    "(a{1,1000}){1,1000}",
+    "^" + r"\w" * 100_000 + "$",
+    r"^(.{1,1000}){1,1000}\1$",
+    "[wW]|" * 40_000 + "x",
+]
+
+
+@pytest.mark.parametrize("pattern", LONG, ids=lambda pattern: pattern[:12])
+def test_a_pattern_that_is_too_long_is_refused_before_any_text(pattern: str) -> None:
+    with pytest.raises(LimitExceeded, match="instructions"):
+        sg.JsonSchema({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}).read()
+
+
+def test_references_to_many_groups_are_told_at_the_end() -> None:
+    """They were written out: once for each way in which five letters may have matched."""
+    pattern = r"^([a-z])([a-z])([a-z])([a-z])([a-z])\5\4\3\2\1$"
+    assert matches(pattern, "abcdeedcba")
+    assert not matches(pattern, "abcdeedcbb")

@@ -12,8 +12,12 @@ from functools import cached_property, lru_cache
 from structgen.automaton.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.automaton.finite import FEW
 from structgen.automaton.leaves import name_language, string_predicate
+from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
+
+MOST_DOUBTFUL = 8
+"""Patterns that are asked about at the end of one name: each doubles what the name may turn out to be."""
 
 
 @lru_cache(65536)
@@ -43,6 +47,11 @@ class Joint:
         self.sets, self.listed = sets, listed
         self.predicates = [string_predicate(names) for names in sets]
         self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
+        if self.doubtful.bit_count() > MOST_DOUBTFUL:
+            raise LimitExceeded(
+                f"{self.doubtful.bit_count()} patterns of names in one object are told only where a name ends; "
+                f"the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
+            )
         # The set of all names comes first, so that names in no set are there too.
         told = combine([length(), *map(name_language, sets)])
         self._dfa = beside(told, numbered(listed), 1 + len(sets)) if listed else told

@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, tidied
+from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
 from structgen.automaton.lookaround import look_around
 from structgen.automaton.regex.backtrack import Backtracker
 from structgen.automaton.regex.compiler import leading_conditions, pattern_table
 from structgen.automaton.regex.errors import PatternUnsupported
+from structgen.automaton.regex.lazy import LazyTable
 from structgen.automaton.regex.nodes import Node
 from structgen.automaton.regex.parser import parse
-from structgen.automaton.regex.references import expanded, relaxed
+from structgen.automaton.regex.references import expanded, loosened, relaxed
 from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
 STATE_LIMIT = 50_000
 
 
+LOOSE_LIMIT = 5_000
+"""States of a superset: it is tried with several bounds."""
+_BOUNDS = (100, 10, 1)
+"""From which bound on a repetition is let be any number of times, where a pattern takes too many states."""
+
+
 def pattern_language(pattern: str) -> CharDfa:
     """The strings in which an ECMA-262 pattern matches; a superset where there is a `pattern_predicate`.
 
     Raises:
-        PatternError, PatternUnsupported: see `regex.parser.parse`.
-        LimitExceeded: too many states.
+        As `regex.compiler.check`, and nothing else.
     """
     return _language(pattern)[0]
 
@@ -34,7 +40,14 @@ def pattern_language(pattern: str) -> CharDfa:
 @lru_cache(maxsize=1024)
 def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
     """Whether the pattern matches somewhere in a string; None when the language says so already."""
-    return None if _language(pattern)[1] else Backtracker(parse(pattern)).search
+    if _language(pattern)[1]:
+        return None
+    conditions, rest = leading_conditions(parse(pattern), False)
+    try:
+        tables = [(LazyTable(pattern, tree), not negative) for tree, negative in [*conditions, (rest, False)]]
+    except PatternUnsupported:
+        return Backtracker(parse(pattern)).search
+    return lambda text: all(table.search(text) is wanted for table, wanted in tables)
 
 
 @lru_cache(maxsize=1024)
@@ -42,6 +55,8 @@ def _language(pattern: str) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     try:
         return from_pattern(pattern), True
+    except LimitExceeded:
+        return _superset(pattern, parse(pattern)), False
     except PatternUnsupported:
         tree = expanded(parse(pattern))
     try:
@@ -74,16 +89,27 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
 def _superset(pattern: str, tree: Node) -> CharDfa:
     """The strings in which `tree` may match: what cannot be held is left out of it, but leading conditions."""
     conditions, rest = leading_conditions(tree, False)
-    result = tidied(*pattern_table(pattern, relaxed(rest, tree), False, STATE_LIMIT))
+    result = _loose(pattern, rest, tree)
     for ahead, negative in conditions:
         try:
             known = _exact(pattern, ahead)
         except (PatternUnsupported, LimitExceeded):
             if negative:
                 continue
-            known = tidied(*pattern_table(pattern, relaxed(ahead, tree), False, STATE_LIMIT))
+            known = _loose(pattern, ahead, tree)
         try:
             result = intersect(result, complement(known) if negative else known)
         except LimitExceeded:
             continue
     return result
+
+
+def _loose(pattern: str, part: Node, whole: Node) -> CharDfa:
+    """A regular superset of where a part of a pattern matches: with looser bounds where it is too big, at worst all."""
+    bare = relaxed(part, whole)
+    for candidate in dict.fromkeys((bare, *(loosened(bare, most) for most in _BOUNDS))):
+        try:
+            return tidied(*pattern_table(pattern, candidate, False, STATE_LIMIT if candidate is bare else LOOSE_LIMIT))
+        except LimitExceeded:
+            continue
+    return length()

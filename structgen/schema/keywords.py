@@ -100,7 +100,7 @@ _STRINGS = (
         MASKED,
         checks.pattern,
         own_keywords.pattern,
-        note="ECMA-262; look-around and back-references are checked at the closing quote",
+        note="ECMA-262; look-around, back-references and too many states: checked at the closing quote",
     ),
     _harmless(
         "format",

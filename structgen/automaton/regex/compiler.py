@@ -5,15 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.regex.nodes import Assertion, Chars, Choice, Look, Node, Place, Sequence
+from structgen.automaton.regex.backtrack import Backtracker
+from structgen.automaton.regex.nodes import (
+    Assertion, Atomic, BackReference, Chars, Choice, Look, Node, Place, Sequence, everywhere,
+)  # fmt: skip
 from structgen.automaton.regex.parser import parse
-from structgen.automaton.regex.program import Assembler, without_anchor, without_anchors
+from structgen.automaton.regex.program import (
+    PROGRAM_LIMIT, Assembler, too_long, without_anchor, without_anchors, written_out,
+)  # fmt: skip
+from structgen.automaton.regex.references import loosened
 from structgen.automaton.regex.subset import determinise
 from structgen.errors import LimitExceeded, quoted
 
 _START = Assertion(Place.START)
 MOST_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
+SHORT = 1_000
+"""A pattern of so many characters without bounds is within all limits on its length."""
 MANY = 100
 """Options of a pattern from which on it is looked whether they are plain texts."""
 
@@ -41,12 +49,25 @@ def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, boo
 
 
 def check(pattern: str) -> None:
-    """Refuse, without making any state, what is no pattern.
+    """Refuse, without making any state, what is no pattern, or too long for any automaton.
+
+    What passes needs no limit later: a pattern of too many states is checked where its text ends.
 
     Raises:
         PatternError: malformed. PatternUnsupported: a construct of another dialect, with no clear meaning here.
+        LimitExceeded: it is too long.
     """
-    parse(pattern)
+    tree = parse(pattern)
+    if len(pattern) < SHORT and "{" not in pattern:
+        return
+    size = written_out(tree)
+    if size > MOST_INSTRUCTIONS and listed_texts(tree, False) is None:
+        if written_out(loosened(tree, 1)) > MOST_INSTRUCTIONS:
+            raise LimitExceeded(f"pattern {quoted(pattern)} is longer than {MOST_INSTRUCTIONS:,} instructions")
+        if size > PROGRAM_LIMIT:
+            raise too_long(pattern)
+    if 8 * size > PROGRAM_LIMIT and any(isinstance(node, (Look, BackReference, Atomic)) for node in everywhere(tree)):
+        Backtracker(tree)
 
 
 def listed_texts(tree: Node, anchored: bool) -> list[str] | None:

@@ -10,6 +10,8 @@ from structgen.automaton.regex.properties import property_ranges
 from structgen.errors import quoted
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_LONGEST_NAME = 16
+"""Characters in which a class as `[:alpha:]` is looked for."""
 _DISPUTED_CONTROLS = {"a": 7, "e": 27}
 
 
@@ -184,8 +186,8 @@ class Scanner:
 
     def posix_class(self) -> Ranges | None:
         """Read `[:alpha:]` and its like inside a class; None, and nothing read, where it is none."""
-        close = self.text.find(":]", self.at + 2)
-        if not self.text.startswith("[:", self.at) or close < 0:
+        close = self.text.find(":]", self.at + 2, self.at + 2 + _LONGEST_NAME)
+        if close < 0 or not self.text.startswith("[:", self.at):
             return None
         name = self.text[self.at + 2 : close]
         ranges = POSIX.get(name.removeprefix("^"))

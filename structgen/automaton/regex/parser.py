@@ -10,6 +10,7 @@ they agree, and noted as an extension: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>..
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from structgen.automaton.regex import charsets
@@ -23,6 +24,7 @@ from structgen.errors import LimitExceeded, excerpt, quoted
 DEPTH_LIMIT = 100
 REPEAT_LIMIT = 1_000_000
 
+_WRITTEN_BOUNDS = re.compile(r"\{([0-9]*)(,?)([0-9]*)\}")
 _SPECIAL = frozenset("^$\\.*+?()[]{}|")
 _LITERALS = tuple(Chars(((code, code),)) for code in range(128))
 _DOT, _EVERY = Chars(charsets.NOT_LINE_END), Chars(ANY)
@@ -175,16 +177,15 @@ class Parser(Scanner):
 
     def bounds(self) -> tuple[int, int | None] | None:
         """Read `{m}`, `{m,}` or `{m,n}`; None, and nothing read, where the brace is a character (Annex B)."""
-        close = self.text.find("}", self.at)
-        least, comma, most = self.text[self.at + 1 : close].partition(",") if close > 0 else ("", "", "")
-        if not _is_digits(least):
-            if least or not (comma and _is_digits(most)):
-                return None
-            self.disputed("{,n}", self.at, f"write {{0,{most}}}, or \\{{ for the character")
-            least = "0"
-        if most and not _is_digits(most):
+        written = _WRITTEN_BOUNDS.match(self.text, self.at)
+        if written is None:
             return None
-        start, self.at = self.at, close + 1
+        least, comma, most = written.groups()
+        if not least:
+            if not most:
+                return None
+            self.disputed("{,n}", self.at, f"write {{0,{excerpt(most)}}}, or \\{{ for the character")
+        start, self.at = self.at, written.end()
         lowest = self.bound(least, start)
         if not comma:
             return lowest, lowest

@@ -60,6 +60,18 @@ def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
     return tree if bare is None else bare, leading, trailing
 
 
+def written_out(node: Node) -> int:
+    """How many instructions `node` takes, at least."""
+    if isinstance(node, Sequence):
+        return sum(map(written_out, node.items))
+    if isinstance(node, Choice):
+        return sum(map(written_out, node.options)) + 2 * len(node.options) - 2
+    if isinstance(node, Repeat):
+        size = written_out(node.item)
+        return size * max(node.least, 1) + 1 if node.most is None else size * node.most + node.most - node.least
+    return written_out(node.item) if isinstance(node, (Group, Look, Atomic)) else 1
+
+
 class Assembler:
     """Writes programs; equal sets get the same number.
 
@@ -147,14 +159,18 @@ class Assembler:
 
     def check(self, size: int) -> None:
         if size > PROGRAM_LIMIT:
-            raise LimitExceeded(
-                f"pattern {quoted(self.pattern)}: written out it is longer than {PROGRAM_LIMIT:,} instructions; "
-                "use smaller bounds"
-            )
+            raise too_long(self.pattern)
 
     def special(self, node: Look | BackReference | Atomic, out: list[Instruction]) -> None:
         """Refuse what this machine does not do."""
         raise PatternUnsupported(self.pattern, node.offset, construct(node))
+
+
+def too_long(pattern: str) -> LimitExceeded:
+    """The error of a pattern with too great bounds."""
+    return LimitExceeded(
+        f"pattern {quoted(pattern)}: written out it is longer than {PROGRAM_LIMIT:,} instructions; use smaller bounds"
+    )
 
 
 def construct(node: Look | BackReference | Atomic) -> str:

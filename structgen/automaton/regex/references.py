@@ -1,8 +1,10 @@
-"""Back-references taken out of a tree: exactly, where a group has few texts; else so that more strings match."""
+"""What no small automaton holds is taken out of a tree: back-references exactly, where a group has few texts; else so
+that more strings match."""
 
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
 from structgen.automaton.regex.charsets import ANY
 from structgen.automaton.regex.folding import folded
@@ -11,6 +13,8 @@ from structgen.automaton.regex.nodes import (
 )  # fmt: skip
 
 _FEW = 32
+_MOST_COPIES = 1_024
+"""How often the end of a pattern is written: once for each way in which its groups may have matched."""
 _EMPTY = Sequence(())
 _ANYTHING = Repeat(Chars(ANY), 0, None)
 
@@ -23,7 +27,9 @@ def expanded(tree: Node) -> Node:
     matched from its end: `(?<=(a)\\1)` asks for one `a`, since the reference comes before the group is set.
     """
     counts = _reference_counts(tree)
-    return _expanded(tree, counts) if counts else tree
+    words = [texts(node.item) for node in everywhere(tree) if isinstance(node, Group) and node.number in counts]
+    few = prod(len(each) for each in words if each) <= _MOST_COPIES
+    return _expanded(tree, counts) if counts and few else tree
 
 
 def _reference_counts(node: Node) -> dict[int, int]:
@@ -116,3 +122,10 @@ def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
             return _ANYTHING
         return Choice((_EMPTY, *(_relaxed(items[number], items, depth - 1) for number in node.numbers)))
     return rebuilt(node, lambda child: _relaxed(child, items, depth))
+
+
+def loosened(node: Node, most: int) -> Node:
+    """A tree that matches wherever `node` does: repetitions of more than `most` times are of any number of times."""
+    if isinstance(node, Repeat) and max(node.least, node.most or 0) > most:
+        return Repeat(loosened(node.item, most), min(node.least, 1), None)
+    return rebuilt(node, lambda child: loosened(child, most))

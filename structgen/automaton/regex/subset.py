@@ -16,6 +16,12 @@ from structgen.kernels import inner_kernel, kernel
 
 LIVE, STACK, SEEN = range(3)
 HERE, COUNT, EVERYTHING = range(3)
+_EVERYTHING = b"all"
+"""The state that accepts everything."""
+MOST_BYTES = 1 << 28
+"""What the bit sets of all states of a table may take while it is made."""
+MOST_CELLS = 1 << 24
+"""States times classes of a table."""
 
 
 class Table(NamedTuple):
@@ -33,65 +39,101 @@ class Table(NamedTuple):
     final: NDArray[np.int32]
 
 
+class Machine:
+    """A program as arrays for the kernels, over classes of code points.
+
+    Attributes:
+        bounds, classes: the first code point of each interval and its class; class 0 is never text.
+        count: how many classes there are.
+        code: int64[n, 3], the instructions.
+        flat, starts: the classes of set i are `flat[starts[i]:starts[i + 1]]`.
+        wordly: per class, 1 for word characters (used when `context` is 2).
+        context: 0 without assertions, 1 with some, 2 with word boundaries.
+        trailing: a match decides: whatever follows is accepted (else a match must end where the text ends).
+    """
+
+    def __init__(self, program: list[Instruction], assembler: Assembler, trailing: bool) -> None:
+        bounded = not assembler.places.isdisjoint((Place.BOUNDARY, Place.NO_BOUNDARY))
+        word = assembler.char(charsets.WORD)[1] if bounded else -1
+        self.context = 2 if bounded else 1 if assembler.places else 0
+        self.bounds, self.classes, members = charsets.partition(list(assembler.sets))
+        self.count = max(self.classes) + 1
+        self.wordly = np.zeros(self.count, np.int64)
+        if bounded:
+            self.wordly[members[word]] = 1
+        self.starts = np.fromiter(accumulate(map(len, members), initial=0), np.int64, len(members) + 1)
+        self.flat = np.array([current for member in members for current in member], np.int64)
+        self.code = np.fromiter(chain.from_iterable(program), np.int64, 3 * len(program)).reshape(-1, 3)
+        self.trailing = trailing
+
+    @property
+    def width(self) -> int:
+        """Words of a state: a bit for each instruction and, last, what stood before it."""
+        return (len(self.code) + 63) // 64 + 1
+
+    @property
+    def start(self) -> bytes:
+        """The first state, as `after` takes it."""
+        row = np.zeros(self.width, np.int64)
+        row[0] = 1
+        return row.tobytes()
+
+    def expand(
+        self,
+        limit: int,
+        rows: NDArray[np.int64],
+        next_: NDArray[np.int32],
+        final: NDArray[np.int32],
+        progress: NDArray[np.int64],
+    ) -> None:
+        """See `_expand`."""
+        scratch = np.zeros((3, 3 * len(self.code) + 64), np.int64)
+        reached = np.zeros((self.count, self.width), np.int64)
+        _expand(
+            self.code, self.flat, self.starts, self.wordly, self.context, self.trailing, limit,
+            rows, empty_table(rows), next_, final, scratch, reached, progress,
+        )  # fmt: skip
+
+
 def determinise(program: list[Instruction], assembler: Assembler, *, trailing: bool, limit: int) -> Table | None:
-    """Run `program` on every string at once; None when more than `limit` states are needed.
+    """Run `program` on every string at once; None where more is needed than `limit` states, or our limits.
 
     Args:
         trailing: accept whatever follows a match (else the match must end where the string ends).
     """
-    bounded = not assembler.places.isdisjoint((Place.BOUNDARY, Place.NO_BOUNDARY))
-    word = assembler.char(charsets.WORD)[1] if bounded else -1
-    context = 2 if bounded else 1 if assembler.places else 0
-    bounds, classes, members = charsets.partition(list(assembler.sets))
-    count = max(classes) + 1
-    wordly = np.zeros(count, np.int64)
-    if bounded:
-        wordly[members[word]] = 1
-    starts = np.fromiter(accumulate(map(len, members), initial=0), np.int64, len(members) + 1)
-    flat = np.array([current for member in members for current in member], np.int64)
-    code = np.fromiter(chain.from_iterable(program), np.int64, 3 * len(program)).reshape(-1, 3)
-    subsets = _subsets(code, flat, starts, wordly, context, trailing, limit)
+    machine = Machine(program, assembler, trailing)
+    subsets = _subsets(machine, min(limit, MOST_BYTES // (8 * machine.width), MOST_CELLS // machine.count))
     if subsets is None:
         return None
-    return Table(np.array(bounds, np.int32), np.array(classes, np.int32), *subsets)
+    return Table(np.array(machine.bounds, np.int32), np.array(machine.classes, np.int32), *subsets)
 
 
-def _subsets(
-    code: NDArray[np.int64],
-    flat: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    wordly: NDArray[np.int64],
-    context: int,
-    trailing: bool,
-    limit: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
-    """The subset construction: a state is a bit set of instructions and, last, what stood before it.
+def after(machine: Machine, state: bytes) -> tuple[bool, list[bytes]]:
+    """Whether a state accepts, and the state behind each class (empty: none)."""
+    if state == _EVERYTHING:
+        return True, [b""] + [_EVERYTHING] * (machine.count - 1)
+    rows = grown_rows(np.zeros((2, machine.width), np.int64), machine.count + 4)
+    rows[1] = np.frombuffer(state, np.int64)
+    next_, final = np.zeros((len(rows), machine.count), np.int32), np.zeros(len(rows), np.int32)
+    progress = np.array((0, 2, -1), np.int64)
+    machine.expand(2, rows, next_, final, progress)
+    keys = [b"", state, *(row.tobytes() for row in rows[2 : progress[COUNT]])]
+    if progress[EVERYTHING] > 0:
+        keys[progress[EVERYTHING]] = _EVERYTHING
+    return bool(final[1]), [keys[target] for target in next_[1].tolist()]
 
-    Args:
-        code: `[n, 3]` instructions.
-        flat, starts: the classes of set i are `flat[starts[i]:starts[i + 1]]`.
-        wordly: per class, 1 for word characters (used when `context` is 2).
-        context: 0 without assertions, 1 with some, 2 with word boundaries.
-        trailing: a match decides: whatever follows is accepted.
 
-    Returns:
-        `next[states, classes]` and `final[states]`; None when there are more than `limit` states.
-    """
-    classes, words = len(wordly), (len(code) + 63) // 64
-    rows = np.zeros((FIRST_ROWS, words + 1), np.int64)
+def _subsets(machine: Machine, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    """The subset construction: `next[states, classes]` and `final[states]`; None beyond `limit` states."""
+    rows = np.zeros((FIRST_ROWS, machine.width), np.int64)
     rows[1, 0] = 1
-    next_, final = np.zeros((FIRST_ROWS, classes), np.int32), np.zeros(FIRST_ROWS, np.int32)
-    scratch = np.zeros((3, 3 * len(code) + 64), np.int64)
-    reached = np.zeros((classes, words + 1), np.int64)
+    next_, final = np.zeros((FIRST_ROWS, machine.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
     progress = np.array((0, 2, -1), np.int64)
     while True:
-        if len(rows) < progress[COUNT] + classes + 2:
-            needed = int(progress[COUNT]) + classes + 2
+        needed = int(progress[COUNT]) + machine.count + 2
+        if len(rows) < needed:
             rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
-        _expand(
-            code, flat, starts, wordly, context, trailing, limit,
-            rows, empty_table(rows), next_, final, scratch, reached, progress,
-        )  # fmt: skip
+        machine.expand(limit, rows, next_, final, progress)
         here, count, _ = progress.tolist()
         if count > limit:
             return None

@@ -1,0 +1,70 @@
+"""A pattern whose table would be too big: its states are made as texts come to them, and forgotten when they are many.
+
+As RE2 does (R. Cox, *Regular Expression Matching in the Wild*, 2010). A text takes time in proportion to its length,
+whatever the pattern; no states are shared out to masks, so it can only be asked whether whole texts match.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from threading import Lock
+from typing import NamedTuple
+
+
+from structgen.automaton.regex.nodes import Node
+from structgen.automaton.regex.program import Assembler, without_anchors
+from structgen.automaton.regex.subset import Machine, after
+
+MOST_BYTES = 1 << 26
+"""What the states that are kept may take."""
+
+
+class _Row(NamedTuple):
+    """A state: does it accept, and by class the key of the next state (empty: none)?"""
+
+    final: bool
+    next: list[bytes]
+
+
+class LazyTable:
+    """Answers whether a pattern matches somewhere in a text.
+
+    Raises:
+        PatternUnsupported: look-around, a back-reference or an atomic group is in the tree.
+        LimitExceeded: written out, the pattern is too long.
+    """
+
+    def __init__(self, pattern: str, tree: Node) -> None:
+        tree, leading, trailing = without_anchors(tree, anchored=False)
+        assembler = Assembler(pattern)
+        self._machine = Machine(assembler.search(tree, leading=leading, trailing=trailing), assembler, trailing)
+        self._bounds, self._classes = self._machine.bounds, self._machine.classes
+        self._rows: dict[bytes, _Row] = {}
+        self._size = 0
+        self._text, self._states = "", [self._machine.start]
+        self._lock = Lock()
+
+    def search(self, text: str) -> bool:
+        """Does the pattern match somewhere in `text`? What it has in common with the last text is not read again."""
+        with self._lock:
+            shared, step = min(len(text), len(self._states) - 1), 1
+            while text[:shared] != self._text[:shared]:
+                shared, step = max(0, shared - step), 2 * step
+            states = self._states[: shared + 1]
+            for char in text[shared:]:
+                states.append(self._after(states[-1], char))
+            self._text, self._states = text, states
+            return self._row(states[-1]).final
+
+    def _after(self, state: bytes, char: str) -> bytes:
+        return self._row(state).next[self._classes[bisect_right(self._bounds, ord(char)) - 1]]
+
+    def _row(self, state: bytes) -> _Row:
+        row = self._rows.get(state)
+        if row is None:
+            row = _Row(*after(self._machine, state)) if state else _Row(False, [b""] * self._machine.count)
+            self._size += sum(map(len, row.next))
+            if self._size > MOST_BYTES:
+                self._rows, self._size = {}, 0
+            self._rows[state] = row
+        return row
