@@ -84,7 +84,7 @@ class _LastWord:
     def holds(self, reading: Any) -> bool:
         return bool(reading.item() != canonical("end"))
 
-    def suspects(self, reading: Any) -> list[bytes] | None:
+    def suspects(self, reading: Any, heads: Any = ()) -> list[bytes] | None:
         return None
 
     held = suspects

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +15,10 @@ import pytest
 
 from structgen.automaton.late import Check, FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.reading import JsonReading, number_value, unescaped
+from structgen.constraints import JsonSchema
 from structgen.masks.reference import PlainReading
 from structgen.schema.checks import canonical
+from tests.matching import rich_vocabulary
 
 TEXT = json.dumps(
     {"a": [1, -2.5e3, "x", None, True, {"b": []}], 'q"\\é😀\n': {"": [[], {}, ["]", "}"]]}, "z": [10, 1.0, 1]},
@@ -160,3 +164,78 @@ def test_a_long_array_is_read_in_time_that_grows_with_its_length() -> None:
         reading = reading.feed(b", %d" % i)
         assert reading.item() not in reading.items()
     assert reading.feed(b", 77").item() in reading.feed(b", 77").items()
+
+
+def drawn(draw: random.Random, depth: int = 0) -> Any:
+    """A small random value; many are equal."""
+    kind = draw.randrange(8 if depth < 3 else 5)
+    if kind < 5:
+        return draw.choice([0, 1, 1.0, True, False, None, -12, 0.5, "", "a", "ab", "abc", "é中", 'q"\\', "x" * 40])
+    if kind == 5:
+        return [drawn(draw, depth + 1) for _ in range(draw.randrange(4))]
+    return {name: drawn(draw, depth + 1) for name in draw.sample(["a", "b", "é", "ab"], draw.randrange(4))}
+
+
+def shuffled(draw: random.Random, value: Any) -> Any:
+    """An equal value: members in another order, whole numbers with a point."""
+    if isinstance(value, dict):
+        return {name: shuffled(draw, value[name]) for name in draw.sample(list(value), len(value))}
+    if isinstance(value, list):
+        return [shuffled(draw, item) for item in value]
+    return float(value) if type(value) is int and draw.random() < 0.3 else value
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_would_end_an_equal_item_is_suspect_wherever_it_stands(seed: int) -> None:
+    """Behind any part of an item that equals one of many earlier ones, up to where its last string begins."""
+    draw = random.Random(seed)
+    items = [drawn(draw) for _ in range(60)]
+    begun = json.dumps(items, ensure_ascii=False).encode()[:-1] + b", "
+    for value in draw.sample(items, 12):
+        spelled = json.dumps(shuffled(draw, value), ensure_ascii=False).encode()
+        text = spelled.rstrip(b"]}")
+        inside = range(text[:-1].rfind(b'"') + 1, len(text)) if text.endswith(b'"') and b"\\" not in text else ()
+        for end in inside:
+            found = FreshItem().suspects(read(begun + text[:end]))
+            assert found is None or text[end:] in found, (value, text[:end])
+        if spelled.endswith((b"]", b"}")):
+            assert FreshItem().suspects(read(begun + spelled[:-1])) is None
+
+
+def calls(run: Callable[[], None]) -> int:
+    """How many functions of Python are called."""
+    made = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal made
+        made += event == "call"
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+UNIQUE: dict[str, Callable[[int], Any]] = {
+    "integers": lambda i: i * 37, "strings": lambda i: f"{'abcdef'[i % 6]}{i}", "objects": lambda i: {"a": 1, "id": i},
+    "objects that end alike": lambda i: {"id": i, "a": "same"}, "pairs": lambda i: [i % 5, i],
+    "mixed": lambda i: [i, i + 0.5, f"x{i}", {"a": i}, ["é", i]][i % 5],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNIQUE)
+def test_the_masks_of_unique_items_take_no_longer_behind_many(kind: str) -> None:
+    """Ten times the items, ten times the work: an item is found among the earlier ones, not compared with each."""
+    grammar = JsonSchema({"type": "array", "uniqueItems": True}).compile(rich_vocabulary())
+
+    def walk(count: int) -> None:
+        matcher = grammar.matcher()
+        for byte in json.dumps([UNIQUE[kind](i) for i in range(count)], ensure_ascii=False).encode():
+            matcher.mask()
+            matcher.advance(byte)
+
+    walk(25)
+    few, many = calls(lambda: walk(25)), calls(lambda: walk(250))
+    assert many < 14 * few

@@ -7,12 +7,12 @@ that ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from structgen.automaton.reading import JsonReading, Open, number_value, spelled, unescaped, whole_number
-from structgen.schema.checks import canonical
+from structgen.automaton.earlier import Scalars
+from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, spelled, unescaped, whole_number
 
 
 class Reading(Protocol):
@@ -50,8 +50,11 @@ class Check(Protocol):
     def holds(self, reading: Reading) -> bool:
         """The answer at a test."""
 
-    def suspects(self, reading: JsonReading) -> list[bytes] | None:
+    def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         """For what is being read: the rests of it for which the answer may be "no". None: unknown, ask every token.
+
+        Args:
+            heads: what tokens have before a quote. Where there are very many rests, only these need be told.
 
         A rest goes from here to the closing quote of a string or name, that quote included. No answer but "yes" is
         possible where a token starts with none of them (nor, where there are any and `escapes` is set, has a
@@ -79,7 +82,7 @@ class FreshName:
     def holds(self, reading: Reading) -> bool:
         return reading.string() not in reading.names()
 
-    def suspects(self, reading: JsonReading) -> list[bytes] | None:
+    def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         begun = reading.begun
         if begun is None or not reading.in_name:
             return []
@@ -109,17 +112,17 @@ class FreshItem:
     def holds(self, reading: Reading) -> bool:
         return reading.item() not in reading.items()
 
-    def suspects(self, reading: JsonReading) -> list[bytes] | None:
+    def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         rests: list[bytes] = []
         inner: Open | None = reading.inner
         within: list[Open] = []
         while inner is not None and inner.parent is not None:
-            if not inner.is_object and (within or reading.rest):
-                for value in inner.values:
-                    more = _rests_to_equal(value, within, reading)
-                    if more is None:
-                        return None
-                    rests += more
+            if not inner.is_object and inner.size and (within or reading.rest):
+                hole = inner.log.earlier().hole(inner.size, within, pending=bool(reading.rest))
+                more = _rests_of_scalar(hole, inner.size, reading, heads) if isinstance(hole, Scalars) else []
+                if more is None or hole is True:
+                    return None
+                rests += more
             within.append(inner)
             inner = inner.parent
         return rests
@@ -139,7 +142,7 @@ class TextCheck:
     def holds(self, reading: Reading) -> bool:
         return self.predicate(reading.string())
 
-    def suspects(self, reading: JsonReading) -> list[bytes] | None:
+    def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         return [] if reading.begun is None else None
 
     def held(self, reading: JsonReading) -> list[bytes] | None:
@@ -157,7 +160,7 @@ class NumberCheck:
     def holds(self, reading: Reading) -> bool:
         return self.predicate(reading.number())
 
-    def suspects(self, reading: JsonReading) -> list[bytes] | None:
+    def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         # What takes more digits and ends within the token holds a number's end, which is asked in any case.
         rest = reading.rest
         known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
@@ -169,7 +172,7 @@ class NumberCheck:
 
 def _names(read: Open) -> list[str]:
     """The names of the finished members of an object."""
-    return [name for name in read.log.names[: read.size] if name is not None]
+    return [name for name in read.log.names(read.size) if name is not None]
 
 
 def _rests(begun: bytes, texts: list[str]) -> list[bytes] | None:
@@ -181,42 +184,12 @@ def _rests(begun: bytes, texts: list[str]) -> list[bytes] | None:
     return [text[len(start) :] + b'"' for text in spellings if text.startswith(start)]
 
 
-def _rests_to_equal(value: Any, within: list[Open], reading: JsonReading) -> list[bytes] | None:
-    """The rests with which the item that is being read could equal `value`.
-
-    `within` are the containers open inside the item, the innermost first. What has not begun yet could only come with
-    a token that holds it whole.
-    """
-    for inner in reversed(within):
-        if not isinstance(value, dict if inner.is_object else list):
-            return []
-        pending = inner is not reading.inner or bool(reading.rest)
-        if inner.name is None if inner.is_object and pending else inner.name is not None:
-            return []
-        if len(value) != inner.size + pending or not _starts_with(value, inner):
-            return []
-        if not pending:
-            return None
-        if inner.is_object and inner.name not in value:
-            return []
-        step: Any = inner.name if inner.is_object else inner.size
-        value = value[step]
-    return _rests_of_scalar(value, reading)
-
-
-def _starts_with(value: Any, read: Open) -> bool:
-    """Are the finished members of a container members of `value` too?"""
-    if not read.is_object:
-        return bool(value[: read.size] == read.values)
-    names = read.log.names[: read.size]
-    return all(name in value and value[name] == part for name, part in zip(names, read.values, strict=True))
-
-
-def _rests_of_scalar(value: Any, reading: JsonReading) -> list[bytes] | None:
-    """The rests with which the string, number or word that is being read could equal `value`."""
+def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:
+    """The rests with which what is being read could equal a string, number or word of the first `size` items."""
     if reading.begun is not None:
-        return _rests(reading.begun, [value]) if isinstance(value, str) else []
+        start = unescaped(reading.begun)
+        return None if start is None else scalars.rests(start, size, heads)
     if whole_number(reading.rest):
-        return None if canonical(number_value(reading.rest.decode())) == canonical(value) else []
-    words = {b"true": True, b"false": False, b"null": None}
-    return None if any(word.startswith(reading.rest) and value is words[word] for word in words) else []
+        return None if scalars.holds(number_value(reading.rest.decode()), size) else []
+    words = [value for word, value in WORDS.items() if word.startswith(reading.rest)]
+    return None if any(scalars.holds(value, size) for value in words) else []

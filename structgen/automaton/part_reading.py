@@ -53,16 +53,18 @@ class PartReading(JsonReading):
         """Before the first byte."""
         return PartReading(walk, resume, 0, _begun(begin, 0), None)
 
-    def feed(self, more: bytes) -> PartReading:
+    def feed(self, more: bytes, *, keep: bool = True) -> PartReading:
         before = lanes = self._lanes
         with self._walk.lock:
             for i in range(len(more)):
                 before, lanes = lanes, self._after(lanes, more, i)
         # A thread that a check has just refused is dead, and still it is the one that is asked about.
         shown = next((lane for lane in [*lanes, *before] if lane.read is not None), None)
-        fed = [self._fed(lane, more) for lane in lanes]
+        fed = [self._fed(lane, more, keep=keep) for lane in lanes]
         length = self.length + len(more)
-        return PartReading(self._walk, self._resume, length, fed, None if shown is None else self._fed(shown, more))
+        return PartReading(
+            self._walk, self._resume, length, fed, None if shown is None else self._fed(shown, more, keep=keep)
+        )
 
     def _after(self, lanes: list[Lane], more: bytes, i: int) -> list[Lane]:
         """The threads behind `more[i]`."""
@@ -80,15 +82,15 @@ class PartReading(JsonReading):
                 moved.setdefault(lane.thread, lane)
         return list(moved.values())
 
-    def _fed(self, lane: Lane, more: bytes) -> Lane:
+    def _fed(self, lane: Lane, more: bytes, *, keep: bool) -> Lane:
         """The lane with what it reads of some more bytes of the text."""
         if lane.read is None:
             return lane
-        return lane._replace(read=lane.read.feed(more[max(0, lane.start - self.length) :]))
+        return lane._replace(read=lane.read.feed(more[max(0, lane.start - self.length) :], keep=keep))
 
     def _answer(self, lane: Lane, more: bytes, end: int) -> Answer:
         def answer(check: Check, taken: bool) -> bool:
-            read = self._fed(lane, more[: end + taken]).read
+            read = self._fed(lane, more[: end + taken], keep=False).read
             assert read is not None, "only JSON has checks"
             return check.holds(read)
 

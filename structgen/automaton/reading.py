@@ -2,7 +2,8 @@
 
 A `JsonReading` is a value: `feed` gives a new one and leaves the old one as it was, so that matchers keep those that
 they may roll back to, and forks share them. Finished members stand in logs that grow in place; a reading looks at the
-first of them only, and a log is copied where two readings go different ways.
+first of them only, and a log is copied where two readings go different ways. A reading that is made only to ask
+something leaves the logs alone (`keep=False`), so that the text that does come finds them as they were.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
+from structgen.automaton.earlier import Earlier
 from structgen.schema.checks import canonical
 
 _TOKEN = re.compile(
     rb'[ \n\t\r:,]*(?:("[^"\\]*(?:\\.[^"\\]*)*")|([\[{])|([\]}])|(true|false|null)|(-?[0-9][-+.0-9eE]*)(?=[^-+.0-9eE]))'
 )
 _BLANK = re.compile(rb"[ \n\t\r:,]*")
-_WORDS = {b"true": True, b"false": False, b"null": None}
+WORDS = {b"true": True, b"false": False, b"null": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ESCAPES = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[^u]")
 _HIGH_SURROGATE = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\Z")
@@ -75,31 +77,75 @@ def unescaped(begun: bytes) -> bytes | None:
 
 
 class _Log:
-    """The members of one container in the order in which they came; `names` are None in an array."""
+    """The members of one container in the order in which they came; names are None in an array.
 
-    __slots__ = ("_indexed", "_places", "names", "values")
+    Args:
+        base: the log that has the first `start` of them.
+    """
 
-    def __init__(self, names: list[str | None], values: list[Any]) -> None:
-        self.names, self.values = names, values
+    __slots__ = ("_base", "_earlier", "_indexed", "_names", "_places", "_start", "_values")
+
+    def __init__(self, base: _Log | None = None, start: int = 0) -> None:
+        self._base, self._start = base, start
+        self._names: list[str | None] = []
+        self._values: list[Any] = []
         self._places: dict[Hashable, int] = {}
         self._indexed = 0
+        self._earlier: Earlier | None = None
 
-    def grown(self, count: int, name: str | None, value: Any) -> _Log:
-        """A log with this member behind the first `count`: this one where it has no others."""
+    def grown(self, count: int, name: str | None, value: Any, *, keep: bool) -> _Log:
+        """A log with this member behind the first `count`: this one where it has no others and may keep it."""
         with _lock:
-            log = self if count == len(self.values) else _Log(self.names[:count], self.values[:count])
-            log.names.append(name)
-            log.values.append(value)
+            log = _Log(self, count)
+            if keep:
+                log = self if count == self._start + len(self._values) else self._copied(count)
+            log._names.append(name)
+            log._values.append(value)
         return log
+
+    def _copied(self, count: int) -> _Log:
+        log = _Log()
+        log._names, log._values = self.names(count), self.values(count)
+        if self._base is None:
+            log._indexed = min(self._indexed, count)
+            log._places = {key: place for key, place in self._places.items() if place < count}
+        return log
+
+    def names(self, count: int) -> list[str | None]:
+        """Those of the first `count` members."""
+        before = [] if self._base is None else self._base.names(min(count, self._start))
+        return before + self._names[: max(0, count - self._start)]
+
+    def values(self, count: int) -> list[Any]:
+        """Those of the first `count` members."""
+        before = [] if self._base is None else self._base.values(min(count, self._start))
+        return before + self._values[: max(0, count - self._start)]
+
+    def value(self, place: int) -> Any:
+        """That of one member."""
+        if self._base is not None and place < self._start:
+            return self._base.value(place)
+        return self._values[place - self._start]
 
     def place(self, key: Hashable) -> int:
         """Where a name or a canonical item came first; beyond all members when it did not."""
+        if self._base is not None and (place := self._base.place(key)) < self._start:
+            return place
         with _lock:
-            for i in range(self._indexed, len(self.values)):
-                name = self.names[i]
-                self._places.setdefault(canonical(self.values[i]) if name is None else name, i)
-            self._indexed = len(self.values)
-        return self._places.get(key, len(self.values))
+            for i in range(self._indexed, len(self._values)):
+                name = self._names[i]
+                self._places.setdefault(canonical(self._values[i]) if name is None else name, self._start + i)
+            self._indexed = len(self._values)
+        return self._places.get(key, self._start + len(self._values))
+
+    def earlier(self) -> Earlier:
+        """The items, by what others could come to equal."""
+        with _lock:
+            if self._earlier is None:
+                self._earlier = Earlier()
+            for value in self.values(self._start + len(self._values))[self._earlier.count :]:
+                self._earlier.add(value)
+        return self._earlier
 
 
 class Seen(Collection[Hashable]):
@@ -115,7 +161,7 @@ class Seen(Collection[Hashable]):
         return self._count > 0 and self._log.place(key) < self._count
 
     def __iter__(self) -> Iterator[Hashable]:
-        for name, value in zip(self._log.names[: self._count], self._log.values[: self._count], strict=True):
+        for name, value in zip(self._log.names(self._count), self._log.values(self._count), strict=True):
             yield canonical(value) if name is None else name
 
 
@@ -133,20 +179,20 @@ class Open(NamedTuple):
     size: int
     name: str | None
 
-    def put(self, value: Any) -> Open:
+    def put(self, value: Any, *, keep: bool) -> Open:
         """With one more member."""
-        log = self.log.grown(self.size, self.name, value)
+        log = self.log.grown(self.size, self.name, value, keep=keep)
         return Open(self.is_object, self.parent, log, self.size + 1, None)
 
     @property
     def values(self) -> list[Any]:
         """The finished values."""
-        return self.log.values[: self.size]
+        return self.log.values(self.size)
 
     def value(self) -> Any:
         """The finished container as a Python value."""
         if self.is_object:
-            return dict(zip(self.log.names[: self.size], self.values, strict=True))
+            return dict(zip(self.log.names(self.size), self.values, strict=True))
         return self.values
 
 
@@ -167,10 +213,10 @@ class JsonReading:
     @staticmethod
     def start() -> JsonReading:
         """Before the first byte."""
-        return JsonReading(Open(False, None, _Log([], []), 0, None), b"", "")
+        return JsonReading(Open(False, None, _Log(), 0, None), b"", "")
 
-    def feed(self, more: bytes) -> JsonReading:
-        """Behind `more`."""
+    def feed(self, more: bytes, *, keep: bool = True) -> JsonReading:
+        """Behind `more`; where it is not to `keep`, for a question that is asked of many texts."""
         if self.rest[:1] == b'"' and b'"' not in more:
             return JsonReading(self.inner, self.rest + more, "")
         text, at, inner, string = self.rest + more, 0, self.inner, self._string
@@ -182,14 +228,14 @@ class JsonReading:
                 if inner.is_object and inner.name is None:
                     inner = Open(True, inner.parent, inner.log, inner.size, string)
                 else:
-                    inner = inner.put(string)
+                    inner = inner.put(string, keep=keep)
             elif kind == 2:
-                inner = Open(token == b"{", inner, _Log([], []), 0, None)
+                inner = Open(token == b"{", inner, _Log(), 0, None)
             elif kind == 3:
                 assert inner.parent is not None
-                inner = inner.parent.put(inner.value())
+                inner = inner.parent.put(inner.value(), keep=keep)
             else:
-                inner = inner.put(_WORDS[token] if kind == 4 else number_value(token.decode()))
+                inner = inner.put(WORDS[token] if kind == 4 else number_value(token.decode()), keep=keep)
         blank = _BLANK.match(text, at)
         return JsonReading(inner, text[blank.end() if blank else at :], string)
 
@@ -221,7 +267,7 @@ class JsonReading:
 
     def item(self) -> Hashable:
         """The canonical form of the item that ends here."""
-        return canonical(number_value(self.number()) if self.rest else self.inner.log.values[self.inner.size - 1])
+        return canonical(number_value(self.number()) if self.rest else self.inner.log.value(self.inner.size - 1))
 
 
 def _string_value(token: bytes) -> str:

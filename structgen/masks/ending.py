@@ -168,7 +168,7 @@ class EndSearch:
         return step.text if ends and agrees(self._listener, step.state, b"") else None
 
     def _reading(self, step: _Step) -> JsonReading:
-        return self._matcher.reading().feed(step.text)
+        return self._matcher.reading().feed(step.text, keep=False)
 
     def _following(self, step: _Step, way: Exit) -> Iterator[_Step]:
         """The text with one more byte, for each that is tried and may come."""

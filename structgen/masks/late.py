@@ -48,6 +48,7 @@ class Suspicious:
 
     Attributes:
         closing: the tokens with a quote in them, in the order of their bytes, and beside them their ids.
+        heads: what stands in them before the first quote.
         escaped: those of them that have a backslash too.
         whole: tokens that hold a whole value or name; the second part, behind their first quote.
     """
@@ -57,6 +58,7 @@ class Suspicious:
         ordered = sorted((text, i) for text, i in tokens if b'"' in text)
         self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
         self.escaped = [i for text, i in ordered if b"\\" in text]
+        self.heads = sorted({text[: text.index(b'"')] for text in self.closing})
         outside = [i for text, i in tokens if _WHOLE.search(text)]
         inside = [i for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
         self.whole = outside, inside
@@ -102,7 +104,7 @@ class Asked:
         if answer is None:
             reading = self._readings.get(more)
             if reading is None:
-                reading = self._readings[more] = self._readings[b""].feed(more)
+                reading = self._readings[more] = self._readings[b""].feed(more, keep=False)
             answer = self._answers[check, more] = check.holds(reading)
         return answer
 
@@ -200,7 +202,7 @@ class Late:
         rests: list[bytes] = []
         tokens = self._holding_whole(row, reading)
         for check in self._checks:
-            more = check.suspects(reading)
+            more = check.suspects(reading, self._suspicious.heads)
             if more is None:
                 return self._passing_any(row)
             if more and check.escapes:

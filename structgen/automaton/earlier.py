@@ -1,0 +1,136 @@
+"""The finished items of an array, by what one that is being read could still come to equal.
+
+To ask each earlier item whether the new one is on its way to it would make an array of n items cost n * n. So each
+item is entered under its *holes*. A hole is a place in it that a text may come to last: the last item of an array,
+any member of an object (their order does not matter), and so on inwards. Of an item that is being read all but one
+hole is known, and one look-up finds what has stood there. Hashes that are equal by chance make a rest suspect that is
+not: it is asked about then, and no more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from structgen.schema.checks import canonical
+
+if TYPE_CHECKING:
+    from structgen.automaton.reading import Open
+
+FEW = 32
+"""So many rests are told one by one, whatever tokens there are."""
+
+Level = tuple[bool, int, str | None, bool]
+"""A container on the way to a hole: is it an object, how many members it has, the name of the one that is open, and is
+one open at all?"""
+
+
+class Scalars:
+    """What has stood in one hole; of equal values, the place of the item in which it came first."""
+
+    def __init__(self) -> None:
+        self._texts: list[bytes] = []
+        self._places: dict[Hashable, int] = {}
+
+    def add(self, place: int, value: Any) -> None:
+        """The item at `place` has `value` there."""
+        if isinstance(value, str):
+            text = value.encode("utf-8", "surrogatepass")
+            if text not in self._places:
+                insort(self._texts, text)
+                self._places[text] = place
+        else:
+            self._places.setdefault(canonical(value), place)
+
+    def holds(self, value: Any, size: int) -> bool:
+        """Has one of the first `size` items this number or word there?"""
+        return self._places.get(canonical(value), size) < size
+
+    def rests(self, start: bytes, size: int, heads: Sequence[bytes]) -> list[bytes]:
+        """What is missing of texts in the first `size` items that start so, the closing quote included.
+
+        Args:
+            heads: where there are very many, only these are looked for.
+        """
+        texts, places = self._texts, self._places
+        first = bisect_left(texts, start)
+        last = bisect_left(texts, start + b"\xff", first)
+        if last - first > max(FEW, len(heads) // 8) and heads:
+            return [head + b'"' for head in heads if places.get(start + head, size) < size]
+        return [text[len(start) :] + b'"' for text in texts[first:last] if places[text] < size]
+
+
+class Earlier:
+    """The items of one array.
+
+    Attributes:
+        count: how many were entered.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        # By a way to a hole: without what stands beside it the first place, with it the first place or the scalars.
+        self._shapes: dict[tuple[Level, ...], int] = {}
+        self._whole: dict[tuple[Hashable, ...], int] = {}
+        self._scalars: dict[tuple[Hashable, ...], Scalars] = {}
+
+    def add(self, item: Any) -> None:
+        """Enter the next item under each of its holes."""
+        place, self.count = self.count, self.count + 1
+        stack: list[tuple[Any, tuple[Level, ...], tuple[Hashable, ...]]] = [(item, (), ())]
+        while stack:
+            value, shape, way = stack.pop()
+            if not isinstance(value, (dict, list)):
+                self._shapes.setdefault(shape, place)
+                self._scalars.setdefault(way, Scalars()).add(place, value)
+                continue
+            is_object, size = isinstance(value, dict), len(value)
+            level: Level = is_object, size, None, False
+            self._shapes.setdefault((*shape, level), place)
+            self._whole.setdefault((*way, level, _hash_of(value)), place)
+            if isinstance(value, dict):
+                whole = _hash_of(value)
+                for name, member in value.items():
+                    level = True, size, name, True
+                    stack.append((member, (*shape, level), (*way, level, whole - _member_hash(name, member))))
+            elif value:
+                level = False, size, None, True
+                stack.append((value[-1], (*shape, level), (*way, level, _hash_of(value[:-1]))))
+
+    def hole(self, size: int, within: Sequence[Open], *, pending: bool) -> Scalars | bool:
+        """What has stood in the first `size` items where the one that is read is still open, all else being equal.
+
+        Args:
+            within: the containers open inside the item, the innermost first.
+            pending: has a member of the innermost one begun?
+
+        Returns:
+            The scalars. Where none is open and the innermost container may be closed: was there one equal to it? False
+            where there was nothing, or what is open has not begun: it could only come with a token that holds it whole.
+        """
+        shape: list[Level] = []
+        for inner in reversed(within):
+            open_ = pending or inner is not within[0]
+            if inner.is_object and open_ == (inner.name is None):
+                return False
+            shape.append((inner.is_object, inner.size + open_, inner.name if open_ else None, open_))
+        if self._shapes.get(tuple(shape), size) >= size:
+            return False
+        way: tuple[Hashable, ...] = ()
+        for level, inner in zip(shape, reversed(within), strict=True):
+            way = (*way, level, _hash_of(inner.value()))
+        if shape and not shape[-1][3]:
+            return self._whole.get(way, size) < size
+        return self._scalars.get(way, False)
+
+
+def _member_hash(name: str, value: Any) -> int:
+    return hash((name, canonical(value)))
+
+
+def _hash_of(value: Any) -> int:
+    """A hash of a container; of an object, the sum of those of its members."""
+    if isinstance(value, dict):
+        return sum(_member_hash(name, member) for name, member in value.items())
+    return hash(canonical(value))
