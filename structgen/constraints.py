@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from structgen.arguments import require, require_unicode, several
+from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.automaton.chardfa import CharDfa, from_pattern, literals
 from structgen.automaton.parts import JsonValue, Plan, Words
 from structgen.automaton.patterns import pattern_language, pattern_predicate
@@ -47,6 +47,8 @@ class JsonSchema:
         closed: for Python types: may objects hold no undeclared members? Yes by default. A dict says so itself.
         format: "enforce" holds strings to the formats of the standard, "annotate" to none.
         registry: a `referencing.Registry` with the schemas that remote references mean; nothing is ever fetched.
+        finite: are numbers only those that a double holds? False takes `1e999`, too, which Python reads as infinity.
+            Integers written in digits alone, `enum` and `const` have no such limit.
 
     Raises:
         OptionError: an option is none of what it may be. When it is compiled: `closed` with a dict, or a name in
@@ -61,6 +63,7 @@ class JsonSchema:
     closed: bool | None = None
     format: str = "enforce"
     registry: Any = None
+    finite: bool = True
 
     def __post_init__(self) -> None:
         require_order(self.order)
@@ -70,6 +73,7 @@ class JsonSchema:
         require(formats, "format", self.format, "'enforce' or 'annotate'")
         known = self.registry is None or hasattr(self.registry, "resolver_with_root")
         require(known, "registry", self.registry, "a referencing.Registry")
+        require_flag("finite", self.finite)
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it, but for lists of more than 500 values or names."""
@@ -78,12 +82,14 @@ class JsonSchema:
     def plan(self) -> Plan:
         """The value as a part of a composition."""
         root = self.read()
-        return JsonValue(root, self.whitespace, self.order == "any", algebra_of(root))
+        return JsonValue(root, self.whitespace, self.order == "any", algebra_of(root), self.finite)
 
     def automaton(self) -> JsonAutomaton:
         """The byte automaton, which knows no vocabulary."""
         root = self.read()
-        return JsonAutomaton(root, self.whitespace, any_order=self.order == "any", algebra=algebra_of(root))
+        return JsonAutomaton(
+            root, self.whitespace, any_order=self.order == "any", algebra=algebra_of(root), finite=self.finite
+        )
 
     def read(self) -> Node:
         """The root of the normal form, with every pattern checked."""

@@ -41,7 +41,8 @@ class Rule:
         keyword: its name.
         how: `masked` (no wrong token can be chosen), `checked` (the token that would complete a wrong value is not
             allowed), `not enforced`.
-        why: where `how` is not `masked`, the reason; of a pattern, also what of it only other dialects define.
+        why: where `how` is not `masked`, the reason; of a pattern, also what of it only other dialects define; of a
+            `type` with `number`, that the numbers are those that a double holds.
     """
 
     pointer: str
@@ -116,7 +117,7 @@ def _json(schema: JsonSchema) -> Explanation:
     reader = getattr(schema.read(), "reader", None)
     if reader is None:
         return Explanation((), ())
-    walk = _Walk(reader, enforce=schema.format == "enforce")
+    walk = _Walk(reader, enforce=schema.format == "enforce", finite=schema.finite)
     for place in reader.places():
         walk.visit(*place)
     return Explanation(tuple(walk.rules), tuple(walk.cliffs))
@@ -153,9 +154,9 @@ def _has_open_end(whole: object, part: object) -> bool:
 class _Walk:
     """Collects the rules and cliffs of one schema."""
 
-    def __init__(self, reader: SchemaReader, *, enforce: bool) -> None:
+    def __init__(self, reader: SchemaReader, *, enforce: bool, finite: bool) -> None:
         self._reader = reader
-        self._enforce = enforce
+        self._enforce, self._finite = enforce, finite
         self._is_empty = Emptiness(reader.algebra)
         self.rules: list[Rule] = []
         self.cliffs: list[Cliff] = []
@@ -211,6 +212,8 @@ class _Walk:
             return how, "; ".join(filter(None, (why, *map(_dialect, value))))
         if name == "enum":
             return MASKED, _repeated(value)
+        if name == "type" and "number" in value:
+            return MASKED, "finite numbers" if self._finite else ""
         if name == "multipleOf":
             large = number_predicate(Numbers(multiples=(exact(value),))) is not None
             return (CHECKED, "too large for an automaton; told when the number ends") if large else (MASKED, "")

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import random
 import re
+import struct
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.automaton.numbers import number_dfa
+from structgen.automaton.number_sets import number_language, number_predicate
+from structgen.automaton.numbers import LARGEST, number_dfa
+from structgen.constraints import JsonSchema
 from structgen.schema.normal import Numbers
+from tests.matching import byte_vocabulary
+from tests.walking import tokens_of
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
@@ -135,3 +143,199 @@ def test_equal_literals_are_one_set() -> None:
             dfa = number_dfa(Numbers(literals=(literal,)))
             assert dfa.matches(json.dumps(first))
             assert dfa.matches(json.dumps(second))
+
+
+SCIENTIFIC = re.compile(r"-?[1-9](\.[0-9]+)?[eE][+-]?[0-9]+")
+UNDERFLOW = Fraction(3, 10**324)
+
+
+def scientific(value: Fraction, draw: random.Random) -> str:
+    """A spelling with an exponent of a number at or near `value`."""
+    if value == 0:
+        value = Fraction(draw.choice([1, -1]), 10 ** draw.choice([1, 5, 323, 324, 325, 400]))
+    near = Decimal(value.numerator) / Decimal(value.denominator)
+    digits, exponent = list(near.as_tuple().digits)[: draw.randint(1, 22)], near.adjusted() + draw.choice([0, 0, 1, -1])
+    if draw.random() < 0.5:
+        place = draw.randrange(len(digits))
+        digits[place] = draw.randrange(place == 0, 10)
+    fraction = "".join(map(str, digits[1:])) + draw.choice(["", "0"])
+    sign = "-" if (value < 0) != (draw.random() < 0.1) else ""
+    shift = ("-" if exponent < 0 else draw.choice(["", "+"])) + draw.choice(["", "00"]) + str(abs(exponent))
+    return f"{sign}{digits[0]}{'.' if fraction else ''}{fraction}{draw.choice('eE')}{shift}"
+
+
+def random_bound(draw: random.Random) -> Fraction | None:
+    """None, 0, decimals of every size that a double has, and fractions without end."""
+    if draw.random() < 0.3:
+        return None
+    if draw.random() < 0.2:
+        return Fraction(draw.randint(-50, 50), draw.choice([3, 7, 8, 12]))
+    digits = draw.choice([0, 1, 5, 9, 10, 99, 123, 17976931348623157, draw.randint(1, 10**6)]) * draw.choice([1, -1])
+    return digits * Fraction(10) ** (draw.choice([0, 1, 2, 5, -1, -3, -10, 20, 300, 308, 309, -300, -323]) - 2)
+
+
+def within(numbers: Numbers, value: Fraction) -> bool:
+    """The definition of the bounds; what is to be other than 0 must not be rounded to 0."""
+    low, high = numbers.minimum, numbers.maximum
+    if low == 0 and numbers.exclusive_minimum:
+        low = UNDERFLOW
+    if high == 0 and numbers.exclusive_maximum:
+        high = -UNDERFLOW
+    above = low is None or value > low or (value == low and (low == UNDERFLOW or not numbers.exclusive_minimum))
+    below = high is None or value < high or (value == high and (high == -UNDERFLOW or not numbers.exclusive_maximum))
+    return above and below
+
+
+def test_exponents_within_bounds_are_exact() -> None:
+    """At and around random bounds, the greatest double and the least: one digit before the point, exact comparison."""
+    accepted = 0
+    for seed in range(150):
+        draw = random.Random(seed)
+        low, high = random_bound(draw), random_bound(draw)
+        if low is not None and high is not None and low > high:
+            low, high = high, low
+        numbers = Numbers(False, low, high, draw.random() < 0.3, draw.random() < 0.3)
+        if low is None and high is None:
+            continue
+        dfa = number_dfa(numbers)
+        targets = [bound for bound in (low, high) if bound is not None]
+        targets += [LARGEST, Fraction(0), Fraction(draw.randint(-(10**9), 10**9), 10 ** draw.randint(0, 12))]
+        for _ in range(30):
+            text = scientific(draw.choice(targets), draw)
+            value = Fraction(Decimal(text))
+            assert dfa.matches(text) == (abs(value) < LARGEST and within(numbers, value)), (seed, numbers, text)
+            accepted += dfa.matches(text)
+    assert accepted > 800
+
+
+def test_every_short_string_with_exponents_under_bounds() -> None:
+    """All strings of up to five characters: behind one digit other than zero an exponent, elsewhere plain notation."""
+    strings = ["".join(chars) for size in range(6) for chars in itertools.product("-+0129.5e", repeat=size)]
+    number = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+    for numbers in (
+        Numbers(minimum=Fraction("0.1"), maximum=Fraction("12.5")),
+        Numbers(minimum=Fraction(-3, 2), maximum=Fraction(1, 3), exclusive_maximum=True),
+        Numbers(minimum=Fraction(0), exclusive_minimum=True),
+    ):
+        dfa = number_dfa(numbers)
+        for text in strings:
+            plain, spelled = PLAIN.fullmatch(text), SCIENTIFIC.fullmatch(text)
+            expected = bool(number.fullmatch(text) and (plain or spelled)) and abs(Fraction(Decimal(text))) < LARGEST
+            assert dfa.matches(text) == (expected and within(numbers, Fraction(Decimal(text)))), (numbers, text)
+
+
+def random_double(draw: random.Random) -> float:
+    """Any finite double, all exponents alike."""
+    while not math.isfinite(value := struct.unpack("d", struct.pack("Q", draw.getrandbits(64)))[0]):
+        pass
+    return float(value)
+
+
+def test_what_json_dumps_writes_is_accepted_with_bounds_and_steps() -> None:
+    """Every finite double, free, under bounds that it meets, and as a multiple of its last digit."""
+    draw = random.Random(7)
+    extremes = [1e-06, 1e16, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 2.2250738585072014e-308, -0.0]
+    for value in [*extremes, *(random_double(draw) for _ in range(2000))]:
+        text = json.dumps(value)
+        for numbers in (Numbers(), Numbers(minimum=Fraction(0)), Numbers(maximum=Fraction(0), exclusive_maximum=True)):
+            inside = numbers == Numbers() or (value >= 0 if numbers.minimum == 0 else value < 0)
+            assert number_dfa(numbers).matches(text) == inside, (numbers, text)
+    for text in ("1e-06", "1.5e-07", "1e+16", "1.25e+20", "1e16", "2.0E7"):
+        assert number_language(Numbers(multiples=(Fraction(1, 10**8),), minimum=Fraction(0))).matches(text)
+
+
+@pytest.mark.parametrize("step", ["1", "0.01", "0.5", "0.25", "3", "1000", "1e-6", "7", "12", "60"])
+def test_multiples_with_exponents_are_exact(step: str) -> None:
+    """Random multiples and their neighbours, with up to 17 digits, free and within bounds."""
+    every = Fraction(step)
+    for numbers in (Numbers(multiples=(every,)), Numbers(False, Fraction(-1000), Fraction(10**17), multiples=(every,))):
+        language, draw = number_language(numbers), random.Random(step)
+        assert number_predicate(numbers) is None
+        for _ in range(200):
+            value = every * draw.randint(1, 10 ** draw.randint(0, 17)) * 10 ** draw.choice([0, 0, draw.randint(0, 20)])
+            value += draw.choice([0, 0, Fraction(1, 10 ** draw.randint(0, 12))])
+            digits = (Decimal(value.numerator) / Decimal(value.denominator)).normalize()
+            first, *rest = digits.as_tuple().digits
+            if len(rest) < 17:
+                text = f"{first}{'.' if rest else ''}{''.join(map(str, rest))}e{digits.adjusted()}"
+                expected = Fraction(Decimal(text)) % every == 0 and within(numbers, Fraction(Decimal(text)))
+                assert language.matches(text) == expected, (numbers, text)
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2, 16, 17, 18, 100, 307, 308, 309, 400])
+def test_no_number_is_infinite(whole: int) -> None:
+    """Digit runs, fractions and exponents around the greatest double: what is refused besides is documented."""
+    dfa, draw = number_dfa(Numbers()), random.Random(whole)
+    for _ in range(300):
+        text = draw.choice(["", "-"]) + ("0" if whole == 0 else "".join(draw.choices("123456789", k=whole)))
+        text += draw.choice(["", "." + "".join(draw.choices("0019", k=draw.randint(1, 30)))])
+        shift = draw.choice([0, draw.randint(-400, 400), 309 - whole + draw.randint(-3, 3), draw.randint(-3, 3)])
+        mark = draw.choice("eE") + ("-" if shift < 0 else draw.choice(["", "+"])) + draw.choice(["", "0"])
+        text += mark + str(abs(shift)) if shift or draw.random() < 0.5 else ""
+        finite = math.isfinite(float(text))
+        most = 308 if whole == 0 else 308 - whole if whole <= 17 else 0
+        assert dfa.matches(text) == (whole <= 308 and (shift <= most or (whole == 1 and finite))), text
+        assert finite or not dfa.matches(text)
+        if SCIENTIFIC.fullmatch(text):
+            assert dfa.matches(text) == finite
+
+
+def test_integers_are_exact_at_any_length_and_never_infinite() -> None:
+    """Digits alone have no limit; a fraction of zeros stands where a double holds the integer; no exponent does."""
+    for numbers in (Numbers(integer=True), Numbers(integer=True, minimum=Fraction(0)), Numbers(literals=(10**400,))):
+        assert number_dfa(numbers).matches("1" + "0" * 400)
+        assert not number_dfa(numbers).matches("1" + "0" * 400 + ".0")
+        assert not number_dfa(numbers).matches("1e400")
+    assert number_dfa(Numbers(integer=True)).matches("9" * 15 + ".00")
+    assert not number_dfa(Numbers(integer=True)).matches("9" * 16 + ".0")
+    assert number_dfa(Numbers(minimum=Fraction(10**400))).empty
+
+
+EXPONENTS = ["", *(f"{mark}{shift}" for mark in ("e", "e+", "e-", "", "-", "+") for shift in (0, 1, 2, 6, 7, 8, 30))]
+TAILS = [
+    head + rest for head in ("", "0", "5", ".5", "9", ".0000012", "0000012", "000", "0.000002") for rest in EXPONENTS
+]
+BEGINNING = re.compile(r"-?((0|[1-9][0-9]*)(\.([0-9]+)?)?([eE][+-]?[0-9]*)?)?")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"minimum": 0.5},
+        {"minimum": 0, "maximum": 12.5},
+        {"exclusiveMaximum": -2e-3},
+        {"minimum": 1e-7, "maximum": 3e-6},
+        {"multipleOf": 0.25, "maximum": 1e20},
+    ],
+)
+def test_masks_behind_every_short_prefix_equal_brute_force(schema: dict[str, float]) -> None:
+    """A byte is allowed exactly when some number of the set goes on with it."""
+    grammar = JsonSchema({"type": "number", **schema}).compile(byte_vocabulary())
+    bounds = {name: Fraction(repr(value)) for name, value in schema.items()}
+    numbers = Numbers(
+        minimum=bounds.get("minimum"),
+        maximum=bounds.get("maximum", bounds.get("exclusiveMaximum")),
+        exclusive_maximum="exclusiveMaximum" in bounds,
+    )
+
+    def member(text: str) -> bool:
+        if not PLAIN.fullmatch(text) and not SCIENTIFIC.fullmatch(text):
+            return False
+        if len(text.partition("e")[2]) > 5:  # no power of ten with millions of digits
+            return False
+        value = Fraction(Decimal(text))
+        return within(numbers, value) and abs(value) < LARGEST and value % bounds.get("multipleOf", value or 1) == 0
+
+    alphabet = "-+.015e"
+    pending = [grammar.matcher()]
+    while pending:
+        matcher = pending.pop()
+        text = matcher.text.decode()
+        chosen = {chr(token) for token in tokens_of(matcher.mask()) if token < 256}
+        for char in alphabet:
+            begun = BEGINNING.fullmatch(text + char) is not None
+            assert (char in chosen) == (begun and any(member(text + char + tail) for tail in TAILS)), (text, char)
+            if char in chosen and len(text) < 2:
+                longer = matcher.fork()
+                longer.advance(ord(char))
+                pending.append(longer)

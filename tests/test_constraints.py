@@ -8,17 +8,49 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
+import structgen as sg
 from structgen.constraints import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import (
     LimitExceeded,
     OptionError,
     RequestError,
     SchemaError,
+    TokenRejected,
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
+from structgen.testing import scripted
 from tests.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary
 from tests.walking import tokens_of
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "number"}, {"type": "number", "minimum": 0}, float, list[float]])
+def test_numbers_are_finite_unless_lifted(schema: Any) -> None:
+    """What Python would read as infinity is masked, wherever a number stands; `finite=False` takes it."""
+    listed = schema == list[float]
+    for text in ("1e999", "1E+309", "9" * 309, "9" * 400 + ".5"):
+        text = f"[{text}]" if listed else text
+        assert walk(compiled(schema, finite=False).matcher(), text).can_finish
+        with pytest.raises(TokenRejected):
+            walk(compiled(schema).matcher(), text)
+
+
+def test_lifted_numbers_are_read_as_infinity() -> None:
+    """`finite=False` gives what the reader makes of the text, through the whole loop."""
+    for schema in ({"type": "number"}, float, {"type": "array", "items": {}, "uniqueItems": True}):
+        text = "[1e999, 2]" if isinstance(schema, dict) and "items" in schema else "1e999"
+        found = sg.generate(scripted(text), "x", JsonSchema(schema, finite=False))
+        assert found in (float("inf"), [float("inf"), 2])
+        assert sg.generate(scripted(text), "x", JsonSchema(schema)) != found
+    assert "finite numbers" in str(sg.explain({"type": ["number", "null"]}))
+    assert "finite" not in str(sg.explain(JsonSchema({"type": "number"}, finite=False)))
+
+
+def walk(matcher: Any, text: str) -> Any:
+    """The matcher behind a text."""
+    for byte in text.encode():
+        matcher.advance(byte)
+    return matcher
 
 
 def compiled(schema: Any, **options: Any) -> Any:

@@ -50,6 +50,12 @@ class CharDfa:
         """True when no string at all is a member."""
         return not any(self.final)
 
+    @cached_property
+    def kinds(self) -> tuple[tuple[int, ...], NDArray[np.int32]]:
+        """The different masks in `final`, and for each state the place of its own among them."""
+        places = {mask: place for place, mask in enumerate(dict.fromkeys(self.final))}
+        return tuple(places), np.array([places[mask] for mask in self.final], np.int32)
+
     def state_after(self, text: str) -> int:
         """The state after `text` from the start; 0 when no member begins so."""
         bounds, classes = self._lookup

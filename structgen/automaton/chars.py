@@ -13,8 +13,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import cached_property, partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.automaton.char_kernels import alive_depths, ascii_spans, lift_rows, wide_classes, write_utf8
 from structgen.automaton.chardfa import CharDfa
@@ -47,6 +49,7 @@ NAMING = 6
 """The first classes have no characters but those of identifiers and the hyphen."""
 
 Span = tuple[int, int, int, int]
+_depths_of: WeakKeyDictionary[CharDfa, NDArray[np.uint8]] = WeakKeyDictionary()
 
 CHUNK = 64
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -54,6 +57,14 @@ _HEX = tuple((digit, int(digit, 16)) for digit in "0123456789abcdefABCDEF")
 
 class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
 class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
+
+
+def _depths(dfa: CharDfa) -> NDArray[np.uint8]:
+    """`alive_depths` for the text classes: many grammars lift the same automaton."""
+    depths = _depths_of.get(dfa)
+    if depths is None:
+        depths = _depths_of[dfa] = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
+    return depths
 
 
 class Lifted:
@@ -81,10 +92,9 @@ class Lifted:
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
         n = len(dfa.next)
-        self._ends: Int32 = np.zeros(n, np.int32)
-        for state, final in enumerate(dfa.final):
-            if final:
-                self._ends[state] = ends(int(final)) + (0 if quoted else 1)
+        finals, kinds = dfa.kinds
+        by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
+        self._ends: Int32 = np.array(by_kind, np.int32)[kinds]
         self._counted = most is not None
         self._limits: Int32 = np.full(n, UNBOUNDED, np.int32)
         slack = 0
@@ -107,7 +117,7 @@ class Lifted:
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
-        depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
+        depths = _depths(dfa)
         leaving = None if quoted or not self._wides.size else exits(dfa.bounds, dfa.classes, dfa.next, self._wides)
         self._block = automaton.tables.block(self._first, depths, slack, leaving)
 
@@ -121,8 +131,9 @@ class Lifted:
         tables, dfa = self._automaton.tables, self._dfa
         low = (state - self._first) // CHUNK * CHUNK + 1
         high = min(low + CHUNK, len(dfa.next))
-        per_state = 2 * len(dfa.bounds) + 16
-        tables.reserve(states=7 * (high - low), edges=per_state * (high - low) + 7 * 2 * (high - low))
+        beyond_ascii = bool(self._wides.any())  # then 8 lead bytes, and 7 states with an edge each behind them
+        per_state = len(self._spans) + 2 + 15 * beyond_ascii
+        tables.reserve(states=7 * beyond_ascii * (high - low), edges=per_state * (high - low))
         uneven = np.zeros(high - low, np.uint8)
         tables.n_states, tables.n_edges = lift_rows(
             tables.base, self._spans, self._wides, dfa.next, low, high, self._first, self._escapes,

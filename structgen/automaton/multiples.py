@@ -11,11 +11,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.chardfa import CharDfa, tidied
-from structgen.automaton.numbers import BOUNDS, CLASSES, COLUMNS, MINUS, POINT
+from structgen.automaton.chardfa import CharDfa, literals, tidied
+from structgen.automaton.exponents import ExponentRows
+from structgen.automaton.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT
 
 MULTIPLES_LIMIT = 20_000
 """How many remainders `multiples_dfa` keeps apart before it leaves some together."""
+SCIENTIFIC_LIMIT = 25
+"""The greatest step, without its power of ten, whose multiples may have exponents."""
+_FRACTION_DIGITS = 16
+"""Digits behind the point of a multiple with an exponent: `json.dumps` writes no more."""
 
 _START, _SIGN, _ZERO, _POINT, _TAIL, _FIRST = range(1, 7)
 # The start, behind a minus, behind "0", behind the point of an integer, in zeros without end; then remainders.
@@ -79,6 +84,41 @@ def multiples_dfa(step: Fraction) -> tuple[CharDfa, bool]:
     table[_TAIL, 1] = _TAIL
     final[[_ZERO, _TAIL]] = 1
     return tidied(BOUNDS, CLASSES, table, final.tolist()), kept == whole
+
+
+@lru_cache(maxsize=256)
+def scientific_multiples(step: Fraction) -> CharDfa:
+    """Multiples of `step` with an exponent behind one digit other than zero and a fraction, as `json.dumps` has them.
+
+    Zeros at the end of the fraction count as digits. None of a step whose digits are a number above `SCIENTIFIC_LIMIT`.
+    """
+    whole, zeros, places = _scaled(step)
+    if whole > SCIENTIFIC_LIMIT:
+        return literals(())
+    table = ExponentRows()
+    shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
+
+    def exponent(state: int, digits: int, rest: int) -> None:
+        """Let an exponent follow that makes the digits so far, without their point, a multiple."""
+        shift = shifts[rest]
+        if shift is not None:
+            table.rows[state][EXPONENT] = table.exponent(zeros - places + digits + shift, None)
+
+    firsts = [table.added() for _ in range(whole)]
+    for origin in (1, table.negative()):
+        table.rows[origin][2:11] = [firsts[digit % whole] for digit in range(1, 10)]
+    points = [table.added() for _ in range(whole)]
+    for rest, (first, point) in enumerate(zip(firsts, points, strict=True)):
+        exponent(first, 0, rest)
+        table.rows[first][POINT] = point
+    before = points
+    for digits in range(1, _FRACTION_DIGITS + 1):
+        states = [table.added() for _ in range(whole)]
+        for rest, (origin, state) in enumerate(zip(before, states, strict=True)):
+            table.rows[origin][1:11] = [states[(rest * 10 + digit) % whole] for digit in range(10)]
+            exponent(state, digits, rest)
+        before = states
+    return table.finish()
 
 
 Table: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32]]

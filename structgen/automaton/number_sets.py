@@ -1,8 +1,8 @@
 """Sets of numbers with everything the normal form says of them: multiples, and what is left out.
 
-A set is its plain decimal spellings (`_PLAIN`), and where nothing but JSON's grammar or a finite list restricts it
-the scientific ones too. A number is left out by taking away every plain spelling of it, so a set with something
-left out has plain spellings only.
+A set is its plain decimal spellings (`_PLAIN`), and spellings with an exponent: see `number_dfa` and
+`scientific_multiples`. A number is left out by taking away every plain spelling of it, so a set with something left
+out has plain spellings only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect
-from structgen.automaton.multiples import common_step, multiples_dfa
-from structgen.automaton.numbers import exact_decimal, number_dfa, spellings, within
+from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, union
+from structgen.automaton.multiples import common_step, multiples_dfa, scientific_multiples
+from structgen.automaton.numbers import WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Numbers
 
@@ -30,17 +30,21 @@ _DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
 
 
-def number_language(numbers: Numbers) -> CharDfa:
-    """Spellings of the numbers in the set: a superset where there is a `number_predicate`, else exact."""
-    return _language(numbers)[0]
+def number_language(numbers: Numbers, *, finite: bool = True) -> CharDfa:
+    """Spellings of the numbers in the set: a superset where there is a `number_predicate`, else exact.
+
+    Args:
+        finite: leave out what a double does not hold; see `numbers.number_dfa`.
+    """
+    return _language(numbers, finite)[0]
 
 
 @lru_cache(4096)
-def number_predicate(numbers: Numbers) -> Callable[[str], bool] | None:
+def number_predicate(numbers: Numbers, *, finite: bool = True) -> Callable[[str], bool] | None:
     """Whether a number's text is in the set; None when the language says so already."""
     if not numbers.multiples and not numbers.without:
         return None
-    language, exact = _language(numbers)
+    language, exact = _language(numbers, finite)
     return None if exact else partial(_holds, language, numbers)
 
 
@@ -49,7 +53,7 @@ def _holds(language: CharDfa, numbers: Numbers, text: str) -> bool:
 
 
 def spelled_in(numbers: Numbers, text: str) -> bool:
-    """The definition: whether the number that `text` spells, in plain notation, is in the set."""
+    """The definition: whether the number that `text` spells is in the set."""
     value = Fraction(Decimal(text))  # a Fraction alone reads no more than a few thousand digits
     if numbers.plain and not text.lstrip("-").isdigit():
         return False
@@ -76,7 +80,7 @@ def _by_spelling(numbers: Numbers) -> bool:
 
 
 @lru_cache(4096)
-def _language(numbers: Numbers) -> tuple[CharDfa, bool]:
+def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     bare = replace(numbers, multiples=(), without=(), plain=False)
     if numbers.literals is not None:
@@ -84,9 +88,9 @@ def _language(numbers: Numbers) -> tuple[CharDfa, bool]:
         kept = [value for value in numbers.literals if _has(others, Fraction(exact_decimal(value)))]
         language, exact = number_dfa(replace(bare, literals=tuple(kept))), True
     elif numbers.multiples:
-        language, exact = _multiples(numbers, bare)
+        language, exact = _multiples(numbers, bare, finite)
     else:
-        language, exact = number_dfa(bare), True
+        language, exact = number_dfa(bare, finite), True
     if numbers.plain:
         language = intersect(language, from_pattern(_DIGITS_ALONE))
     without = numbers.without
@@ -95,28 +99,32 @@ def _language(numbers: Numbers) -> tuple[CharDfa, bool]:
     elif without:
         language = intersect(language, from_pattern(_PLAIN))
     for other in without:
-        language, exact = _difference(language, exact, other)
+        language, exact = _difference(language, exact, other, finite)
     return language, exact
 
 
-def _multiples(numbers: Numbers, bare: Numbers) -> tuple[CharDfa, bool]:
+def _multiples(numbers: Numbers, bare: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
     assert step is not None
     few = _grid(numbers, _FEW)
     if few is not None:
-        return spellings(few), True
+        held = numbers.integer or not finite
+        return spellings([value for value in few if held or abs(value) < 10**WHOLE_DIGITS]), True
     language, exact = multiples_dfa(step)
-    if bare.minimum is None and bare.maximum is None:
-        return language, exact
+    if not numbers.integer:
+        language = union(language, scientific_multiples(step))
+    within_bounds = number_dfa(bare, finite)
     try:
-        return intersect(language, number_dfa(bare)), exact
+        return intersect(language, within_bounds), exact
     except LimitExceeded:
-        return number_dfa(bare), False
+        if bare == Numbers(integer=True):
+            return intersect(language, from_pattern(_DIGITS_ALONE)), exact
+        return intersect(within_bounds, from_pattern(_PLAIN)), False
 
 
-def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa, bool]:
+def _difference(language: CharDfa, exact: bool, other: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """`language` less the spellings of `other`; unchanged, and inexact, where those are not known exactly."""
-    taken, known = _language(other)
+    taken, known = _language(other, finite)
     try:
         if not known:
             return language, exact and intersect(language, taken).empty
@@ -185,7 +193,7 @@ def _plainly_some(numbers: Numbers) -> bool:
         tried += [step * (math.ceil(low / step) + i) for i in (0, 1)]
     if high is not None:
         tried += [step * (math.floor(high / step) - i) for i in (0, 1)]
-    return any(_has(numbers, value) for value in tried)
+    return any(abs(value) < _GLANCE**2 and _has(numbers, value) for value in tried)
 
 
 def _covers(outer: Numbers, inner: Numbers) -> bool:

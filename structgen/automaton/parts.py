@@ -22,7 +22,7 @@ from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import NEVER, Node
 
-Families = dict[tuple[Whitespace, bool], JsonAutomaton]
+Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]
 """The JSON automata that live in the same tables, by white space and whether members come in any order."""
 
 ANY_BYTE = frozenset(range(256))
@@ -95,13 +95,15 @@ class JsonValue(Part):
     whitespace: Whitespace = Whitespace.SPACED
     any_order: bool = False
     algebra: Algebra | None = None
+    finite: bool = True
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        key = self.whitespace, self.any_order
+        key = self.whitespace, self.any_order, self.finite
         family = families.get(key)
         if family is None:
+            order, finite = self.any_order, self.finite
             family = families[key] = JsonAutomaton(
-                self.root, self.whitespace, any_order=self.any_order, algebra=self.algebra, within=automaton
+                self.root, self.whitespace, any_order=order, algebra=self.algebra, within=automaton, finite=finite
             )
         numbers = any(shape.numbers is not None for shape in self.root.shapes)
         extends = NUMBER_BYTES if numbers else frozenset[int]()

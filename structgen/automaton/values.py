@@ -47,6 +47,7 @@ class JsonAutomaton(PlainObjects):
         any_order: may declared members come in any order?
         algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
         within: an automaton in whose tables this one lives.
+        finite: are numbers but integers and literals only those that a double holds?
 
     Attributes:
         root: see above.
@@ -63,8 +64,10 @@ class JsonAutomaton(PlainObjects):
         any_order: bool = False,
         algebra: Algebra | None = None,
         within: Automaton | None = None,
+        finite: bool = True,
     ) -> None:
         super().__init__(whitespace, any_order=any_order, algebra=algebra or Algebra(), within=within)
+        self._finite = finite
         self._free: dict[tuple[int, int | None, int], int] = {}
         self._digits: dict[tuple[int, ...], list[Edge]] = {}
         self.root = root
@@ -139,15 +142,17 @@ class JsonAutomaton(PlainObjects):
 
     def _numbers(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
         """The edges of a value into its numbers; where these are tested when they end: `(callee, ret)` for them."""
-        living = [(i, n, language) for i, n in numbers if not (language := number_language(n)).empty]
+        finite = self._finite
+        living = [(i, n, found) for i, n in numbers if not (found := number_language(n, finite=finite)).empty]
         if not living:
             return []
-        ends = _Accepted(self, choice, [i for i, _, _ in living], [number_predicate(n) for _, n, _ in living])
+        predicates = [number_predicate(n, finite=finite) for _, n, _ in living]
+        ends = _Accepted(self, choice, [i for i, _, _ in living], predicates)
         dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
         if any(ends.predicates):
             return self._tested_numbers(dfa, ends)
         dfa = ends.driven(dfa)
-        key = (id(dfa), *(ends.outcome(final) for final in set(dfa.final) if final))
+        key = (id(dfa), *(ends.outcome(final) for final in dfa.kinds[0] if final))
         if key not in self._digits:
             start = lift(self, dfa, ends.outcome, quoted=False)
             self.expand(start)
@@ -156,7 +161,7 @@ class JsonAutomaton(PlainObjects):
 
     def _tested_numbers(self, dfa: CharDfa, ends: _Accepted) -> list[Edge] | tuple[int, int]:
         """A frame for the number alone: it ends before the byte behind it, and the tests come then."""
-        states = {final: ends.tested(final, NumberCheck) for final in set(dfa.final) if final}
+        states = {final: ends.tested(final, NumberCheck) for final in dfa.kinds[0] if final}
         outcomes = [final for final, state in states.items() if state]
         dfa = ending(dfa, outcomes)
         if dfa.empty:
@@ -184,7 +189,7 @@ class JsonAutomaton(PlainObjects):
             dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
         except LimitExceeded:
             return self._told_at_the_end(choice, [(i, s) for i, s, _ in living])
-        states = {final: ends.tested(final, TextCheck) for final in set(dfa.final) if final}
+        states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}
         dfa = ending(dfa, [final for final, state in states.items() if state])
         return 0 if dfa.empty else lift(self, dfa, states.__getitem__, quoted=True)
 
