@@ -184,7 +184,7 @@ def _seen(mask: Tensor | None, row: int, slots: int) -> Tensor:
     """The slots that the row's last token sees: bool[slots]."""
     if mask is None or mask.dim() != 4:
         return torch.ones(slots, dtype=torch.bool)
-    last = mask[row, 0, -1]
+    last = mask[row if len(mask) > 1 else 0, 0, -1]
     return last if last.dtype == torch.bool else last >= 0
 
 

@@ -16,7 +16,7 @@ from structgen.decoding.processed import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SHORT, SlotForward
+from structgen.decoding.slots import DRAFTED, SHORT, SlotForward
 from structgen.decoding.stream import events
 from structgen.decoding.whole import at_once
 from structgen.demo import load_demo
@@ -216,6 +216,9 @@ def test_the_columns_of_a_read_are_what_padding_leaves():
     assert forward.columns_for(rows[:1]) == SHORT > LONGEST
     rows[0].ids += [4] * SHORT
     assert forward.columns_for(rows) == 0  # it is read by itself
+    long = [Row([row] * (DRAFTED + 1)) for row in range(2)]
+    assert forward.columns_for(long) == 0  # without a mask
+    assert forward.columns_for(long[:1]) > DRAFTED
 
 
 def test_streams_tell_the_same_with_drafts(demo):

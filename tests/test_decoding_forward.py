@@ -8,9 +8,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertLMHeadModel
 
+from structgen.decoding import slots
 from structgen.decoding.forward import forward_for, is_exact
 from structgen.decoding.hybrid import HybridForward
 from structgen.decoding.rows import Row
+from structgen.decoding.slot_cache import SlotModel
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.states import ONE_BY_ONE, AtOnce, at_once_behind_states
@@ -311,3 +313,92 @@ def test_what_prompts_begin_with_in_common_is_read_once(name):
     logits = forward.read(rows)
     expected = torch.stack([at_once(module, row) for row in rows])
     assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()
+
+
+@pytest.fixture
+def masks(monkeypatch) -> list[torch.Tensor | None]:
+    """Every mask that torch's attention was given."""
+    given, attention = [], torch.nn.functional.scaled_dot_product_attention
+
+    def recorded(*args, attn_mask=None, **options):
+        given.append(attn_mask)
+        return attention(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", recorded)
+    return given
+
+
+SEVERAL = ("llama", "sdpa"), ("mistral", "sdpa"), ("gemma3", "eager"), ("gpt-oss", "")
+READ_BY_PARTS = [
+    *((name, kind) for name in SLOTTED for kind in ("sdpa", "eager") if (name, kind) != ("gemma2", "sdpa")),
+    *((name, "") for name in MORE_SLOTTED),
+]
+READ_BY_PARTS = [pytest.param(*each, marks=() if each in SEVERAL else pytest.mark.slow) for each in READ_BY_PARTS]
+
+
+@pytest.mark.parametrize(("name", "attention"), READ_BY_PARTS)
+def test_prompts_that_are_read_by_parts_give_the_logits_of_one_forward(name, attention, monkeypatch):
+    """Five tokens a time, or thirteen first where that needs no mask: windows, chunks, sinks, shared keys."""
+    monkeypatch.setattr(slots, "PART", 5)
+    monkeypatch.setattr(slots, "WHOLE", 13)
+    module = make(name, **({"attn_implementation": attention} if attention else {}))
+    assert wander(module, SlotForward(module), tolerance=1e-4 if attention else 1e-3, steps=8) > 2
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize(
+    ("name", "length", "masked"), [("llama", 60, 0), ("mistral", 5, 0), ("mistral", 60, 3), ("gemma3", 60, 5)]
+)
+def test_rows_that_begin_are_read_without_a_mask_where_no_window_is_shorter(name, length, masked, masks):
+    """Equal lengths: one forward. Layers with a window of six tokens, of sixty, need their mask; it is of one row."""
+    module = make(name, attn_implementation="sdpa")
+    rows = [Row([5 + n, *range(7, 6 + length)]) for n in range(3)]
+    forward = SlotForward(module)
+    logits = forward.read(rows)
+    assert forward.count == 1
+    assert [mask is None or len(mask) for mask in masks].count(1) == len(masks)
+    assert sum(mask is not None for mask in masks) == masked
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() <= 1e-4 * expected.abs().max()
+    masks.clear()
+    for row in rows:
+        row.ids.append(9)
+    forward.read(rows)
+    assert None not in masks
+
+
+@torch.inference_mode()
+def test_long_prompts_of_other_lengths_are_read_each_without_a_mask(masks):
+    """Padding beyond what a forward pass costs would need a mask besides."""
+    module = make("llama")
+    rows = [Row([5 + n, *(7 + i % 70 for i in range(30 + 40 * n))]) for n in range(3)]
+    forward = SlotForward(module)
+    logits = forward.read(rows)
+    assert forward.count == 3
+    assert masks == [None] * 9
+    expected = torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() < 1e-4
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize(("name", "attention"), [("llama", "sdpa"), ("llama", "eager"), ("mistral", "sdpa")])
+def test_no_mask_has_more_lines_than_a_part_of_a_prompt(name, attention, monkeypatch):
+    """Behind a beginning that was read before, in eager attention, and with a window."""
+    monkeypatch.setattr(slots, "PART", 32)
+    columns = []
+    made = SlotModel._masks
+
+    def recorded(self, slots, places):
+        found = made(self, slots, places)
+        columns.append((0 if found is None else found.shape[0] * found.shape[2], slots.shape[1]))
+        return found
+
+    monkeypatch.setattr(SlotModel, "_masks", recorded)
+    module = make(name, attn_implementation=attention)
+    forward, row = SlotForward(module), Row([5, 6, 7])
+    forward.read([row])
+    row.ids += [8 + n % 70 for n in range(150)]
+    logits = forward.read([row])
+    assert max(lines for lines, _ in columns) == slots.PART
+    assert sum(width for _, width in columns) == 153
+    assert (logits[0] - at_once(module, row)).abs().max() < 1e-3

@@ -23,7 +23,7 @@ from transformers.cache_utils import LinearAttentionLayer
 from structgen.decoding.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.slot_cache import SlotLayer, SlotModel
+from structgen.decoding.slot_cache import Places, SlotLayer, SlotModel
 from structgen.decoding.slots import MOST_READ, SlotForward, twins_among
 from structgen.decoding.solo import SNAPSHOT_EVERY, SNAPSHOTS
 from structgen.decoding.states import ONE_BY_ONE, AtOnce
@@ -83,9 +83,9 @@ class HybridModel(SlotModel):
             return LinearAttentionLayer()
         return SlotAndStateLayer(self._places) if kind in BOTH else super()._layer(kind)
 
-    def _masks(self, positions: Tensor, seen: int) -> dict[str, Any]:
+    def _masks(self, slots: Tensor, places: Places) -> dict[str, Any]:
         """By kind of layer; a state sees all that it has read."""
-        mask = torch.arange(seen, device=positions.device) <= positions[:, None, :, None]
+        mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
         full = self._as_float(mask) if self._float else mask
         return {"full_attention": full} | dict.fromkeys(STATES_ONLY)
 

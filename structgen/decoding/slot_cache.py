@@ -19,6 +19,9 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
 
+WINDOWED = {"sliding_attention", "chunked_attention"}
+"""Kinds of layers that do not see all that was read."""
+
 TRASH = -1
 """The slot that padding is written to, the last one, whatever their number: nobody sees it."""
 
@@ -38,6 +41,16 @@ class Places:
     target: tuple[slice, slice] | tuple[Tensor, Tensor]
     seen: int
     least: tuple[int, int]
+
+    @property
+    def alike(self) -> bool:
+        """Do all rows read the same slots, without padding?"""
+        return isinstance(self.target[1], slice)
+
+    @property
+    def start(self) -> int:
+        """How many slots were there before; of rows that are not alike, how many there will be."""
+        return self.target[1].start if isinstance(self.target[1], slice) else self.seen
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -93,8 +106,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self._places[0].seen, 0
 
     def get_seq_length(self) -> int:
-        """Slots of the longest row: models ask whether there are any."""
-        return self._places[0].seen if self.is_initialized else 0
+        """Slots that hold what was read before: models ask whether there are any."""
+        return self._places[0].start if self.is_initialized else 0
 
     def get_max_length(self) -> int:
         """There is no bound."""
@@ -138,7 +151,8 @@ class SlotModel:
         accepted = inspect.signature(module.forward).parameters
         self._module = weakref.ref(module)
         self._dtype = module.dtype
-        self._windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
+        windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
+        self._windows = {kind: window if kind in WINDOWED else None for kind, window in windows.items()}
         self._float = getattr(config, "_attn_implementation", None) == "eager"
         self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
         self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
@@ -178,7 +192,7 @@ class SlotModel:
         output = module(
             input_ids=ids,
             position_ids=positions,
-            attention_mask=self._masks(slots, places.seen),
+            attention_mask=self._masks(slots, places),
             past_key_values=self._cache,
             use_cache=True,
             return_dict=True,
@@ -205,16 +219,28 @@ class SlotModel:
     def _layer(self, kind: str) -> Any:
         return empty_layer() if kind == NOTHING else SlotLayer(self._places)
 
-    def _masks(self, positions: Tensor, seen: int) -> Tensor | dict[str, Tensor]:
-        """What each query sees, [rows, 1, columns, seen]; by kind of layer where there are several."""
-        query = positions[:, None, :, None]
-        slot = torch.arange(seen, device=positions.device)
-        masks = {}
+    def needs_masks(self, seen: int) -> bool:
+        """Does some layer need a mask where a row's first so many tokens are read at once?
+
+        Not where torch's attention is asked, which knows a causal one by itself, and no window is shorter.
+        """
+        return self._float or any(window is not None and seen >= window for window in self._windows.values())
+
+    def _masks(self, slots: Tensor, places: Places) -> Any:
+        """What each query sees, [rows, 1, columns, seen], of one row where all are alike; by kind of layer where
+        there are several. None where a layer sees, of rows that are read from their beginning, all that is before."""
+        seen, begins = places.seen, places.alike and places.start == 0
+        query = (slots[:1] if places.alike else slots)[:, None, :, None]
+        slot = torch.arange(seen, device=slots.device)
+        masks: dict[str, Tensor | None] = {}
         for kind, window in self._windows.items():
+            if begins and not self._float and (window is None or seen < window):
+                masks[kind] = None
+                continue
             mask = slot <= query
-            if kind == "sliding_attention" and window is not None:
+            if window is not None and kind == "sliding_attention":
                 mask &= slot > query - window
-            elif kind == "chunked_attention" and window is not None:
+            elif window is not None:
                 mask &= slot // window == query // window
             masks[kind] = self._as_float(mask) if self._float else mask
         return masks if len(masks) > 1 else next(iter(masks.values()))

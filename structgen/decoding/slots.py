@@ -33,9 +33,17 @@ GRAIN = 64
 MOST_READ = 8192
 """Tokens of one forward, padding included, where that leaves a row at least."""
 
-SHORT = 16
-"""Rows with at most this many pending tokens are read together, padded to the longest; others by themselves."""
+WHOLE = 32_768
+"""Tokens of a row that are read at once where that needs no mask."""
 
+PART = 2048
+"""Tokens of a row that are read at once where it does: the mask has as many lines, each of all that is seen."""
+
+SHORT = 16
+"""Rows with at most this many pending tokens are read together, padded to the longest; others with few like them."""
+
+DRAFTED = 256
+"""Tokens of the longest prompt of several that are read along with drafts: of different lengths, they need a mask."""
 
 SPARE = {"cpu": 32, "cuda": 512}
 """Tokens of padding that cost less than a forward pass of their own, by kind of device."""
@@ -70,6 +78,8 @@ class SlotForward:
     """
 
     foresees = True
+    kind = "slots"
+    why_slow = ""
 
     def __init__(self, module: PreTrainedModel, steps: StaticSteps | None = None) -> None:
         self.count = 0
@@ -112,6 +122,8 @@ class SlotForward:
         longest = max(pending)
         if not all(map(_is_begun, rows)) or twins_among(rows) or (longest > SHORT and min(pending) <= SHORT):
             return 0
+        if longest > DRAFTED and len(rows) > 1 and any(row.valid == 0 for row in rows):
+            return 0
         columns = longest + self._spare // len(rows)
         if longest <= SHORT:
             columns = min((self._spare + sum(pending)) // len(rows), SHORT)
@@ -130,6 +142,7 @@ class SlotForward:
         """
         self._admit_all(rows)
         self._read_beginnings(rows)
+        self._run_parts(rows)
         return self._run_each(rows, drafts, None)
 
     def _admit_all(self, rows: Sequence[Row]) -> None:
@@ -241,7 +254,25 @@ class SlotForward:
             if self._steps.take(width):
                 self.count += 1
                 return self._run_static(self._steps, rows, foreseen, width, seen)
+        self._run_parts(rows)
         return self._run_each(rows, [()] * len(rows), foreseen)[:, 0]
+
+    def _run_parts(self, rows: Sequence[Row]) -> None:
+        """Reads what is pending but for the last part of each row, where all of it is too much to be read at once."""
+        while long := [row for row in rows if len(row.ids) - row.valid > self._part(rows)]:
+            whole, part = [row.ids for row in long], self._part(rows)
+            for row in long:
+                row.ids = row.ids[: row.valid + part]
+            self._run_each(long, [()] * len(long), None)
+            for row, ids in zip(long, whole, strict=True):
+                row.ids = ids
+
+    def _part(self, rows: Sequence[Row]) -> int:
+        """So many tokens of each row are read at once."""
+        first = {*map(_span, rows)}
+        length = min(len(rows[0].ids), WHOLE)
+        unmasked = len(first) == 1 and rows[0].valid == 0 and not self._model.needs_masks(length)
+        return WHOLE if unmasked else PART
 
     def _run_each(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], foreseen: Foreseen | None) -> Tensor:
         """See `read_drafted`."""
@@ -340,11 +371,16 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
     return found
 
 
+def _span(row: Row) -> tuple[int, int]:
+    """From where to where the row is to be read."""
+    return row.valid, len(row.ids)
+
+
 def _groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     """Indexes of rows that are read together: all with few pending tokens; of others as many as are not too much.
 
     Rows with one pending token are read by themselves where beside others they would cost more than `spare` tokens of
-    padding.
+    padding, and so are rows with many.
     """
     pending = [len(row.ids) - row.valid for row in rows]
     if pending.count(1) == len(rows):
@@ -355,11 +391,14 @@ def _groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     if padding > spare:
         groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
     long: list[list[int]] = []
-    widest = 0
-    for i in (i for i, count in enumerate(pending) if count > SHORT):
-        widest = max(widest, pending[i])
-        if not long or widest * (len(long[-1]) + 1) > MOST_READ:
+    for i in sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: _span(rows[i])):
+        if not long or not _fit([pending[other] for other in (*long[-1], i)], spare):
             long.append([])
-            widest = pending[i]
         long[-1].append(i)
     return [group for group in groups + long if group]
+
+
+def _fit(pending: Sequence[int], spare: int) -> bool:
+    """May rows with so many pending tokens be read by one forward pass?"""
+    tokens = max(pending) * len(pending)
+    return tokens <= MOST_READ and tokens - sum(pending) <= spare
