@@ -10,6 +10,7 @@ from structgen.automaton.members import Asking, Flags, Inhabited, Members, Membe
 from structgen.automaton.open_members import OpenMembers
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Node, Objects, Shape
+from structgen.schema.reader import Place
 
 _NONE = 1 << 60
 
@@ -39,7 +40,7 @@ class Emptiness:
         return self._answer(self._node(node), node) if known is None else known
 
     def culprit(self, node: Node) -> Node:
-        """Of a node without a value, the innermost place whose value it needs and that has none either."""
+        """Of a node without a value, the innermost place of the schema whose value it needs and that has none, too."""
         found, seen = node, {node}
         while (needed := next(filter(self, self._needed(found)), None)) is not None:
             if needed in seen:
@@ -48,8 +49,11 @@ class Emptiness:
             found = needed
         return found
 
-    def _needed(self, node: Node) -> Iterator[Node]:
+    def _needed(self, node: Node) -> Iterator[Place]:
         """The places within that every value of `node` has, where it is one set of arrays or of objects."""
+        yield from (part for part in self._parts(node) if isinstance(part, Place))
+
+    def _parts(self, node: Node) -> Iterator[Node]:
         if len(node.shapes) != 1:
             return
         arrays, objects = node.shapes[0].arrays, node.shapes[0].objects

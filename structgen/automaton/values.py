@@ -9,6 +9,7 @@ from functools import partial
 from structgen.automaton.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
 from structgen.automaton.choices import Choice, union
+from structgen.automaton.clashes import clash
 from structgen.automaton.late import NumberCheck, TextCheck
 from structgen.automaton.leaves import (
     allowed_literals,
@@ -78,8 +79,9 @@ class JsonAutomaton(PlainObjects):
         """The first state of a value of a schema."""
         if self.is_empty(root):
             place = self.is_empty.culprit(root)
-            where = "the schema" if place is root else "this part of the schema, and one is required"
-            raise UnsatisfiableSchema(f"no JSON value satisfies {where}", place.pointer)
+            where = "it" if place is root else "this part of the schema, and one is required"
+            why = clash(place, self.is_empty)
+            raise UnsatisfiableSchema(f"no JSON value satisfies {where}" + (f": {why}" if why else ""), place.pointer)
         self._write_long_lists(root)
         return self.value(self.choice((root,)), 0)
 

@@ -198,6 +198,7 @@ class SchemaReader:
         self._targets = targets
         self._scopes = scopes
         self._places: dict[Any, Place] = {}
+        self._copies: list[dict[str, Any]] = []
         self._open: set[int] = set()
         self._disjointness = Disjointness(algebra, self._peek)
 
@@ -237,6 +238,18 @@ class SchemaReader:
             where = place.where
         start = self._scan.pointer_of(place.schema) if where is None else where
         return start + "".join(f"/{escaped(token)}" for token in tokens)
+
+    def has_lone_reference(self, schema: dict[str, Any]) -> bool:
+        """Has all that stands beside the `$ref` of a schema no effect?"""
+        return self._drafts[id(schema)].lone_references and "$ref" in schema
+
+    def adopted(self, copy: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+        """A copy of a schema, some of whose keywords are left out: it is read as the schema is."""
+        self._copies.append(copy)
+        self._drafts[id(copy)] = self._drafts[id(schema)]
+        if id(schema) in self._targets:
+            self._targets[id(copy)] = self._targets[id(schema)]
+        return copy
 
     def target_schema(self, schema: dict[str, Any]) -> Any:
         """The schema that the `$ref` of `schema` leads to."""

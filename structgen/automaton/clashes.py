@@ -1,0 +1,180 @@
+"""Which keywords of a schema without values exclude each other: the words of `UnsatisfiableSchema`.
+
+Keywords are left out one by one, as long as the schema stays without values. What is left at the end is a smallest set
+that clashes: without any one of its keywords the schema would have a value. The branches of `allOf` are taken apart,
+so `{"allOf": [{"type": "string"}, {"type": "null"}]}` names both types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import thread_time
+from typing import Any
+
+from structgen.automaton.emptiness import Emptiness
+from structgen.errors import QUOTED, RequestError, excerpt, quoted
+from structgen.schema.keywords import ANNOTATION, KEYWORDS, STRUCTURE
+from structgen.schema.normal import Node
+from structgen.schema.reader import Place
+
+Path = tuple[object, ...]
+"""A keyword: its name, behind `"allOf"` and the number of each branch that leads to it."""
+
+MOST_KEYWORDS, MOST_NAMES = 64, 64
+"""Keywords, and names of one `required`, that are tried; of more the message says nothing."""
+MOST_SECONDS = 1.0
+
+_IDLE = frozenset(row.name for row in KEYWORDS if row.how in (STRUCTURE, ANNOTATION))
+_RESTRICTING = frozenset(row.name for row in KEYWORDS) - _IDLE
+_SCHEMAS = frozenset(row.name for row in KEYWORDS if row.children) | {"$ref"}
+_UNEVALUATED = frozenset(("unevaluatedProperties", "unevaluatedItems"))
+_READS = {
+    "additionalProperties": {"properties", "patternProperties"},
+    "additionalItems": {"items"},
+    "items": {"prefixItems"},
+    "contains": {"minContains"},
+    "exclusiveMinimum": {"minimum"},
+    "exclusiveMaximum": {"maximum"},
+}
+"""Keywords that mean something else without others beside them: those are left out only when they are gone."""
+
+_LOW = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
+_HIGH = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
+
+
+def clash(place: Node, is_empty: Emptiness) -> str:
+    """What excludes each other in a place without values, in words.
+
+    Nothing where that is not found in a second, or where references depend on the way to them.
+    """
+    if not isinstance(place, Place) or place.scope is not None:
+        return ""
+    search = _Search(place, is_empty)
+    words = search.words()
+    target = place.reader.target(place) if search.left == {("$ref",)} else None
+    if isinstance(target, Place):
+        return f"$ref {quoted(place.schema['$ref'])}, where " + _Search(target, is_empty).words()
+    return words
+
+
+class _Search:
+    """The search in one place.
+
+    Attributes:
+        left: the keywords that have not been left out.
+    """
+
+    def __init__(self, place: Place, is_empty: Emptiness) -> None:
+        self._place, self._is_empty = place, is_empty
+        self._until = thread_time() + MOST_SECONDS
+        self._arguments = dict(_keywords(place.schema, (), lone=place.reader.has_lone_reference(place.schema)))
+        self.left = set(self._arguments)
+
+    def words(self) -> str:
+        if len(self.left) > MOST_KEYWORDS or not self._clashes(self.left, {}):
+            return ""
+        for path in sorted(self._arguments, key=lambda path: _rank(str(path[-1]))):
+            if self._may_go(path) and self._clashes(self.left - {path}, {}):
+                self.left.remove(path)
+        if thread_time() > self._until:
+            return ""
+        for path in self._arguments:
+            if path in self.left and path[-1] == "required":
+                self._name_one(path)
+        return _words({path: value for path, value in self._arguments.items() if path in self.left})
+
+    def _may_go(self, path: Path) -> bool:
+        """Would every keyword that is left mean what it means now?"""
+        name = path[-1]
+        names = {other[-1] for other in self.left}
+        if name in _SCHEMAS and names & _UNEVALUATED - {name}:
+            return False
+        return not any(name in read and (*path[:-1], reader) in self.left for reader, read in _READS.items())
+
+    def _name_one(self, path: Path) -> None:
+        """Take one name out of a `required`, and the same out of the `properties` beside it, if that clashes alone."""
+        beside = (*path[:-1], "properties")
+        for name in self._arguments[path][:MOST_NAMES]:
+            changed: dict[Path, Any] = {path: [name]}
+            if self._clashes(self.left, changed):
+                self._arguments[path] = [name]
+                self._declare_one(beside, name, changed)
+                return
+
+    def _declare_one(self, path: Path, name: str, changed: dict[Path, Any]) -> None:
+        """Take what is needed of `properties`: nothing, or the one name."""
+        if path not in self.left:
+            return
+        if self._clashes(self.left - {path}, changed):
+            self.left.remove(path)
+        elif name in self._arguments[path] and self._clashes(
+            self.left, {**changed, path: {name: self._arguments[path][name]}}
+        ):
+            self._arguments[path] = {name: self._arguments[path][name]}
+
+    def _clashes(self, left: set[Path], changed: dict[Path, Any]) -> bool:
+        """Is the place without values, too, when it has these keywords alone?"""
+        if thread_time() > self._until:
+            return False
+        schema = self._copy(self._place.schema, (), left, changed)
+        try:
+            return bool(schema) and self._is_empty(Place(schema, self._place.pointer, self._place.reader))
+        except RequestError:
+            return False
+
+    def _copy(self, schema: dict[str, Any], above: Path, left: set[Path], changed: dict[Path, Any]) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        for name, value in schema.items():
+            path = (*above, name)
+            if path in left:
+                copy[name] = changed.get(path, value)
+            elif name == "allOf":
+                branches = [self._branch(branch, (*path, i), left, changed) for i, branch in enumerate(value)]
+                copy[name] = [branch for branch in branches if branch is not True] or [True]
+            elif name in _IDLE:
+                copy[name] = value
+        return self._place.reader.adopted(copy, schema)
+
+    def _branch(self, branch: Any, path: Path, left: set[Path], changed: dict[Path, Any]) -> Any:
+        if isinstance(branch, dict):
+            return self._copy(branch, path, left, changed)
+        return branch if path in left else True
+
+
+def _keywords(schema: dict[str, Any], above: Path, *, lone: bool) -> Iterator[tuple[Path, Any]]:
+    """The keywords that restrict values, with their arguments; those of the branches of `allOf` instead of it."""
+    for name, value in schema.items():
+        path = (*above, name)
+        if lone and "$ref" in schema and name != "$ref":
+            continue
+        if name == "allOf":
+            for i, branch in enumerate(value):
+                if isinstance(branch, dict):
+                    yield from _keywords(branch, (*path, i), lone=lone)
+                else:
+                    yield (*path, i), branch
+        elif name in _RESTRICTING:
+            yield path, value
+
+
+def _rank(name: str) -> int:
+    """What reads others is left out before them, and what holds schemas before plain keywords, which are clearer."""
+    if name in _UNEVALUATED:
+        return 0
+    return 1 if name in _READS else 2 if name in _SCHEMAS else 3
+
+
+def _words(arguments: dict[Path, Any]) -> str:
+    bounds = {str(path[-1]): value for path, value in arguments.items() if path[-1] != "type"}
+    for low, high in ((low, high) for low in _LOW for high in _HIGH):
+        if bounds.keys() == {low, high} and len(arguments) <= 3 and bounds[low] >= bounds[high]:
+            return f"{low} {bounds[low]} {'>' if bounds[low] > bounds[high] else '>='} {high} {bounds[high]}"
+    room = max(QUOTED // len(arguments) - 24, 16)
+    parts = [f"{'/'.join(map(str, path))} {_shortened(quoted(value), room)}" for path, value in arguments.items()]
+    if len(parts) == 1:
+        return f"{parts[0]} excludes every value"
+    return excerpt(f"{', '.join(parts[:-1])} and {parts[-1]}") + " exclude each other"
+
+
+def _shortened(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."
