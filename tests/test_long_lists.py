@@ -17,6 +17,7 @@ from structgen.automaton.leaves import allowed_literals, string_holds
 from structgen.automaton.string_sets import strings_hold
 from structgen.constraints import JsonSchema
 from structgen.masks.grammar import Grammar
+from structgen.options import Whitespace
 from structgen.schema.normal import Listed, Strings
 from tests.matching import byte_vocabulary, plain_verdict, rich_vocabulary, takes
 
@@ -163,3 +164,36 @@ def test_a_listed_tuple_finds_what_a_tuple_finds() -> None:
     assert [value in listed for value in (1.0, 2.5, 10**30, 3)] == [True, True, True, False]
     assert listed == (1, 2.5, 10**30)
     assert hash(listed) == hash((1, 2.5, 10**30))
+
+
+def tagged(names: list[str], **keywords: Any) -> Any:
+    """Objects that are told apart by a constant, each with a member of its own."""
+    return {
+        "anyOf": [
+            {
+                "type": "object",
+                "properties": {"kind": {"const": name}, f"{name}_id": {"type": "integer"}},
+                "required": ["kind", f"{name}_id"],
+                **keywords,
+            }
+            for name in names
+        ]
+    }
+
+
+@pytest.mark.parametrize("keywords", [{}, {"additionalProperties": False}], ids=["open", "closed"])
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("layout", ["SPACED", "COMPACT", "FLEXIBLE", "INDENTED"])
+def test_of_many_tagged_objects_the_tags_are_written_at_compile(keywords: Any, order: str, layout: str) -> None:
+    """No mask on the way through the tag writes what grows with the alternatives."""
+    whitespace = Whitespace.INDENTED(2) if layout == "INDENTED" else getattr(Whitespace, layout)
+    names = words(300)
+    grammar = JsonSchema(tagged(names, **keywords), order=order, whitespace=whitespace).compile(byte_vocabulary())
+    written = grammar.automaton.tables.n_states
+    value = {"kind": names[7], f"{names[7]}_id": 3}
+    text = json.dumps(value, indent=2 if layout == "INDENTED" else None)
+    text = text.replace(" ", "") if layout == "COMPACT" else text
+    assert plain_verdict(grammar, text.encode())
+    assert grammar.automaton.tables.n_states - written < len(names)
+    assert not plain_verdict(grammar, text.replace(names[7], names[8], 1).encode())
+    assert not plain_verdict(grammar, text.replace(names[7], "none", 1).encode())

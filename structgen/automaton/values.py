@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 
+from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
 from structgen.automaton.choices import Choice, union
@@ -31,10 +34,11 @@ from structgen.automaton.objects import ObjectFrames
 from structgen.automaton.plain_objects import PlainObjects
 from structgen.automaton.rosters import quoted
 from structgen.automaton.strings import VALUE, free_string
-from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, TARGET, Edge
+from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
+from structgen.schema.checks import ALTERNATIVES
 from structgen.schema.normal import Node, Numbers, Strings
 from structgen.schema.reader import long_places
 
@@ -95,11 +99,28 @@ class JsonAutomaton(PlainObjects):
     def _write_long_lists(self, root: Node) -> None:
         """Write the values of long lists now, so that no mask has to."""
         for node in long_places(root):
-            state = self.value(self.choice((node,)), 0)
+            choice = self.choice((node,))
+            state = self.value(choice, 0)
             with suppress(RequestError):  # raised again where a text comes to it
                 self.expand(state)
                 for _, _, target in self.tables.edges_of(state):
                     self.expand_on(target & TARGET)
+                self._write_tags(choice, state)
+
+    def _write_tags(self, choice: Choice, state: int) -> None:
+        """Of many objects, whose value begins at `state`, write what follows the name that most of them have first."""
+        firsts = (next((p.name for p in lane.part.properties if p.required), None) for lane in choice.objects.lanes)
+        names = Counter(name for name in firsts if name is not None)
+        name, count = max(names.items(), key=itemgetter(1), default=("", 0))
+        if count <= ALTERNATIVES:
+            return
+        walk, place = Bytewise(self), position(state)
+        for byte in b"{" + self.layout.first(0) + b'"' + quoted(name) + b'"' + self.layout.colon:
+            place = walk.step(place, byte, lambda check, taken: True)
+        if place:
+            behind = walk.successors(place, lambda check, taken: True)
+            for after in {int(each) & TARGET for each in behind if each}:
+                self.expand_on(after)
 
     def expand_value(self, choice: Choice, depth: int, state: int) -> None:
         edges: list[Edge] = []

@@ -17,7 +17,9 @@ from structgen.errors import quoted
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
 LONG = 500
-"""A list with more values or alternatives is looked into when the schema is compiled."""
+"""A list with more values or names is looked into when the schema is compiled."""
+ALTERNATIVES = 50
+"""A list with more alternatives is, too."""
 _SCALARS = frozenset((type(None), bool, int, str))
 _TEXTS = frozenset((str,))
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
@@ -37,7 +39,7 @@ class Scan(Protocol):
     Attributes:
         stack: schemas still to be scanned.
         references, patterned, long: the schemas met so far that hold a reference, a pattern, more than `LONG` values of
-            an enum or alternatives.
+            an enum or more than `ALTERNATIVES`.
         dynamic: some reference depends on the way that led to it.
         names: the schemas that a fragment names (`#name`), by that fragment.
         rebased: the schemas below the root that have a base URI of their own.
@@ -236,7 +238,7 @@ def subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not value:
         raise Malformed(value, "a non-empty array of schemas")
     scan.stack.extend(value)
-    if len(value) > LONG:
+    if len(value) > ALTERNATIVES:
         scan.long.append(schema)
 
 
