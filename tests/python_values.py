@@ -347,6 +347,12 @@ STRINGS: list[Row] = [
         ['"b"', '"abb"'],
     ),
     (
+        "pattern that other dialects read differently",
+        Annotated[str, Field(pattern=re.compile(r"^a{,2}\a?[b{,]?$"))],
+        ['"aa"', '""', '"a\\u0007"', '"b"', '"{"'],
+        ['"aaa"', '"a{,2}"', '"a\\\\a"'],
+    ),
+    (
         "stripped",
         Stripped,
         ['{"name": "abc"}', '{"name": "a b"}'],

@@ -24,6 +24,11 @@ WAYS = [
 ]
 
 
+def _layout(options: dict[str, Any]) -> Whitespace:
+    found: Whitespace = options.get("whitespace", Whitespace.SPACED)
+    return found
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_walks_under_each_listed_schema_end_validly(name: str) -> None:
     """In every layout and order, and a tenth of the masks equals the plain twin's."""
@@ -31,7 +36,7 @@ def test_walks_under_each_listed_schema_end_validly(name: str) -> None:
     for seed, options in enumerate(WAYS):
         grammar = JsonSchema(schema, **options).compile(rich_vocabulary())
         for run in range(2):
-            assert_valid(schema, random_walk(grammar, 100 * seed + run, check=4))
+            assert_valid(schema, random_walk(grammar, 100 * seed + run, check=4), _layout(options))
 
 
 def walk_random_schemas(seeds: range, check: int) -> tuple[int, int]:
@@ -49,7 +54,7 @@ def walk_random_schemas(seeds: range, check: int) -> tuple[int, int]:
         walked += 1
         for run in range(3):
             try:
-                assert_valid(schema, random_walk(grammar, 10 * seed + run, check=check))
+                assert_valid(schema, random_walk(grammar, 10 * seed + run, check=check), _layout(options))
             except SearchLimit:
                 given_up += 1
     return walked, given_up

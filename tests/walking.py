@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from structgen.masks.grammar import Grammar
 from structgen.masks.matcher import Matcher
+from structgen.options import Whitespace
 from tests.matching import END, Checked, allowed
 
 CLOSERS = (0x22, 0x7D, 0x5D)
@@ -110,12 +111,13 @@ def walked(walk: Checked, text: bytes) -> Any:
     return place
 
 
-def assert_valid(schema: Any, text: bytes) -> None:
-    """The text is strict JSON, and `jsonschema` accepts its value."""
+def assert_valid(schema: Any, text: bytes, whitespace: Whitespace = Whitespace.SPACED) -> None:
+    """The text is strict JSON, and `jsonschema` accepts its value. Around it stands what the layout has there."""
     value = json.loads(text, parse_constant=lambda word: 1 / 0)
     errors = list(Draft202012Validator(schema).iter_errors(value))
     assert not errors, (schema, text, errors[0].message)
-    assert text.decode() == text.decode().strip()
+    for blanks in (len(text) - len(text.lstrip()), len(text) - len(text.rstrip())):
+        assert blanks <= whitespace.bound
 
 
 def random_schema(draw: random.Random, depth: int = 3) -> Any:

@@ -53,6 +53,8 @@ def _expanded(node: Node, counts: dict[int, int], *, backward: bool = False) -> 
                 words = texts(item.item)
                 if words is None or _reference_counts(rest).get(item.number) != counts[item.number]:
                     continue
+                if any(isinstance(inner, Group) and inner.number in counts for inner in everywhere(item.item)):
+                    continue  # what it is referred to by would be lost
                 head = node.items[:at]
                 return Choice(
                     tuple(
