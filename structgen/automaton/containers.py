@@ -10,7 +10,7 @@ from structgen.automaton.frames import Frames
 from structgen.automaton.items import Items, uncovered
 from structgen.automaton.late import FreshItem
 from structgen.automaton.literals import write_literals
-from structgen.automaton.tables import CALL, NOTHING, Edge
+from structgen.automaton.tables import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge
 
 
 class Containers(Frames):
@@ -29,7 +29,45 @@ class Containers(Frames):
         items = uncovered(items)
         if not choice.arrays.driven([p.lane for p in items]):
             return 0
+        if self._is_counted(items):
+            return self.shared((choice, items, depth), partial(self._expand_counted, choice, items[0], depth))
         return self.shared((choice, items, depth), partial(self._expand_after_item, choice, items, depth))
+
+    def _is_counted(self, items: tuple[Items, ...]) -> bool:
+        """May the items from here on be counted, since nothing but their number matters?"""
+        if len(items) > 1 or self.layout.bound:  # the one counter is wanted for white space there
+            return False
+        (p,), plan = items, self.is_empty.items.plan(items[0].arrays)
+        least, most = p.arrays.min_items, plan.most
+        if not plan.simple or not len(p.arrays.prefix) <= p.at < plan.enough or max(least, most or 0) > MAX_COUNT:
+            return False
+        return most is None or p.at < most
+
+    def _expand_counted(self, choice: Choice, p: Items, depth: int, state: int) -> None:
+        """After an item that is followed by others like it: one state for all of them, with a counter."""
+        least, most = max(p.arrays.min_items - p.at, 0), self.is_empty.items.plan(p.arrays).most
+        high = UNBOUNDED if most is None else most - p.at
+        self.tables.counts_items = True
+        edges: list[Edge] = []
+        for node, _ in self.is_empty.next_items(p):
+            item = self.tables.call(*self.call([(node, True)], depth + 1, lambda _: state))
+            comma, *rest = self.layout.separator(depth)
+            before = self.tables.stub()
+            write_literals(self, before, [(bytes([comma, *rest]), item)])
+            ((_, _, behind),) = self.tables.edges_of(before)
+            edges.append((comma, comma, behind | INC))
+            self.tables.bound(behind, ITEMS, least, high)
+            while behind != item:
+                ((_, _, behind),) = self.tables.edges_of(behind)
+                self.tables.bound(behind, ITEMS, least, high)
+        close = self._close_array(choice, [p._replace(at=p.arrays.min_items)])
+        if close:
+            first, *rest = self.layout.last(depth) + b"]"
+            if rest:
+                literal, after = bytes(rest), close
+                close = self.later(lambda new: write_literals(self, new, [(literal, after)]))
+            edges.append((first, first, close | NEED | ZERO))
+        self.tables.ranges(state, edges, mode=ITEMS, lo=least, hi=high)
 
     def _close_array(self, choice: Choice, items: Sequence[Items]) -> int:
         """The state after the closing bracket; 0 when it may not come yet."""

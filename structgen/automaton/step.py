@@ -33,7 +33,7 @@ registers_at = view_int64
 states_at = table(types.int32, 8, R_STATES)
 edges_at = table(types.int32, 2, R_EDGES)
 scratch_at = table(types.int32, 0, R_SCRATCH)
-_frames_at = table(types.int64, 4, R_FRAMES)
+frames_at = table(types.int64, 4, R_FRAMES)
 _buckets_at = table(types.int32, 0, R_BUCKETS)
 _returns_at = table(types.int64, 2, R_RETURNS)
 
@@ -44,7 +44,7 @@ _hash_frame = inner_kernel(hash_frame)
 def push(base: int, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 when there is no room for a new one."""
     r = registers_at(base)
-    frames = _frames_at(base)
+    frames = frames_at(base)
     buckets = _buckets_at(base)
     mask = r[R_CAP_BUCKETS] - 1
     slot = _hash_frame(ret, parent, count) & mask
@@ -83,7 +83,7 @@ def leave(base: int, frame: int, outcome: int) -> Position:
     if frame == 0:
         return DONE, 0, 0
     r = registers_at(base)
-    frames = _frames_at(base)
+    frames = frames_at(base)
     ret = frames[frame, 0]
     if ret < 0:
         state = _returned(base, -ret, outcome)

@@ -15,9 +15,10 @@ An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even
 INC counts one more, which the target's HI must allow; ROOM asks for that too, but counts nothing (the first byte of
 what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO. A byte of
 which a bound is not met is refused; with SPILL, MISS is asked instead. Behind ZERO nothing is counted any more.
-A *frame* is `(return, parent, counter)`, interned: equal frames have equal numbers. A negative return `-k` leads where
-`returns` says for `k` and the callee's outcome: that is how a union's callee tells which alternatives accepted, and a
-frame of names which name came. `returns` is a hash table, since few of the many outcomes are ever met.
+A *frame* is `(return, parent, counter, alike)`, interned by the first three: equal frames have equal numbers. A
+negative return `-k` leads where `returns` says for `k` and the callee's outcome: that is how a union's callee tells
+which alternatives accepted, and a frame of names which name came. `returns` is a hash table, since few of the many
+outcomes are ever met.
 
 A *test* is a state that asks what no byte automaton can know (see `late`): is this name new in its object? How it is
 answered is the register R_ANSWER's business: ASK stops, and the caller goes on where the answer leads; YES takes
@@ -52,9 +53,9 @@ TARGET = (1 << 24) - 1
 INC, ROOM, NEED, SPILL, ZERO = 1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28
 UNBOUNDED = (1 << 31) - 1
 
-PLAIN, FREE, OVERLAY, CHARS = 0, 1, 2, 3
+PLAIN, FREE, OVERLAY, CHARS, ITEMS = 0, 1, 2, 3, 4
 """Modes: no shortcut; inside a free string (aux: which block); a free string but for some prefixes (aux: 1 between
-the bytes of a character); a lifted `CharDfa` (aux: its block)."""
+the bytes of a character); a lifted `CharDfa` (aux: its block); between items, of which as many came as are counted."""
 
 DONE = 1
 """The state after the whole text: nothing may follow."""
@@ -157,6 +158,7 @@ class Tables:
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
         self._return_words = data[_STARTS[R_RETURNS] : _STARTS[R_RETURNS + 1]].cast("q")
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
+        self.counts_items = False
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
 
     def keep_steps(self) -> None:
@@ -180,7 +182,7 @@ class Tables:
 
     @cached_property
     def frames(self) -> Int64:
-        """int64[., 4]: return, parent, counter."""
+        """int64[., 4]: return, parent, counter, the frame that masks take for it (0: unknown; `masks.alike`)."""
         return self._part(R_FRAMES).view(np.int64).reshape(-1, 4)
 
     @cached_property
@@ -300,6 +302,11 @@ class Tables:
     def call(self, callee: int, ret: int) -> int:
         """A state that enters `callee` on arrival and comes back to `ret` (negative: see `returns`)."""
         return self.ranges(self.stub(), (), miss=(CALL | EAGER, callee, ret))
+
+    def bound(self, state: int, mode: int, lo: int, hi: int) -> None:
+        """Give a written state a mode and bounds of the counter."""
+        row = list(self.row(state))
+        self._write(state, RANGES | mode << 4, *row[START:LO], lo, hi)
 
     def pop(self, outcome: int) -> int:
         """A state that leaves its frame on arrival, with that outcome."""

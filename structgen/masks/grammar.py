@@ -15,6 +15,7 @@ from structgen.automaton.tables import (
     position as packed,
 )  # fmt: skip
 from structgen.errors import DeadEnd
+from structgen.masks.alike import alike
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, advance_each, resume
 from structgen.masks.closing import Closing
 from structgen.masks.late import Asked, Late
@@ -32,6 +33,8 @@ NOTHING_ALLOWED = 2
 """What `fill` returns for a mask without a bit."""
 CACHE_BYTES = 64 << 20
 """Bytes of masks that one grammar keeps; the oldest go first."""
+MOST_POSITIONS = 1 << 16
+"""Positions whose masks one grammar knows; far from a bound, many have one and the same."""
 CHUNKS = 4, 64
 """Masks allocated at a time, at first and at most: making an array for each would cost more than filling it."""
 
@@ -89,11 +92,17 @@ class Grammar:
         with self.lock:
             found = self._rows.get(position)  # another thread may have been faster
             if found is None:
+                if len(self._rows) > MOST_POSITIONS:
+                    self._forget()
                 found = self._rows[position] = self._found(position)
         return found
 
     def _found(self, position: int) -> Filled:
-        """The mask at a position, from that of another where they are alike (see `masks.text_walk`)."""
+        """The mask at a position, from that of another where they are alike (see `masks.text_walk`, `masks.alike`)."""
+        if self.automaton.tables.counts_items:
+            other = self._alike(position)
+            if other != position:
+                return self._like(other) or self._walked(position)
         if not self.automaton.tables.n_blocks:  # there is no `CharDfa` yet, and no position in one
             return self._walked(position)
         main = self._home(position)
@@ -113,6 +122,11 @@ class Grammar:
             except DeadEnd:
                 return None
         return found
+
+    def _alike(self, position: int) -> int:
+        while (found := alike(self._base, position)) < 0:
+            self.automaton.provide()
+        return int(found)
 
     def _home(self, position: int) -> int:
         while (found := home(self._base, position)) < 0:
@@ -157,10 +171,13 @@ class Grammar:
             self._spare = [self._slices.first_row()]
             return self._spare
         if known + CHUNKS[1] > self._most_rows:
-            for position in list(self._rows)[: known // 2]:
-                del self._rows[position]
+            self._forget()
         self._spare = new_rows(min(max(3 * known, CHUNKS[0]), CHUNKS[1]), self._slices.words)
         return self._spare
+
+    def _forget(self) -> None:
+        for position in list(self._rows)[: len(self._rows) // 2]:
+            del self._rows[position]
 
     def advance(self, position: int, token_id: int) -> int:
         """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the

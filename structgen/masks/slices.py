@@ -22,8 +22,8 @@ FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
  V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
- V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_FREE) = range(
-    R_VOCABULARY, R_VOCABULARY + 29
+ V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_FREE) = range(
+    R_VOCABULARY, R_VOCABULARY + 30
 )  # fmt: skip
 """`V_LIKE`, the one that changes: see `masks.text_walk`."""
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
@@ -97,7 +97,7 @@ class Slices:
             V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
             V_TEXT_ROWS: _address(text.rows), V_TEXT_LEVELS: _address(text.levels), V_HELD: _address(text.held),
             V_LONGEST: _address(text.longest), V_BUCKET_COUNTS: _address(text.counts), V_TOKENS: text.tokens,
-            V_MOST: self.max_depth,
+            V_MOST: self.max_depth, V_SEPARATORS: _most_separators(data, offsets),
         }  # fmt: skip
         for kind, free in enumerate(self.free):
             base = V_FREE + kind * FREE_REGISTERS
@@ -123,6 +123,14 @@ class Slices:
             text.levels, text.held, text.longest,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays) + free
+
+
+def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:
+    """No token has more commas that could each stand behind another item: of several in a row, one."""
+    commas = data == 0x2C
+    commas[1:] &= ~commas[:-1] | np.isin(np.arange(1, len(data)), offsets)
+    before = np.concatenate([[0], np.cumsum(commas)])
+    return int(np.diff(before[offsets]).max(initial=0))
 
 
 def _address(array: npt.NDArray[Any]) -> int:
