@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -42,7 +43,8 @@ class Rule:
         how: `masked` (no wrong token can be chosen), `checked` (the token that would complete a wrong value is not
             allowed), `not enforced`.
         why: where `how` is not `masked`, the reason; of a pattern, also what of it only other dialects define; of a
-            `type` with `number`, that the numbers are those that a double holds.
+            `type` with `number`, that the numbers are those that a double holds; of texts and names beyond ASCII, how
+            they are spelled.
     """
 
     pointer: str
@@ -210,8 +212,9 @@ class _Walk:
         if name == "patternProperties":
             how, why = next((told for told in map(self._pattern, value) if told[0] == CHECKED), (MASKED, ""))
             return how, "; ".join(filter(None, (why, *map(_dialect, value))))
-        if name == "enum":
-            return MASKED, _repeated(value)
+        if name in ("enum", "const", "properties"):
+            repeated = _repeated(value) if name == "enum" else ""
+            return MASKED, "; ".join(filter(None, (repeated, _spelling(value, names=name == "properties"))))
         if name == "type" and "number" in value:
             return MASKED, "finite numbers" if self._finite else ""
         if name == "multipleOf":
@@ -256,6 +259,12 @@ def _dialect(pattern: str) -> str:
     """What of a pattern ECMA-262 does not define, in words; nothing where it defines all."""
     names = extensions(pattern)
     return f"not ECMA-262, read as other dialects do: {', '.join(names)}" if names else ""
+
+
+def _spelling(value: Any, *, names: bool) -> str:
+    """Where a text or name could be spelled with escapes that it does not need, in words: the one spelling it has."""
+    spelled = json.dumps(list(value) if names else value, ensure_ascii=False)
+    return "" if spelled.isascii() else "spelled as json.dumps(..., ensure_ascii=False) writes it"
 
 
 def _unique(schema: dict[str, Any], value: Any) -> tuple[str, str]:

@@ -219,10 +219,10 @@ _MOST_BLANKS = 1_000
 class Whitespace:
     """Where white space may stand between JSON's tokens.
 
-    `SPACED` is exactly what `json.dumps` writes by default, `COMPACT` has none, `INDENTED(n)` is exactly
-    `json.dumps(indent=n)`, `FLEXIBLE` allows any run of up to `bound` blanks and newlines wherever JSON does: between
-    its tokens, and before and behind a value that is the whole text. What stands around a value in a composition is the
-    composition's to say.
+    `SPACED` is the layout that `json.dumps` writes by default (its very text with `ensure_ascii=False`), `COMPACT` has
+    none, `INDENTED(n)` is the layout of `json.dumps(indent=n)`, `FLEXIBLE` allows any run of up to `bound` blanks and
+    newlines wherever JSON does: between its tokens, and before and behind a value that is the whole text. What stands
+    around a value in a composition is the composition's to say.
     """
 
     kind: str = "spaced"

@@ -34,11 +34,10 @@ def not_end(text: str) -> bool:
     return text != "end"
 
 
-def loose_json(*, any_spelling: bool = False, free: bool = False, last: bool = True) -> Automaton:
+def loose_json(*, free: bool = False, last: bool = True) -> Automaton:
     """The automaton.
 
     Args:
-        any_spelling: of names.
         free: without the tests of strings and numbers.
         last: with the test for the word "end".
     """
@@ -49,7 +48,7 @@ def loose_json(*, any_spelling: bool = False, free: bool = False, last: bool = T
     text = done if free else automaton.test(TextCheck(good_string), done)
     string = free_string(automaton, VALUE, text)
     edges: list[Edge] = [(0x22, 0x22, string), (0x5B, 0x5B, _array(automaton, start, done, last=last))]
-    edges += [(0x7B, 0x7B, _object(automaton, start, done, any_spelling=any_spelling))]
+    edges += [(0x7B, 0x7B, _object(automaton, start, done))]
     ended = done if free else automaton.test(NumberCheck(good_number), done)
     digits, fraction, point = tables.stub(), tables.stub(), tables.stub()
     tables.ranges(digits, [(0x30, 0x39, digits), (0x2E, 0x2E, point)], miss=(GOTO, ended, 0))
@@ -90,13 +89,13 @@ class _LastWord:
     held = suspects
 
 
-def _object(automaton: Automaton, value: int, done: int, *, any_spelling: bool) -> int:
+def _object(automaton: Automaton, value: int, done: int) -> int:
     """The state after `{`."""
     tables = automaton.tables
     after, before_value = tables.stub(), tables.stub()
     write_literals(automaton, before_value, [(b": ", tables.call(value, after))])
-    test = automaton.test(FreshName(escapes=any_spelling), before_value)
-    name = free_string(automaton, VALUE if any_spelling else NAME, test)
+    test = automaton.test(FreshName(), before_value)
+    name = free_string(automaton, NAME, test)
     write_literals(automaton, after, [(b', "', name), (b"}", done)])
     return tables.ranges(tables.stub(), [(0x22, 0x22, name), (0x7D, 0x7D, done)])
 

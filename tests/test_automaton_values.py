@@ -303,6 +303,47 @@ def test_lengths_are_counted_in_code_points_however_they_are_spelled(text: str, 
         assert not accepts(JsonSchema({"type": "string", "minLength": length + 1, **extra}), text)
 
 
+SPELLED = {
+    "é": ('"é"', '"\\u00e9"'), "😀": ('"😀"', '"\\uD83D\\uDE00"'), "a/b": ('"a/b"', '"a\\/b"'),
+    "\x01\x1f": ('"\\u0001\\u001f"', '"\\u0001\\u001F"'),
+    'q"\n\\': ('"q\\"\\n\\\\"', '"q\\"\\u000a\\\\"'), "city": ('"city"', '"\\u0063ity"'), "\x7f": ('"\x7f"', '"\\u007f"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {}, {"type": "object"}, {"properties": {"city": {}}}, {"additionalProperties": {"type": "integer"}},
+        {"patternProperties": {"^[^x]*$": {"type": "integer"}}}, {"patternProperties": {"^(?=[^x])[\\s\\S]*": {"type": "integer"}}},
+        {"propertyNames": {"pattern": "^[^x]*$"}}, {"unevaluatedProperties": {"type": "integer"}}, {"propertyNames": {"minLength": 1}},
+        {"properties": {"city": {}}, "patternProperties": {"^.": {}}}, {"properties": {name: {} for name in SPELLED}},
+    ],
+)  # fmt: skip
+def test_names_have_the_one_spelling_of_json_dumps(schema: Any) -> None:
+    """Declared or not, under whatever rule; and so have the texts of enum and const. String values have all."""
+    objects = JsonSchema({"type": "object", **schema}).compile(byte_vocabulary())
+    listed, strings = (
+        JsonSchema(each).compile(byte_vocabulary()) for each in ({"enum": [*SPELLED]}, {"pattern": "^."})
+    )
+    for name, (one, other) in SPELLED.items():
+        assert one == json.dumps(name, ensure_ascii=False)
+        for grammar, before, behind in ((objects, "{", ": 1}"), (listed, "", "")):
+            assert plainly_taken(grammar, before + one + behind)
+            assert not plainly_taken(grammar, before + other + behind)
+        assert plainly_taken(strings, one)
+        assert plainly_taken(strings, other)
+
+
+def plainly_taken(grammar: Any, text: str) -> bool:
+    """Is a text allowed, byte by byte, and may it end there?"""
+    matcher = grammar.matcher()
+    for byte in text.encode():
+        if not matcher.mask()[byte >> 5] >> (byte & 31) & 1:
+            return False
+        matcher.advance(byte)
+    return bool(matcher.can_finish)
+
+
 @pytest.mark.parametrize("order", ["schema", "any"])
 @pytest.mark.parametrize("text", ['{"a": 1, "\\u0062": 3}', '{"\\u0061": "x"}', '{"a": 1, "\\u0061": "x"}'])
 def test_a_declared_name_cannot_be_disguised_by_escapes(text: str, order: str) -> None:

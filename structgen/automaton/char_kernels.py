@@ -134,7 +134,7 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
 def lift_rows(
     base: int, spans: Int32, wides: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
     ends: Int32, quoted: bool, block: int, continued: Int32, uneven: npt.NDArray[np.uint8],
-    limits: Int32, counted: bool, n_states: int, n_edges: int,
+    limits: Int32, counted: bool, escaped: Int32, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the rows of DFA states `low..high - 1`; the new counts of states and edges.
 
@@ -142,6 +142,7 @@ def lift_rows(
         spans, wides: `ascii_spans` and `wide_classes`.
         uneven: `uneven[q - low]` is set where characters beyond ASCII lead to several states: their edges are
             still owed.
+        escaped: the classes of which a character may stand behind a backslash.
     """
     states, edges = states_at(base), edges_at(base)
     inc, room = (INC, ROOM) if counted else (0, 0)
@@ -173,8 +174,8 @@ def lift_rows(
                 edges[n_edges, 0], edges[n_edges, 1] = 0x22 | 0x22 << 8, ends[q]
                 n_edges += 1
             alive = 0
-            for c in range(1, nexts.shape[1]):
-                alive |= nexts[q, c]
+            for i in range(escaped.size):
+                alive |= nexts[q, escaped[i]]
             if alive:
                 edges[n_edges, 0], edges[n_edges, 1] = 0x5C | 0x5C << 8, escapes + q - 1 | room
                 n_edges += 1

@@ -2,7 +2,7 @@
 
 State `q` of the DFA becomes state `first + q - 1`, expanded in chunks by one kernel call. Characters beyond ASCII
 share seven states per target where all of them lead to the same one (the usual case) and get states of their own,
-one byte at a time, where they do not. Inside JSON strings every spelling of a character is accepted.
+one byte at a time, where they do not. Inside JSON strings every spelling of a character is accepted, in names one.
 
 A longest length needs no product: characters are counted, and a state may be entered as long as its shortest way to an
 end still fits.
@@ -13,12 +13,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import cached_property, partial
-from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structgen.automaton.char_kernels import alive_depths, ascii_spans, lift_rows, wide_classes, write_utf8
+from structgen.automaton.char_kernels import ascii_spans, lift_rows, wide_classes, write_utf8
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.exits import exits
 from structgen.automaton.machine import Automaton
@@ -26,45 +24,14 @@ from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import (
     COUNT, HI, INC, ROOM, START, TARGET, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
-
-TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
-    ((0x30, 0x39),),
-    ((0x61, 0x7A),),
-    ((0x41, 0x5A), (0x61, 0x7A)),
-    ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
-    ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
-    ((0x2D, 0x2D), (0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
-    ((0x20, 0x20), (0x41, 0x5A), (0x61, 0x7A)),
-    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)),
-    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF)),
-    (
-        (0x21, 0x21), (0x23, 0x5B), (0x5D, 0x9F), (0xA1, 0x167F), (0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E),
-        (0x2030, 0x205E), (0x2060, 0x2FFF), (0x3001, 0xD7FF), (0xE000, 0xFEFE), (0xFF00, 0x10FFFF),
-    ),
-)  # fmt: skip
-"""Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
-letters, letters and digits, identifiers, those with hyphens, words, printable ASCII without quote and backslash, all
-such text, and such text without white space."""
-NAMING = 6
-"""The first classes have no characters but those of identifiers and the hyphen."""
+from structgen.automaton.text_classes import depths_of
 
 Span = tuple[int, int, int, int]
-_depths_of: WeakKeyDictionary[CharDfa, NDArray[np.uint8]] = WeakKeyDictionary()
 
 CHUNK = 64
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_SHORT = frozenset(_SHORT_ESCAPES.values())
 _HEX = tuple((digit, int(digit, 16)) for digit in "0123456789abcdefABCDEF")
-
-class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
-class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
-
-
-def _depths(dfa: CharDfa) -> NDArray[np.uint8]:
-    """`alive_depths` for the text classes: many grammars lift the same automaton."""
-    depths = _depths_of.get(dfa)
-    if depths is None:
-        depths = _depths_of[dfa] = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
-    return depths
 
 
 class Lifted:
@@ -74,6 +41,7 @@ class Lifted:
         ends: by the DFA's final mask: in quotes, the state after the closing one; else the outcome with which a
             final state leaves its frame, -1 where it does not.
         quoted: inside a JSON string, or plain UTF-8?
+        name: of strings, is it the name of a member? Each has one spelling, `json.dumps(name, ensure_ascii=False)`.
         most: the longest length in characters.
         also: by the DFA's final mask: further edges of a state, with bytes that stand in no character.
     """
@@ -85,12 +53,17 @@ class Lifted:
         *,
         ends: Callable[[int], int],
         quoted: bool,
+        name: bool = False,
         most: int | None = None,
         also: Callable[[int], list[Edge]] | None = None,
     ) -> None:
-        self._automaton, self._dfa, self._quoted, self._also = automaton, dfa, quoted, also
+        self._automaton, self._dfa, self._quoted, self._name, self._also = automaton, dfa, quoted, name, also
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
+        escaped = set(range(dfa.next.shape[1]))
+        if name:
+            escaped = self._classes_in(0, 0x1F) | self._classes_in(0x22, 0x22) | self._classes_in(0x5C, 0x5C)
+        self._escaped: Int32 = np.array(sorted(escaped - {0}), np.int32)
         n = len(dfa.next)
         finals, kinds = dfa.kinds
         by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
@@ -117,7 +90,7 @@ class Lifted:
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
-        depths = _depths(dfa)
+        depths = depths_of(dfa)
         leaving = None if quoted or not self._wides.size else exits(dfa.bounds, dfa.classes, dfa.next, self._wides)
         self._block = automaton.tables.block(self._first, depths, slack, leaving)
 
@@ -138,7 +111,7 @@ class Lifted:
         tables.n_states, tables.n_edges = lift_rows(
             tables.base, self._spans, self._wides, dfa.next, low, high, self._first, self._escapes,
             self._ends, self._quoted, self._block, self._continued, uneven, self._limits, self._counted,
-            tables.n_states, tables.n_edges,
+            self._escaped, tables.n_states, tables.n_edges,
         )  # fmt: skip
         for i in np.flatnonzero(uneven).tolist():
             self._add_wide(low + i)
@@ -270,13 +243,26 @@ class Lifted:
         limit = int(tables.states[state, HI])
         edges: list[Edge] = []
         for letter, character in _SHORT_ESCAPES.items():
-            target = self._target(q, ord(character))
+            target = 0 if self._name and letter == "/" else self._target(q, ord(character))
             if target:
                 edges.append((ord(letter), ord(letter), self._table(target)))
-        digits = self._digits(q, 0, 4, 0)
+        digits = self._control_digits(q) if self._name else self._digits(q, 0, 4, 0)
         if digits:
             edges.append((ord("u"), ord("u"), digits))
         tables.ranges(state, edges, hi=limit if self._counted else UNBOUNDED)
+
+    def _control_digits(self, q: int) -> int:
+        """The edge to the state before the digits of control characters that have no short escape; 0 for none."""
+        tables, edges = self._automaton.tables, list[Edge]()
+        for high in (0, 1):
+            codes = [(digit, 16 * high + low) for low, digit in enumerate(b"0123456789abcdef")]
+            codes = [(digit, code) for digit, code in codes if chr(code) not in _SHORT and self._target(q, code)]
+            row = [(digit, digit, self._table(self._target(q, code))) for digit, code in codes]
+            if row:
+                edges.append((0x30 + high, 0x30 + high, tables.ranges(tables.stub(), row)))
+        for _ in range(2 if edges else 0):
+            edges = [(0x30, 0x30, tables.ranges(tables.stub(), edges))]
+        return tables.ranges(tables.stub(), edges) if edges else 0
 
     def _plain_ways(self, state: int) -> int:
         """With one byte to each next state, where all others are no shorter."""
@@ -382,8 +368,9 @@ def lift(
     ends: Callable[[int], int],
     *,
     quoted: bool,
+    name: bool = False,
     most: int | None = None,
     also: Callable[[int], list[Edge]] | None = None,
 ) -> int:
     """The start state of `dfa` lifted; see `Lifted`."""
-    return Lifted(automaton, dfa, ends=ends, quoted=quoted, most=most, also=also).start
+    return Lifted(automaton, dfa, ends=ends, quoted=quoted, name=name, most=most, also=also).start

@@ -71,13 +71,11 @@ class Check(Protocol):
 class FreshName:
     """The name that has just ended is new in its object.
 
-    Attributes:
-        escapes: names may be spelled with any escapes. Otherwise (the free name, declared names) each has one
-            spelling, that of `json.dumps(name, ensure_ascii=False)`.
+    Names have one spelling, that of `json.dumps(name, ensure_ascii=False)`.
     """
 
     rule: ClassVar[str] = "a name comes once in its object"
-    escapes: bool = False
+    escapes: ClassVar[bool] = False
 
     def holds(self, reading: Reading) -> bool:
         return reading.string() not in reading.names()
@@ -86,8 +84,6 @@ class FreshName:
         begun = reading.begun
         if begun is None or not reading.in_name:
             return []
-        if self.escapes:
-            return _rests(begun, _names(reading.inner))
         return [text[len(begun) :] + b'"' for text in map(spelled, _names(reading.inner)) if text.startswith(begun)]
 
     def held(self, reading: JsonReading) -> list[bytes] | None:
@@ -99,7 +95,7 @@ class FreshName:
                 if inner.name is not None:
                     names.append(inner.name)
             inner = inner.parent
-        return None if self.escapes else list(map(spelled, names))
+        return list(map(spelled, names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class ObjectFrames(NameFrames):
             marks = outcome - len(roster.names)
             if marks < 0:
                 return self._behind_name(choice, self._nexts(members, roster.names[outcome]), depth)
-            return self._behind_name(choice, self._nexts(members, None, marks), depth, escapes=not inside)
+            return self._behind_name(choice, self._nexts(members, None, marks), depth)
 
         return self.tables.call(callee, self.returns(resolve))
 
@@ -302,12 +302,12 @@ class ObjectFrames(NameFrames):
         colon = self.tables.ranges(self.tables.stub(), [(0x3A, 0x3A, value)])
         self.gap(colon, state)
 
-    def _behind_name(self, choice: Choice, nexts: Nexts, depth: int, *, escapes: bool = False) -> int:
-        """The state after the closing quote of a name; 0 where it is refused. `escapes`: it may be spelled with any."""
+    def _behind_name(self, choice: Choice, nexts: Nexts, depth: int) -> int:
+        """The state after the closing quote of a name; 0 where it is refused."""
         if not self._driven(choice, nexts):
             return 0
         state = self.shared((choice, nexts, depth), partial(self._expand_behind_name, choice, nexts, depth))
-        return self.test(FreshName(escapes=escapes), state) if _all_suspect(nexts) else state
+        return self.test(FreshName(), state) if _all_suspect(nexts) else state
 
     def _expand_behind_name(self, choice: Choice, nexts: Nexts, depth: int, state: int) -> None:
         if self.layout.bound:
@@ -347,24 +347,24 @@ class ObjectFrames(NameFrames):
         named: dict[str, Nexts],
         depth: int,
     ) -> int:
-        """The same where names are told apart by sets: one automaton for all names, in any spelling of JSON."""
+        """The same where names are told apart by sets: one automaton for all names."""
         names = joint(sets, tuple(named))
         states: dict[int, int] = {}
         for final in names.finals:
             name = names.name(final)
             if name is not None:
-                states[final] = self._behind_name(choice, named[name], depth, escapes=True)
+                states[final] = self._behind_name(choice, named[name], depth)
             else:
                 states[final] = self._behind_marks(choice, free, names, names.marks(final), depth)
         language = names.language([final for final, state in states.items() if state])
-        return 0 if language.empty else lift(self, language, states.__getitem__, quoted=True)
+        return 0 if language.empty else lift(self, language, states.__getitem__, quoted=True, name=True)
 
     def _behind_marks(self, choice: Choice, free: list[Members], names: Joint, marks: int, depth: int) -> int:
         """The state after the closing quote of a name in the sets `marks`; 0 where it is refused."""
 
         def tell(marks: int) -> int:
             nexts = [each for p in free for each in self._other(p, self._own_marks(p, names, marks))]
-            return self._behind_name(choice, tuple(nexts), depth, escapes=True)
+            return self._behind_name(choice, tuple(nexts), depth)
 
         return self.confirmed(names.predicates, marks, TextCheck, tell)
 

@@ -132,7 +132,7 @@ class NameFrames(Containers):
         start = self._lifted.get((names, ends))
         if start is None:
             language = names.language([final for final, _ in ends])
-            start = 0 if language.empty else lift(self, language, dict(ends).__getitem__, quoted=True)
+            start = 0 if language.empty else lift(self, language, dict(ends).__getitem__, quoted=True, name=True)
             self._lifted[names, ends] = start
         return start
 

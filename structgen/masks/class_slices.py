@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.chars import NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.tables import Int32
 from structgen.kernels import kernel
 from structgen.masks.string_slices import HAS_TWIN, IMPURE, Uint8, Uint32, pack

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.chars import NAMING, class_bounds, class_ends
+from structgen.automaton.text_classes import NAMING, class_bounds, class_ends
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
     Position, edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,

@@ -1,0 +1,45 @@
+"""Sets of characters for which the masks keep the tokens made of them alone."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.automaton.char_kernels import alive_depths
+from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.tables import Int32
+
+TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
+    ((0x30, 0x39),),
+    ((0x61, 0x7A),),
+    ((0x41, 0x5A), (0x61, 0x7A)),
+    ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
+    ((0x2D, 0x2D), (0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
+    ((0x20, 0x20), (0x41, 0x5A), (0x61, 0x7A)),
+    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E)),
+    ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF)),
+    (
+        (0x21, 0x21), (0x23, 0x5B), (0x5D, 0x9F), (0xA1, 0x167F), (0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E),
+        (0x2030, 0x205E), (0x2060, 0x2FFF), (0x3001, 0xD7FF), (0xE000, 0xFEFE), (0xFF00, 0x10FFFF),
+    ),
+)  # fmt: skip
+"""Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
+letters, letters and digits, identifiers, those with hyphens, words, printable ASCII without quote and backslash, all
+such text, and such text without white space."""
+NAMING = 6
+"""The first classes have no characters but those of identifiers and the hyphen."""
+
+class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
+class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
+_depths: WeakKeyDictionary[CharDfa, NDArray[np.uint8]] = WeakKeyDictionary()
+
+
+def depths_of(dfa: CharDfa) -> NDArray[np.uint8]:
+    """`alive_depths` for the text classes: many grammars lift the same automaton."""
+    depths = _depths.get(dfa)
+    if depths is None:
+        depths = _depths[dfa] = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
+    return depths
