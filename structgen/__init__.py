@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from structgen.decoding.validator_guard import ValidatorGuard
     from structgen.errors import (
         BudgetExhausted,
+        BudgetWarning,
         CallbackError,
         DeadEnd,
         LimitExceeded,
@@ -47,6 +48,7 @@ _HOMES = {
     "decoding.validator_guard": ("ValidatorGuard",),
     "errors": (
         "BudgetExhausted",
+        "BudgetWarning",
         "CallbackError",
         "DeadEnd",
         "LimitExceeded",
@@ -77,6 +79,7 @@ __all__ = [
     "BannedWords",
     "Beams",
     "BudgetExhausted",
+    "BudgetWarning",
     "ByteMachine",
     "CallbackError",
     "Cap",

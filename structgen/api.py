@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require_flag
 from structgen.decoding.call_options import GREEDY, LIMITS, CallOptions
 from structgen.decoding.confidence import Field
+from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
 from structgen.decoding.model import Model, load
 from structgen.decoding.request import Request, prepare, raise_first_error
 from structgen.decoding.steering import Cap
-from structgen.decoding.stream import Event, events, in_thread
+from structgen.decoding.stream import Event, told, told_in_thread
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
-    from typing_extensions import TypedDict, Unpack
+    from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
     from structgen.compositions import Composition
     from structgen.constraints import Choice, Regex
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Text = Regex | Choice | Composition | Lark | Machine
     YES = Literal[True]
     NO = Literal[False]
+    T = TypeVar("T", default=Any)  # type checkers that do not know `TypeForm` give Any
 
     class Options(TypedDict, total=False):
         """The keyword arguments that every form of `generate` takes."""
@@ -51,17 +53,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
 
-T = TypeVar("T")
-
 
 @overload
 def generate(
-    model: AnyModel,
-    prompt: Prompt,
-    schema: Text | None = None,
-    *,
-    details: NO = False,
-    **options: Unpack[Options],
+    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
 ) -> str: ...
 @overload
 def generate(
@@ -69,33 +64,44 @@ def generate(
 ) -> Generation[str]: ...
 @overload
 def generate(
-    model: AnyModel,
-    prompt: Prompts,
-    schema: Text | None = None,
-    *,
-    details: NO = False,
-    **options: Unpack[Options],
+    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
 ) -> list[str]: ...
 @overload
 def generate(
     model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
 ) -> list[Generation[str]]: ...
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: type[T], *, details: NO = False, **options: Unpack[Options]
+def generate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
 ) -> T: ...
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: type[T], *, details: YES, **options: Unpack[Options]
+def generate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
 ) -> Generation[T]: ...
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: type[T], *, details: NO = False, **options: Unpack[Options]
+def generate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
 ) -> list[T]: ...
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: type[T], *, details: YES, **options: Unpack[Options]
+def generate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
 ) -> list[Generation[T]]: ...
+@overload
+def generate(
+    model: AnyModel, prompt: Prompt, schema: Callable[..., object], *, details: NO = False, **options: Unpack[Options]
+) -> dict[str, Any]: ...
+@overload
+def generate(
+    model: AnyModel, prompt: Prompt, schema: Callable[..., object], *, details: YES, **options: Unpack[Options]
+) -> Generation[dict[str, Any]]: ...
+@overload
+def generate(
+    model: AnyModel, prompt: Prompts, schema: Callable[..., object], *, details: NO = False, **options: Unpack[Options]
+) -> list[dict[str, Any]]: ...
+@overload
+def generate(
+    model: AnyModel, prompt: Prompts, schema: Callable[..., object], *, details: YES, **options: Unpack[Options]
+) -> list[Generation[dict[str, Any]]]: ...
 @overload
 def generate(
     model: AnyModel, prompt: Prompt, schema: object, *, details: NO = False, **options: Unpack[Options]
@@ -161,6 +167,9 @@ def generate(
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
         unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
+    Warns:
+        BudgetWarning: limits cut values short; not with `details=True`, where `Generation.caps` says it.
+
     Returns:
         A type's value through Pydantic; a dict of arguments for a function; parsed JSON for a dict or `JsonSchema`; a
         string for the other constraints and for plain text. A list of them for a list of prompts.
@@ -186,9 +195,13 @@ def stream(
     model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[Options]
 ) -> Iterator[Event[str]]: ...
 @overload
-def stream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: type[T], **options: Unpack[Options]
+def stream(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[Options]
 ) -> Iterator[Event[T]]: ...
+@overload
+def stream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[Options]
+) -> Iterator[Event[dict[str, Any]]]: ...
 @overload
 def stream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[Options]
@@ -206,6 +219,9 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         model, prompt, schema: as for `generate`. Of a list of prompts, events of all rows come as they happen.
         options: as for `generate`, without `details`.
 
+    Warns:
+        BudgetWarning: limits cut values short; with the last event, whose `result.caps` says it, too.
+
     Returns:
         An iterator of `Event`s. Stop whenever you like: no token is chosen ahead.
 
@@ -213,7 +229,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    return events(prepare(model, prompt, schema, CallOptions.of(options)))
+    return told(prepare(model, prompt, schema, CallOptions.of(options)))
 
 
 @overload
@@ -221,16 +237,20 @@ def astream(
     model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[Options]
 ) -> AsyncIterator[Event[str]]: ...
 @overload
-def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: type[T], **options: Unpack[Options]
+def astream(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[Options]
 ) -> AsyncIterator[Event[T]]: ...
+@overload
+def astream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[Options]
+) -> AsyncIterator[Event[dict[str, Any]]]: ...
 @overload
 def astream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[Options]
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
-    return in_thread(stream(model, prompt, schema, **options))
+    return told_in_thread(prepare(model, prompt, schema, CallOptions.of(options)))
 
 
 def _values(request: Request, *, details: bool) -> Any:
@@ -239,5 +259,9 @@ def _values(request: Request, *, details: bool) -> Any:
     results = [request.result(row, batch) for row in range(len(request.sessions))]
     if not (details and request.many):
         raise_first_error(results)
-    values = results if details else [result.value for result in results]
-    return values if request.many else values[0]
+    if details:
+        return results if request.many else results[0]
+    cuts = Cuts(len(results), many=request.many)
+    for row, result in enumerate(results):
+        cuts.note(row, result, stacklevel=3)
+    return [result.value for result in results] if request.many else results[0].value

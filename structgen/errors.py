@@ -154,6 +154,14 @@ class BudgetExhausted(RunError):
         super().__init__(message)
 
 
+class BudgetWarning(UserWarning):
+    """Limits cut values short, and the call gave the values alone: the message names the places and the limits.
+
+    The values are valid. With `details=True` there is none, for `Generation.caps` says the same; with
+    `Limits(strict=True)` the budget is a `BudgetExhausted` instead.
+    """
+
+
 class ValidationFailed(RunError):
     """The type's validators refused every value that was tried in one place, as often as `Limits` allows.
 

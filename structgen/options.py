@@ -119,7 +119,7 @@ class Limits:
         stop: plain text ends before the first of these strings. A constraint says itself where its text ends.
         validations: how often a value that the type's own validators refuse is tried again in another way.
         strict: raise `BudgetExhausted` where `max_new_tokens` comes before the value is complete. Otherwise the value
-            is closed in time, the cheapest way, and the result says what was cut short.
+            is closed in time, the cheapest way; the result, or a `BudgetWarning`, says what was cut short.
         max_digits: of one number in JSON. It is closed there, the text goes on, and the result says so; so with the
             caps that follow. They stop a model that is stuck; what a schema itself asks for may be more. None: no cap.
         max_blanks: blanks and newlines in a row, inside of strings also those written as escapes.

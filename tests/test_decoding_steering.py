@@ -173,7 +173,8 @@ def test_each_row_of_a_batch_is_closed_within_its_own_budget() -> None:
 
 
 def test_a_stream_tells_what_the_result_says_and_takes_nothing_back() -> None:
-    events = list(sg.stream(scripted('{"name": "' + "x" * 99), "x", schema=PERSON, limits=sg.Limits(40)))
+    with pytest.warns(sg.BudgetWarning, match="at /name, /n by max_new_tokens=40"):
+        events = list(sg.stream(scripted('{"name": "' + "x" * 99), "x", schema=PERSON, limits=sg.Limits(40)))
     result = events[-1].result
     assert "".join(event.text for event in events) == result.text
     assert result.finish == "closed_by_budget"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.beams import Search
+from structgen.decoding.cuts import Cuts
 from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch
@@ -123,7 +124,7 @@ class Watch:
         self._reader.feed(self._told)
 
 
-def events(request: Request) -> Iterator[Event[Any]]:
+def events(request: Request) -> Generator[Event[Any]]:
     """Runs a request; each step's news as they come.
 
     Raises:
@@ -157,6 +158,20 @@ def events(request: Request) -> Iterator[Event[Any]]:
             more = more and batch.step()
 
 
+def told(request: Request) -> Iterator[Event[Any]]:
+    """The events of a run, and a `BudgetWarning` at the caller's line where limits cut values short.
+
+    Raises:
+        RunError: as `events` does.
+    """
+    cuts = Cuts(len(request.sessions), many=request.many)
+    with closing(events(request)) as source:
+        for event in source:
+            if event.result is not None:
+                cuts.note(event.row, event.result, stacklevel=2)
+            yield event
+
+
 def _outcome(request: Request, row: int, batch: Batch | BeamBatch) -> Generation[Any]:
     result = request.result(row, batch)
     if result.error is not None and not request.many:
@@ -168,10 +183,11 @@ def _next(events: Iterator[Event[T]]) -> Event[T] | None:
     return next(events, None)
 
 
-async def in_thread(events: Iterator[Event[T]]) -> AsyncIterator[Event[T]]:
-    """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
+async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
+    """As `told`, without blocking the event loop: each step runs in a thread. May be stopped at any event."""
     loop = asyncio.get_running_loop()
-    with closing(events) as source:  # type: ignore[type-var]
+    cuts = Cuts(len(request.sessions), many=request.many)
+    with closing(events(request)) as source:
         while True:
             # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
             step = loop.run_in_executor(None, copy_context().run, _next, source)
@@ -184,4 +200,6 @@ async def in_thread(events: Iterator[Event[T]]) -> AsyncIterator[Event[T]]:
                 raise
             if event is None:
                 return
+            if event.result is not None:
+                cuts.note(event.row, event.result, stacklevel=2)
             yield event

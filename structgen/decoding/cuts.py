@@ -1,0 +1,73 @@
+"""The warning that limits cut values short, for callers who did not ask for details."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from structgen.decoding.generation import Generation
+from structgen.decoding.steering import Cap
+from structgen.decoding.thinking import LIMIT as THINKING_LIMIT
+from structgen.errors import BudgetWarning, excerpt
+
+_NAMED = 5
+"""Prompts, and places of each, that one warning names."""
+_ADVICE = (
+    "raise the limit, or ignore BudgetWarning; Generation.caps says the same (details=True, a stream's last event)"
+)
+
+
+class Cuts:
+    """What limits cut short in the values of one call: one warning, when the last row is done.
+
+    Plain text, and thinking, that come to their limit are no values: that is how they end.
+
+    Args:
+        rows: how many rows the call has.
+        many: there was a list of prompts, so the warning names each.
+    """
+
+    def __init__(self, rows: int, *, many: bool) -> None:
+        self._rows, self._left, self._many = rows, rows, many
+        self._places: dict[int, str] = {}
+
+    def note(self, row: int, result: Generation[Any], *, stacklevel: int) -> None:
+        """Takes note of a row's outcome, and warns if it was the last one.
+
+        Args:
+            row: the index of its prompt.
+            result: its outcome.
+            stacklevel: how many frames above this function the caller's line is.
+        """
+        caps = [cap for cap in result.caps if cap.name != THINKING_LIMIT]
+        if caps and result.error is None:
+            self._places[row] = _places(caps)
+        self._left -= 1
+        if self._places and not self._left:
+            warnings.warn(f"{self._told()}; {_ADVICE}", BudgetWarning, stacklevel=stacklevel + 1)
+
+    def _told(self) -> str:
+        if not self._many:
+            return f"the value is cut short{self._places[0]}"
+        each = [f"prompt[{row}]{places}" for row, places in self._places.items()]
+        return f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"
+
+
+def _places(caps: Iterable[Cap]) -> str:
+    """Where each limit cut, in the order of the text: " at /name, /tags/3 by max_new_tokens=40"."""
+    pointers: dict[str, list[str]] = {}
+    for cap in caps:
+        pointers.setdefault(f"{cap.name}={cap.limit}", []).append(excerpt(cap.pointer))
+    return " and".join(_place(found, limit) for limit, found in pointers.items())
+
+
+def _place(pointers: list[str], limit: str) -> str:
+    where = _few([pointer or "its root" for pointer in pointers], ", ")
+    return f" by {limit}" if pointers == [""] else f" at {where} by {limit}"
+
+
+def _few(each: list[str], separator: str) -> str:
+    """The first of them, and how many more there are."""
+    more = len(each) - _NAMED
+    return separator.join(each[:_NAMED] + ([f"and {more} more"] if more > 0 else []))

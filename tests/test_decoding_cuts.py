@@ -1,0 +1,110 @@
+"""A value that a limit cut short says so: one warning per call, at the caller's line."""
+
+from __future__ import annotations
+
+import asyncio
+import linecache
+import warnings
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import structgen as sg
+from structgen.testing import scripted
+
+
+class City(BaseModel):
+    name: str
+    rivers: list[str]
+
+
+SHORT = '{"name": "a", "rivers": []}'
+LONG = '{"name": "%s", "rivers": ["a"]}' % ("x" * 80)
+BUDGET = sg.Limits(max_new_tokens=40)
+
+
+def generated(*arguments: Any, **options: Any) -> Any:
+    return sg.generate(*arguments, **options)
+
+
+def streamed(*arguments: Any, **options: Any) -> Any:
+    results = {}
+    for event in sg.stream(*arguments, **options):
+        if event.result is not None:
+            results[event.row] = event.result.value
+    return results
+
+
+def streamed_without_blocking(*arguments: Any, **options: Any) -> Any:
+    async def run() -> Any:
+        results = {}
+        async for event in sg.astream(*arguments, **options):
+            if event.result is not None:
+                results[event.row] = event.result.value
+        return results
+
+    return asyncio.run(run())
+
+
+FORMS = {"sg.generate(": generated, "sg.stream(": streamed, "sg.astream(": streamed_without_blocking}
+each_form = pytest.mark.parametrize("form", FORMS)
+
+
+@each_form
+@pytest.mark.parametrize(
+    ("texts", "schema", "limits", "told"),
+    [
+        (LONG, City, BUDGET, "the value is cut short at /name, /rivers by max_new_tokens=40"),
+        (LONG, City, sg.Limits(max_characters=6), "the value is cut short at /name, "),
+        ("[1111111111, 2]", list[int], sg.Limits(max_digits=5), "the value is cut short at /0 by max_digits=5"),
+        ("[1, 1, 1, 1, 1, 1]", list[int], sg.Limits(max_equal_items=3), "is cut short by max_equal_items=3"),
+        ("a" * 50, sg.Regex("a{3,90}"), sg.Limits(9), "the value is cut short by max_new_tokens=9"),
+        ([SHORT, LONG], City, BUDGET, "1 of 2 values are cut short: prompt[1] at /name, /rivers by max_new_tokens=40"),
+        ([LONG] * 9, City, BUDGET, "prompt[4] at /name, /rivers by max_new_tokens=40; and 4 more"),
+    ],
+    ids=["budget", "characters", "digits", "items", "text", "one row", "rows"],
+)
+def test_one_warning_names_the_places_and_the_limits(form, texts, schema, limits, told):
+    """At the line of the caller, whatever the form of the call."""
+    prompts = ["p"] * len(texts) if isinstance(texts, list) else "p"
+    with pytest.warns(sg.BudgetWarning) as caught:
+        FORMS[form](scripted(texts), prompts, schema, limits=limits)
+    (warning,) = caught
+    assert told in str(warning.message)
+    assert warning.filename == __file__
+    assert form in linecache.getline(__file__, warning.lineno)
+
+
+@each_form
+def test_what_is_not_cut_says_nothing(form):
+    """Values within their limits, and plain text and thinking, which end at their limit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FORMS[form](scripted(SHORT), "p", City, limits=BUDGET)
+        FORMS[form](scripted(LONG), ["p", "p"], limits=sg.Limits(4))
+        model, short = scripted("I think so, and so on." + SHORT), sg.Thinking(max_tokens=5)
+        FORMS[form](model, "p", sg.Regex("[a-z]"), thinking=short)
+        with pytest.raises(sg.BudgetExhausted):
+            FORMS[form](scripted(LONG), "p", City, limits=sg.Limits(40, strict=True))
+        assert sg.generate(scripted(LONG), "p", City, limits=BUDGET, details=True).caps
+
+
+def test_a_warning_that_is_made_an_error_ends_the_call():
+    """And leaves the model to be used again."""
+    model = scripted(LONG)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sg.BudgetWarning)
+        for form in FORMS.values():
+            with pytest.raises(sg.BudgetWarning):
+                form(model, "p", City, limits=BUDGET)
+    assert sg.generate(model, "p", City).name == "x" * 80
+
+
+def test_a_stream_that_is_left_early_says_nothing():
+    """Its caller has what it wanted."""
+    events = sg.stream(scripted(LONG), "p", City, limits=BUDGET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        next(events)
+        events.close()

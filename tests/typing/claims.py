@@ -1,0 +1,183 @@
+"""What type checkers know of the public names. Checked by `tests/test_api_typing.py`, never run.
+
+A line that must be refused has both checkers' `ignore`, and each complains of one that it does not need.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, Union
+
+from pydantic import BaseModel, Field, RootModel
+from transformers import PreTrainedModel
+from typing_extensions import TypedDict, assert_type
+
+import structgen as sg
+
+
+class City(BaseModel):
+    name: str
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Options(TypedDict):
+    unit: str
+
+
+class Pair(NamedTuple):
+    left: int
+    right: str
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Shop:
+    def sell(self, count: int) -> bool:
+        return count > 0
+
+    def __call__(self, note: str) -> None:
+        print(note)
+
+
+def weather(city: City, day: int = 1) -> str:
+    return f"{city} {day}"
+
+
+async def ask(question: str) -> None:
+    print(question)
+
+
+UserId = NewType("UserId", int)
+Answer = Union[City, Point]  # noqa: UP007
+Small = Annotated[int, Field(le=9)]
+
+model: sg.Model = sg.load("x")
+chat = [{"role": "user", "content": "x"}]
+schema: dict[str, object] = {"type": "object"}
+
+
+def of_one_prompt() -> None:
+    """A value of the schema's type."""
+    assert_type(sg.generate(model, "p", City), City)
+    assert_type(sg.generate(model, "p", schema=Names), Names)
+    assert_type(sg.generate(model, "p", Point), Point)
+    assert_type(sg.generate(model, "p", Options), Options)
+    assert_type(sg.generate(model, "p", Pair), Pair)
+    assert_type(sg.generate(model, "p", Colour), Colour)
+    assert_type(sg.generate(model, "p", UserId), UserId)
+    assert_type(sg.generate(model, "p", bool), bool)
+    assert_type(sg.generate(model, "p", list[int]), list[int])
+    assert_type(sg.generate(model, "p", dict[str, City]), dict[str, City])
+    assert_type(sg.generate(model, "p", tuple[int, str]), tuple[int, str])
+    assert_type(sg.generate(model, "p", Literal["a", "b"]), Literal["a", "b"])
+    assert_type(sg.generate(model, "p", City | Point), City | Point)
+    assert_type(sg.generate(model, "p", City | None), City | None)
+    assert_type(sg.generate(model, "p", Optional[City]), City | None)  # noqa: UP045
+    assert_type(sg.generate(model, "p", Answer), City | Point)
+    assert_type(sg.generate(model, "p", Small), int)
+    assert_type(sg.generate(model, "p", list[Literal["a"] | City]), list[Literal["a"] | City])
+
+
+def of_a_variable(kind: type[City], some: Any, anything: object, call: Callable[[int], str]) -> None:
+    """What is not known gives `Any`, and never a `str`."""
+    assert_type(sg.generate(model, "p", kind), City)
+    assert_type(sg.generate(model, "p", some), Any)
+    assert_type(sg.generate(model, "p", anything), Any)
+    assert_type(sg.generate(model, "p", call), dict[str, Any])
+
+
+def of_no_type() -> None:
+    """Functions, JSON Schemas, constraints, plain text."""
+    assert_type(sg.generate(model, "p", weather), dict[str, Any])
+    assert_type(sg.generate(model, "p", ask), dict[str, Any])
+    assert_type(sg.generate(model, "p", Shop().sell), dict[str, Any])
+    assert_type(sg.generate(model, "p", Shop()), dict[str, Any])
+    assert_type(sg.generate(model, "p", {"type": "object"}), Any)
+    assert_type(sg.generate(model, "p", schema), Any)
+    assert_type(sg.generate(model, "p", sg.JsonSchema(City)), Any)
+    assert_type(sg.generate(model, "p"), str)
+    assert_type(sg.generate(model, "p", None), str)
+    assert_type(sg.generate(model, "p", schema=sg.Choice(["a"])), str)
+    assert_type(sg.generate(model, "p", sg.Regex("a")), str)
+    assert_type(sg.generate(model, "p", sg.Lark("start: A")), str)
+    assert_type(sg.generate(model, "p", sg.Sequence(sg.Text(until="x"), City, ["a", "b"])), str)
+    assert_type(sg.generate(model, "p", sg.Repeat({"type": "null"}, 1, 3, separator=";")), str)
+    assert_type(sg.generate(model, "p", sg.Union(City, sg.SpecialToken("<end>"))), str)
+
+
+def of_every_prompt(images: Mapping[str, Any], module: PreTrainedModel) -> None:
+    """One prompt gives a value, a list of prompts a list."""
+    assert_type(sg.generate(model, [1, 2], City), City)
+    assert_type(sg.generate(model, chat, City), City)
+    assert_type(sg.generate(model, images, City), City)
+    assert_type(sg.generate(module, "p", City, tokenizer=object()), City)
+    assert_type(sg.generate(model, ["p", "q"], City), list[City])
+    assert_type(sg.generate(model, [[1], [2]], City), list[City])
+    assert_type(sg.generate(model, [chat, chat], City), list[City])
+    assert_type(sg.generate(model, ["p"]), list[str])
+    assert_type(sg.generate(model, ["p"], Literal["a", "b"]), list[Literal["a", "b"]])
+    assert_type(sg.generate(model, ["p"], City | None), list[City | None])
+    assert_type(sg.generate(model, ["p"], weather), list[dict[str, Any]])
+    assert_type(sg.generate(model, ["p"], schema), list[Any])
+    assert_type(sg.generate(model, ["p", "q"], [City, None]), list[Any])
+
+
+def with_options() -> None:
+    """Options change no type but `details`."""
+    assert_type(sg.generate(model, "p", City, sampling=sg.Sampling(top_k=3), limits=sg.Limits(9)), City)
+    assert_type(sg.generate(model, ["p"], City, limits=[sg.Limits(9)], batch_size=4, fast_forward=False), list[City])
+    assert_type(sg.generate(model, "p", City, thinking=True, beams=sg.Beams(2), banned=["x"]), City)
+    assert_type(sg.generate(model, "p", details=False), str)
+    assert_type(sg.generate(model, "p", details=True), sg.Generation[str])
+    assert_type(sg.generate(model, "p", City, details=True), sg.Generation[City])
+    assert_type(sg.generate(model, "p", Literal["a"], details=True), sg.Generation[Literal["a"]])
+    assert_type(sg.generate(model, "p", weather, details=True), sg.Generation[dict[str, Any]])
+    assert_type(sg.generate(model, "p", schema, details=True), sg.Generation[Any])
+    assert_type(sg.generate(model, ["p"], City | Point, details=True), list[sg.Generation[City | Point]])
+    assert_type(sg.generate(model, ["p"], sg.Regex("a"), details=True), list[sg.Generation[str]])
+    run = sg.generate(model, "p", City, details=True)
+    assert_type(run.value.name, str)
+    assert_type(run.thinking, str | None)
+    assert_type(run.caps, tuple[sg.Cap, ...])
+    assert_type(run.fields["/name"].values, Mapping[str, float])
+
+
+async def of_streams(some: Any) -> None:
+    """An event has the whole value's type, whatever the prompt."""
+    assert_type(sg.stream(model, "p", City), Iterator[sg.Event[City]])
+    assert_type(sg.stream(model, ["p"], City | None), Iterator[sg.Event[City | None]])
+    assert_type(sg.stream(model, "p", Literal["a"]), Iterator[sg.Event[Literal["a"]]])
+    assert_type(sg.stream(model, "p", weather), Iterator[sg.Event[dict[str, Any]]])
+    assert_type(sg.stream(model, "p", schema), Iterator[sg.Event[Any]])
+    assert_type(sg.stream(model, "p"), Iterator[sg.Event[str]])
+    assert_type(next(sg.stream(model, "p", some)).partial, Any)
+    assert_type(next(sg.stream(model, "p", City)).partial, City | None)
+    assert_type(next(sg.stream(model, "p")).result, sg.Generation[str] | None)
+    assert_type(next(sg.stream(model, "p", City, thinking=True)).thinking, bool)
+    assert_type(sg.astream(model, ["p"], City), AsyncIterator[sg.Event[City]])
+    assert_type(sg.astream(model, "p", list[int]), AsyncIterator[sg.Event[list[int]]])
+    async for event in sg.astream(model, "p", Colour):
+        assert_type(event.partial, Colour | None)
+
+
+def mistakes() -> None:
+    """What no checker takes."""
+    sg.generate(model, "p", City, samplin=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.generate(model, "p", City, temperature=0.7)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.stream(model, "p", City, details=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.generate(model, 5, City)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    sg.nothing  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
+    sg.Sequence(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    sg.Machine("no machine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
