@@ -7,11 +7,14 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.tables import (
-    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, A, B, Int32,
+    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, STUB, A, B, Int32,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
 MAX_DEPTH = 255
+ALSO, UNEVEN = 1, 2
+"""Why a row is not whole when the kernel has written it: its caller has more edges for it, or characters beyond ASCII
+lead to several states."""
 MANY = 64
 """Depths below this are told exactly: more than the masks tell apart."""
 
@@ -133,26 +136,30 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
 @kernel
 def lift_rows(
     base: int, spans: Int32, wides: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
-    ends: Int32, quoted: bool, block: int, continued: Int32, uneven: npt.NDArray[np.uint8],
+    ends: Int32, quoted: bool, block: int, continued: Int32, owed: npt.NDArray[np.uint8],
     limits: Int32, counted: bool, escaped: Int32, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the rows of DFA states `low..high - 1`; the new counts of states and edges.
+    """Write the rows of DFA states `low..high - 1` that are stubs; the new counts of states and edges.
 
     Args:
         spans, wides: `ascii_spans` and `wide_classes`.
-        uneven: `uneven[q - low]` is set where characters beyond ASCII lead to several states: their edges are
-            still owed.
+        owed: of each row, is it ALSO? Where it is UNEVEN, that is added. Those rows stay stubs until their last edges
+            are there. 0 for a row that is no stub.
         escaped: the classes of which a character may stand behind a backslash.
     """
     states, edges = states_at(base), edges_at(base)
     inc, room = (INC, ROOM) if counted else (0, 0)
     for q in range(low, high):
+        s = first + q - 1
+        if states[s, KIND] != STUB:  # an exception has stopped this chunk before
+            owed[q - low] = 0
+            continue
         # The states that are shared come first, so that the edges of q stand together.
         wide, even = int64(nexts[q, wides[0]]), True
         for i in range(1, wides.size):
             even = even and nexts[q, wides[i]] == wide
         if not even:
-            uneven[q - low] = 1
+            owed[q - low] |= UNEVEN
             wide = 0
         if wide > 0 and continued[wide] == 0:
             continued[wide] = n_states
@@ -184,9 +191,8 @@ def lift_rows(
                 edges[n_edges, 0] = _LEADS[i, 0] | _LEADS[i, 1] << 8
                 edges[n_edges, 1] = (continued[wide] | room) + _LEADS[i, 2]
                 n_edges += 1
-        s = first + q - 1
         leaves = not quoted and ends[q] > 0
-        states[s, KIND] = RANGES | CHARS << 4 | block << 8
+        states[s, KIND] = STUB if owed[q - low] else RANGES | CHARS << 4 | block << 8
         states[s, START], states[s, COUNT] = start, n_edges - start
         states[s, MISS] = POP if leaves else NOTHING
         states[s, A], states[s, B] = ends[q] - 1 if leaves else 0, 0

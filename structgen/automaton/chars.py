@@ -16,13 +16,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from structgen.automaton.char_kernels import ascii_spans, lift_rows, wide_classes, write_utf8
+from structgen.automaton.char_kernels import ALSO, UNEVEN, ascii_spans, lift_rows, wide_classes, write_utf8
 from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.exits import exits
 from structgen.automaton.machine import Automaton
 from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import (
-    COUNT, HI, INC, ROOM, START, TARGET, UNBOUNDED, Edge, Int32,
+    CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
 from structgen.automaton.text_classes import depths_of
 
@@ -78,7 +78,7 @@ class Lifted:
         self._continued: Int32 = np.zeros(n, np.int32)
         self._spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
         self._wides = wide_classes(dfa.bounds, dfa.classes)
-        self._row_of, self._row = 0, list[int]()
+        self._row = 0, list[int]()
         self._hex: dict[tuple[int, int], int] = {}
         self._units: dict[tuple[int, int, int], set[int]] = {}
         self._room = ROOM if self._counted else 0
@@ -106,21 +106,27 @@ class Lifted:
         high = min(low + CHUNK, len(dfa.next))
         beyond_ascii = bool(self._wides.any())  # then 8 lead bytes, and 7 states with an edge each behind them
         per_state = len(self._spans) + 2 + 15 * beyond_ascii
-        tables.reserve(states=7 * beyond_ascii * (high - low), edges=per_state * (high - low))
-        uneven = np.zeros(high - low, np.uint8)
+        asked = range(low, high if self._also is not None else low)
+        also = {q: edges for q in asked if self._also is not None and (edges := self._also(dfa.final[q]))}
+        owed = np.zeros(high - low, np.uint8)
+        owed[[q - low for q in also]] = ALSO
         tables.n_states, tables.n_edges = lift_rows(
             tables.base, self._spans, self._wides, dfa.next, low, high, self._first, self._escapes,
-            self._ends, self._quoted, self._block, self._continued, uneven, self._limits, self._counted,
-            self._escaped, tables.n_states, tables.n_edges,
+            self._ends, self._quoted, self._block, self._continued, owed, self._limits, self._counted,
+            self._escaped, *tables.take(7 * beyond_ascii * (high - low), per_state * (high - low)),
         )  # fmt: skip
-        for i in np.flatnonzero(uneven).tolist():
-            self._add_wide(low + i)
-        if self._also is not None:
-            for q in range(low, high):
-                self._append(q, self._also(dfa.final[q]))
+        for i in np.flatnonzero(owed).tolist():
+            self._complete(low + i, (self._wide(low + i) if owed[i] & UNEVEN else []) + also.get(low + i, []))
 
-    def _add_wide(self, q: int) -> None:
-        """Append the edges for characters beyond ASCII to the row of `q`, whose targets differ."""
+    def _complete(self, q: int, more: list[Edge]) -> None:
+        """Write the row of `q`, of which the kernel has written all but these edges and the kind."""
+        tables, state = self._automaton.tables, self._first + q - 1
+        _, _, _, *miss, _, high = tables.row(state)
+        edges = tables.edges_of(state) + more
+        tables.ranges(state, edges, miss=(miss[0], miss[1], miss[2]), mode=CHARS, aux=self._block, hi=high)
+
+    def _wide(self, q: int) -> list[Edge]:
+        """The edges of `q` for characters beyond ASCII, whose targets differ."""
         tables = self._automaton.tables
         nodes: list[int] = []
         row: list[Edge] = []
@@ -129,19 +135,7 @@ class Lifted:
             limit = max((int(tables.states[target & TARGET, HI]) for _, _, target in row), default=0)
             state = tables.ranges(tables.stub(), row, hi=limit) if row else 0
             nodes.append(state and state | self._room)
-        self._append(q, row)
-
-    def _append(self, q: int, row: list[Edge]) -> None:
-        """Append edges to the row of `q`."""
-        if not row:
-            return
-        tables, first = self._automaton.tables, self._first + q - 1
-        edges = tables.edges_of(first) + row
-        start = tables.n_edges
-        tables.reserve(edges=len(edges))
-        tables.edges[start : start + len(edges)] = [(a | b << 8, t) for a, b, t in edges]
-        tables.n_edges += len(edges)
-        tables.states[first, START], tables.states[first, COUNT] = start, len(edges)
+        return row
 
     def _instantiate(self, q: int, spans: list[Span], nodes: list[int]) -> list[Edge]:
         """The edges of one node of the spelling for state `q`, given those of the nodes below it."""
@@ -158,10 +152,8 @@ class Lifted:
             return self._table(target) if target else 0
         tables = self._automaton.tables
         if not self._continued[target]:
-            tables.reserve(states=7, edges=7)
-            first, limit = tables.n_states, int(self._limits[target])
-            tables.n_states += 7
-            tables.n_edges = write_utf8(tables.base, first, self._table(target), limit, tables.n_edges)
+            first, edge = tables.take(7, 7)
+            write_utf8(tables.base, first, self._table(target), int(self._limits[target]), edge)
             self._continued[target] = first
         return (int(self._continued[target]) + left - 1) | self._room
 
@@ -212,9 +204,11 @@ class Lifted:
         return self._leads_to(q, self._classes_in(low, high))
 
     def _leads_to(self, q: int, classes: set[int]) -> set[int]:
-        if q != self._row_of:
-            self._row_of, self._row = q, self._dfa.next[q].tolist()
-        return {self._row[c] for c in classes}
+        row_of, row = self._row
+        if q != row_of:
+            row = self._dfa.next[q].tolist()
+            self._row = q, row
+        return {row[c] for c in classes}
 
     def _target(self, q: int, character: int) -> int:
         (target,) = self._targets(q, character, character)
@@ -226,15 +220,8 @@ class Lifted:
 
     def _inner(self, expand: Callable[[int], None], targets: set[int]) -> int:
         """The edge to a new state between the bytes of a character that leads to one of `targets`."""
-        automaton = self._automaton
-        limit = max(int(self._limits[t]) for t in targets)
-
-        def expand_bounded(state: int) -> None:
-            expand(state)
-            automaton.tables.states[state, HI] = limit
-
-        state = automaton.later(expand_bounded)
-        automaton.tables.states[state, HI] = limit
+        state = self._automaton.later(expand)
+        self._automaton.tables.states[state, HI] = max(int(self._limits[t]) for t in targets)
         return state | self._room
 
     def _expand_escape(self, state: int) -> None:
@@ -349,13 +336,14 @@ class Lifted:
         step = 16 ** (left - 1)
         targets = [self._digits(q, low + value * step, left - 1, high_surrogate) for value in range(16)]
         edges = [(ord(digit), ord(digit), targets[value]) for digit, value in _HEX if targets[value]]
-        self._automaton.tables.ranges(state, edges)
+        tables = self._automaton.tables
+        tables.ranges(state, edges, hi=tables.row(state)[HI])
 
     def _expand_pair(self, q: int, high_surrogate: int, state: int) -> None:
         tables = self._automaton.tables
         digits = self._digits(q, 0, 4, high_surrogate)
         before_u = tables.ranges(tables.stub(), [(ord("u"), ord("u"), digits)])
-        tables.ranges(state, [(ord("\\"), ord("\\"), before_u)])
+        tables.ranges(state, [(ord("\\"), ord("\\"), before_u)], hi=tables.row(state)[HI])
 
 
 def _astral(high: int, low: int) -> int:

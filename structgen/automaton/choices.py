@@ -37,10 +37,12 @@ class Choice:
 
     def outcome(self, accepted: int) -> int:
         """The number of the outcome in which exactly these nodes accept."""
-        if accepted not in self._numbers:
-            self._numbers[accepted] = len(self.accepted)
+        number = self._numbers.get(accepted)
+        if number is None:
+            number = len(self.accepted)
             self.accepted.append(accepted)
-        return self._numbers[accepted]
+            self._numbers[accepted] = number
+        return number
 
     @property
     def arrays(self) -> Lanes[Arrays]:

@@ -46,14 +46,10 @@ class Composed(Automaton):
 
     Args:
         plan: the composition.
-
-    Attributes:
-        boundaries: states in which a part has just ended.
     """
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self.boundaries: set[int] = set()
         self._entered: dict[Part, Entered] = {}
         self._unions: dict[frozenset[Entered], Entered] = {}
         self._families: Families = {}
@@ -128,7 +124,6 @@ class Composed(Automaton):
         state = self._afters.get(after)
         if state is None:
             state = self._afters[after] = self._state(self.reach((None, after)))
-            self.boundaries.add(state)
         return state
 
     def _state(self, reach: Reach) -> int:

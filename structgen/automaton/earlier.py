@@ -77,7 +77,7 @@ class Earlier:
 
     def add(self, item: Any) -> None:
         """Enter the next item under each of its holes."""
-        place, self.count = self.count, self.count + 1
+        place = self.count
         stack: list[tuple[Any, tuple[Level, ...], tuple[Hashable, ...]]] = [(item, (), ())]
         while stack:
             value, shape, way = stack.pop()
@@ -97,6 +97,7 @@ class Earlier:
             elif value:
                 level = False, size, None, True
                 stack.append((value[-1], (*shape, level), (*way, level, _hash_of(value[:-1]))))
+        self.count += 1  # last: what an exception has stopped is entered again
 
     def hole(self, size: int, within: Sequence[Open], *, pending: bool) -> Scalars | bool:
         """What has stood in the first `size` items where the one that is read is still open, all else being equal.

@@ -37,13 +37,22 @@ class FewValues:
 
     def __init__(self) -> None:
         self._known: dict[Node, Values | None] = {}
+        self._path: tuple[Node, ...] = ()
         self._nodes: dict[tuple[Hashable, bool], Node] = {}
         self._literals: dict[Hashable, Any] = {}
         self._splits: dict[Node, tuple[Values, Node | None]] = {}
 
     def __call__(self, node: Node) -> Values | None:
-        if node not in self._known:
-            self._known[node] = None if node.is_any else self._listed(node)
+        if node in self._known:
+            return self._known[node]
+        path = self._path
+        if node.is_any or node in path:  # what is part of its own values has many
+            return None
+        self._path = (*path, node)
+        try:
+            self._known[node] = self._listed(node)
+        finally:
+            self._path = path
         return self._known[node]
 
     @staticmethod
@@ -65,7 +74,6 @@ class FewValues:
         return None if node.is_any else total
 
     def _listed(self, node: Node) -> Values | None:
-        self._known[node] = None  # in case it is part of its own values
         found: dict[Hashable, Node] = {}
         for shape in node.shapes:
             values = self._of_shape(shape)
@@ -155,8 +163,8 @@ class FewValues:
             shapes = literal_shapes((value,), lambda: pointer)
             if plain:
                 shapes = (Shape(numbers=Numbers(integer=True, literals=(value,), plain=True)),)
-            self._nodes[key, plain] = Node(pointer, lambda: shapes)
             self._literals[key] = value
+            self._nodes[key, plain] = Node(pointer, lambda: shapes)
         found[key] = self._nodes[key, plain]
 
 

@@ -42,16 +42,16 @@ def write_literals(
         size += size // 4  # to move many states once more, when the next one is added, would take long
     tables.reserve(states=size, edges=size)
     tables.n_states, tables.n_edges = insert_literals(
-        tables.base, count, len(blob), state, inner, other, tables.n_states, tables.n_edges
+        tables.base, count, len(blob), state, inner, other, *tables.take(size, size)
     )
 
 
 def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target: int) -> None:
     """Expand `state` into a trie of words that all lead to `target`, and of each of its states tell the cheapest way
     out: that of the shortest word, for which no search has to look at the others."""
-    tables, first = automaton.tables, automaton.tables.n_states
-    write_literals(automaton, state, [(word, target) for word in words])
-    last = tables.n_states
+    tables, root = automaton.tables, automaton.tables.stub()
+    write_literals(automaton, root, [(word, target) for word in words])
+    first, last = root + 1, tables.n_states
 
     def way_out(inside: int) -> int:
         if inside != state and not first <= inside < last:
@@ -63,6 +63,7 @@ def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target
 
     automaton.shorten(state, lambda: way_out(state))
     automaton.own_ways(first, way_out)
+    tables.copy_row(root, state)
 
 
 def after_text(automaton: Automaton, state: int, text: bytes) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from threading import Lock
+from typing import NamedTuple
 
 from structgen.automaton.late import Check
 from structgen.automaton.reading import JsonReading
@@ -29,8 +31,28 @@ MOST_AHEAD = 300
 """So many states behind a long list are written when the schema is compiled."""
 
 
+class _Block(NamedTuple):
+    """States with one expander: those from `first` up to the next block that it was made for."""
+
+    first: int
+    expand: Callable[[int], None]
+    way_out: Callable[[int], int] | None
+
+
+def _no_expander(state: int) -> None:
+    raise AssertionError(f"state {state} has no expander")
+
+
+_first_of = itemgetter(0)
+_NO_BLOCK = _Block(0, _no_expander, None)
+
+
 class Automaton:
     """Tables that grow where a walk meets a stub.
+
+    An expander may be stopped by an exception at any point, and is called again when the stub is met again. It leaves
+    no trace that a walk can see: the row of its state is the last thing that it writes, in one step (see `tables`).
+    What it remembers by the way is complete when it is remembered: a stub with its expander, or a written state.
 
     Args:
         within: an automaton in whose tables this one lives; by default they are its own.
@@ -51,9 +73,7 @@ class Automaton:
         self.lock = Lock()
         self.checks: dict[int, Check] = {}
         self._expanders: dict[int, Callable[[int], None]] = {}
-        self._block_starts: list[int] = []
-        self._blocks: list[Callable[[int], None]] = []
-        self._block_ways: dict[int, Callable[[int], int]] = {}
+        self._blocks = [_NO_BLOCK]
         self._shortened: dict[int, Callable[[], int]] = {}
         self._ways_out: dict[int, int] = {}
         self._returns: list[Callable[[int], int]] = []
@@ -65,9 +85,9 @@ class Automaton:
         """Live in another automaton's tables: its states may be called from there."""
         self.tables, self.lock = other.tables, other.lock
         self.checks, self._expanders = other.checks, other._expanders
-        self._block_starts, self._blocks, self._returns = other._block_starts, other._blocks, other._returns
+        self._blocks, self._returns = other._blocks, other._returns
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
-        self._block_ways, self._shortened, self._ways_out = other._block_ways, other._shortened, other._ways_out
+        self._shortened, self._ways_out = other._shortened, other._ways_out
 
     def reading(self) -> JsonReading:
         """What checks are asked about, before the first byte."""
@@ -88,11 +108,12 @@ class Automaton:
     ) -> int:
         """The first of `count` new states with one expander. `way_out`: see there."""
         first = self.tables.stub(count)
-        if way_out is not None:
-            self._block_ways[len(self._blocks)] = way_out
-        self._block_starts.append(first)
-        self._blocks.append(expand)
+        self._blocks.append(_Block(first, expand, way_out))
         return first
+
+    def _block(self, state: int) -> _Block:
+        """The last block that begins before a state or with it."""
+        return self._blocks[bisect_right(self._blocks, state, key=_first_of) - 1]
 
     def expand_on(self, state: int, most: int = MOST_AHEAD) -> None:
         """Expand a state and what follows it, `most` states at most."""
@@ -109,12 +130,7 @@ class Automaton:
 
     def own_ways(self, first: int, way_out: Callable[[int], int]) -> None:
         """`way_out` is asked for the states from `first` on, up to the next block. They are written already."""
-        self._block_ways[len(self._blocks)] = way_out
-        self._block_starts.append(first)
-        self._blocks.append(self._is_written)
-
-    def _is_written(self, state: int) -> None:
-        raise AssertionError(f"state {state} was written with its block")
+        self._blocks.append(_Block(first, _no_expander, way_out))
 
     def pop(self, outcome: int = 0) -> int:
         """The state that leaves its frame on arrival with that outcome."""
@@ -138,8 +154,9 @@ class Automaton:
         key = (check, yes, no)
         state = self._tests.get(key)
         if state is None:
-            state = self._tests[key] = self.tables.test(yes, no)
+            state = self.tables.test(yes, no)
             self.checks[state] = check
+            self._tests[key] = state
         return state
 
     def returns(self, resolve: Callable[[int], int]) -> int:
@@ -175,7 +192,7 @@ class Automaton:
         shortened = self._shortened.get(state)
         if shortened is not None:
             return shortened()
-        of_block = self._block_ways.get(bisect_right(self._block_starts, state) - 1)
+        of_block = self._block(state).way_out
         return state if of_block is None else of_block(state)
 
     def provide(self) -> None:
@@ -198,7 +215,7 @@ class Automaton:
             return
         expander = self._expanders.get(state)
         if expander is None:
-            expander = self._blocks[bisect_right(self._block_starts, state) - 1]
+            expander = self._block(state).expand
         expander(state)
         self._expanders.pop(state, None)  # only now: what a limit has stopped is asked for again, and stopped again
         if self.tables.is_stub(state):

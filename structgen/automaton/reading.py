@@ -99,7 +99,7 @@ class _Log:
             log = _Log(self, count)
             if keep:
                 log = self if count == self._start + len(self._values) else self._copied(count)
-            log._names.append(name)
+            log._names[len(log._values) :] = [name]  # an exception may have left a name without its value
             log._values.append(value)
         return log
 

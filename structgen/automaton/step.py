@@ -113,6 +113,18 @@ def _answer(base: int, s: int, f: int) -> int:
 
 
 @inner_kernel
+def forget_tests(base: int) -> None:
+    """Begin a new list of the tests that are met."""
+    r, states = registers_at(base), states_at(base)
+    s = r[R_MET]
+    while s != 0:
+        before = int64(states[s, HI])
+        states[s, LO], states[s, HI] = 0, UNBOUNDED
+        s = before
+    r[R_MET] = 0
+
+
+@inner_kernel
 def settle(base: int, s: int, f: int, c: int) -> Position:
     """Do what is done on arrival at a state: eager calls, pops and tests."""
     states = states_at(base)

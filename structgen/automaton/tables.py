@@ -25,13 +25,19 @@ answered is the register R_ANSWER's business: ASK stops, and the caller goes on 
 every answer for yes; REFUSE takes none; OPEN takes yes, and where "no" leads on as well, lets everything follow.
 
 All kernels find all of this through `registers`, int64, which hold the arrays' addresses, sizes and counters.
+
+Ctrl-C, a signal or a full memory may raise at any call in Python, and walks must find the tables whole afterwards. So
+whatever a walk can see is written in one step that no exception can divide: a row by one `pack_into` or one kernel,
+an array together with its registers by `_publish`. What nobody refers to yet may be left half-written.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -89,6 +95,7 @@ _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
     "blocks": R_BLOCKS, "depths": R_DEPTHS, "exits": R_EXITS,
 }  # fmt: skip
+_CAPACITY = {"frames": R_CAP_FRAMES, "buckets": R_CAP_BUCKETS, "returns": R_CAP_RETURNS}
 _FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS = 768, 1536, 64, 32
 STEPS_KEPT = 2048
 STACK_DEPTH = 256
@@ -215,19 +222,29 @@ class Tables:
         return self._state_bytes[32 * state] & 15 == STUB
 
     def _grow(self, name: str, need: int) -> None:
-        """Replace an array by one with at least `need` rows, and point its register at it."""
-        array = _grown(getattr(self, name), need)
-        setattr(self, name, array)
-        self._bind(name, array)
+        """Replace an array by one with at least `need` rows."""
+        self._replace(**{name: _grown(getattr(self, name), need)})
 
-    def _bind(self, name: str, array: Any) -> None:
-        self.registers[_REGISTER[name]] = array.ctypes.data
-        if name == "states":
-            self._state_bytes, self._room_states = memoryview(array).cast("B"), len(array)
-        elif name == "edges":
-            self._edge_bytes, self._room_edges = memoryview(array).cast("B"), len(array)
-        elif name == "returns":
-            self._return_words = memoryview(array).cast("B").cast("q")
+    def _replace(self, **arrays: npt.NDArray[Any]) -> None:
+        """Replace arrays, with all that goes by their addresses and sizes."""
+        registers = {_REGISTER[name]: int(array.ctypes.data) for name, array in arrays.items()}
+        registers |= {_CAPACITY[name]: len(array) for name, array in arrays.items() if name in _CAPACITY}
+        attributes: dict[str, Any] = dict(arrays)
+        for name, array in arrays.items():
+            if name == "states":
+                attributes |= {"_state_bytes": memoryview(array).cast("B"), "_room_states": len(array)}
+            elif name == "edges":
+                attributes |= {"_edge_bytes": memoryview(array).cast("B"), "_room_edges": len(array)}
+            elif name == "returns":
+                attributes["_return_words"] = memoryview(array).cast("B").cast("q")
+        self._publish(registers, attributes)
+
+    def _publish(self, registers: dict[int, int], attributes: dict[str, Any]) -> None:
+        """Set registers and attributes in one step: `deque` runs the loop, and within one call of C no signal is
+        handled."""
+        kernels_see = map(self.registers.__setitem__, registers.keys(), registers.values())
+        python_sees = map(partial(setattr, self), attributes.keys(), attributes.values())
+        deque(chain(kernels_see, python_sees), maxlen=0)
 
     def reserve(self, states: int = 0, edges: int = 0) -> None:
         """Make room for that many more rows."""
@@ -237,6 +254,14 @@ class Tables:
             self._grow("states", self.n_states + states)
         if self.n_edges + edges > self._room_edges:
             self._grow("edges", self.n_edges + edges)
+
+    def take(self, states: int, edges: int) -> tuple[int, int]:
+        """The first of so many new states and edges, for a kernel that returns the first that it did not need: nothing
+        else is written there, even where an exception comes between the kernel and the new counts."""
+        self.reserve(states, edges)
+        first = self.n_states, self.n_edges
+        self.n_states, self.n_edges = first[0] + states, first[1] + edges
+        return first
 
     def stub(self, count: int = 1) -> int:
         """The first of `count` new states, to be expanded when a walk meets them."""
@@ -251,7 +276,7 @@ class Tables:
         """uint8[`size` or more]: space in which a kernel finds what it is to write, at R_SCRATCH."""
         if size > len(self._scratch):
             space: npt.NDArray[np.uint8] = np.empty(2 * size, np.uint8)
-            self._scratch, self.registers[R_SCRATCH] = space.data, int(space.ctypes.data)
+            self._publish({R_SCRATCH: int(space.ctypes.data)}, {"_scratch": space.data})
         return self._scratch
 
     def _write(
@@ -293,6 +318,10 @@ class Tables:
         """The eight numbers of a state."""
         return struct.unpack_from("8i", self._state_bytes, 32 * state)
 
+    def copy_row(self, source: int, target: int) -> None:
+        """Write a state that does what another one does, with the same edges."""
+        self._state_bytes[32 * target : 32 * target + 32] = self._state_bytes[32 * source : 32 * source + 32]
+
     def edges_of(self, state: int) -> list[Edge]:
         """The edges of an expanded state."""
         start, count = struct.unpack_from("2i", self._state_bytes, 32 * state + 4 * START)
@@ -325,14 +354,11 @@ class Tables:
         return self.ranges(self.stub(), (), miss=(TEST, yes, no))
 
     def met_tests(self) -> list[int]:
-        """The tests that were met since this was asked last, where walks do not stop at them."""
+        """The tests that the last `fill` of a mask has met; the next one forgets them."""
         met, state = [], self.registers[R_MET]
-        self.registers[R_MET] = 0
         while state:
             met.append(state)
-            before = int(self.states[state, HI])
-            self.states[state, [LO, HI]] = 0, UNBOUNDED
-            state = before
+            state = self.row(state)[HI]
         return met
 
     def open_end(self) -> int:
@@ -344,11 +370,7 @@ class Tables:
 
     def return_slot(self, ret: int, outcome: int) -> int:
         """Where in `returns` the pair stands, or would."""
-        key, mask = ret << 24 | outcome, self.registers[R_CAP_RETURNS] - 1
-        slot = hash_frame(ret, outcome, 0) & mask
-        while self._return_words[2 * slot] not in (0, key):
-            slot = (slot + 1) & mask
-        return slot
+        return _slot(self._return_words, ret << 24 | outcome)
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
@@ -358,17 +380,13 @@ class Tables:
     def set_return(self, ret: int, outcome: int, state: int) -> None:
         """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
         if 2 * self.n_returns >= self.registers[R_CAP_RETURNS]:
-            old, self.returns = self.returns, np.zeros((2 * len(self.returns), 2), np.int64)
-            self._bind("returns", self.returns)
-            self.registers[R_CAP_RETURNS] = len(self.returns)
-            for key, known in old[old[:, 0] != 0].tolist():
-                self._write_return(key, known)
-        self._write_return(ret << 24 | outcome, state)
-        self.n_returns += 1
-
-    def _write_return(self, key: int, state: int) -> None:
-        slot = 2 * self.return_slot(key >> 24, key & TARGET)
-        self._return_words[slot], self._return_words[slot + 1] = key, state
+            grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
+            words = memoryview(grown).cast("B").cast("q")
+            for key, known in self.returns[self.returns[:, 0] != 0].tolist():
+                _put(words, key, known)
+            self._replace(returns=grown)
+        self.n_returns += 1  # first: a count that is too high does no harm
+        _put(self._return_words, ret << 24 | outcome, state)
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int, exits: Int64 | None = None) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
@@ -402,11 +420,9 @@ class Tables:
         size = 2 * len(self.frames)
         if size > MAX_FRAMES:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
-        self._grow("frames", size)
-        self.buckets = np.zeros(2 * size, np.int32)
-        _hang(self.frames, self.registers[R_N_FRAMES], self.buckets)
-        self._bind("buckets", self.buckets)
-        self.registers[R_CAP_FRAMES], self.registers[R_CAP_BUCKETS] = size, 2 * size
+        frames, buckets = _grown(self.frames, size), np.zeros(2 * size, np.int32)
+        _hang(frames, self.registers[R_N_FRAMES], buckets)
+        self._replace(frames=frames, buckets=buckets)
 
     @property
     def nbytes(self) -> int:
@@ -432,6 +448,19 @@ def hash_frame(ret: int, parent: int, count: int) -> int:
 
 
 _hash_frame = inner_kernel(hash_frame)
+
+
+def _slot(words: memoryview, key: int) -> int:
+    """Where the key of a return stands in a hash table (key, state, key, state...), or would."""
+    mask = len(words) // 2 - 1
+    slot = hash_frame(key >> 24, key & TARGET, 0) & mask
+    while words[2 * slot] not in (0, key):
+        slot = (slot + 1) & mask
+    return slot
+
+
+def _put(words: memoryview, key: int, state: int) -> None:
+    struct.pack_into("2q", words, 16 * _slot(words, key), key, state)
 
 
 @kernel

@@ -135,13 +135,10 @@ class Grammar:
 
     def _walked(self, position: int, like: Filled | None = None) -> Filled:
         """The mask by a walk of the trie, from one that is like it if there is one."""
-        if like is not None and like[2] is None:  # a walk from there would not meet the tests that it has met
-            self._registers[V_LIKE] = like[0].ctypes.data
+        # A walk from a mask that tests correct would not meet the tests that it has met.
+        from_row = like[0] if like is not None and like[2] is None else None
         row, address = (self._spare or self._new_rows())[-1]
-        try:
-            ends = self._fill(position, address, YES)
-        finally:
-            self._registers[V_LIKE] = 0
+        ends = self._fill(position, address, YES, from_row)
         late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
         if ends & TESTED:
             late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
@@ -150,7 +147,8 @@ class Grammar:
         self._spare.pop()
         return row, ends & ~TESTED == 1, late
 
-    def _fill(self, position: int, address: int, answer: int) -> int:
+    def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
+        self._registers[V_LIKE] = 0 if like is None else like.ctypes.data
         self._registers[R_PHASE] = 0
         while (ends := fill(self._base, position, address, answer)) < 0:
             self.automaton.provide()

@@ -33,6 +33,7 @@ class Matcher:
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.finished = False
+        # One position more than tokens. The positions say how many tokens count: an exception may leave one too many.
         self._positions = [grammar.start]
         self._tokens: list[int] = []
         self._snapshot: Snapshot | None = None
@@ -49,12 +50,16 @@ class Matcher:
     @property
     def token_ids(self) -> tuple[int, ...]:
         """The tokens taken so far, without an end token."""
-        return tuple(self._tokens)
+        return tuple(self._tokens[: self._count])
+
+    @property
+    def _count(self) -> int:
+        return len(self._positions) - 1
 
     @property
     def text(self) -> bytes:
         """The bytes of the tokens taken so far."""
-        return self.grammar.vocabulary.decode(self._tokens)
+        return self.grammar.vocabulary.decode(self.token_ids)
 
     @property
     def can_finish(self) -> bool:
@@ -70,11 +75,11 @@ class Matcher:
 
     def _read(self) -> Snapshot:
         """The snapshot of all tokens, from the last one that was made."""
-        last, count = self._snapshot, len(self._tokens)
+        last, count = self._snapshot, self._count
         if last is None:
             last = Snapshot(0, self.grammar.automaton.reading(), None)
         if last.count < count:
-            text = self.grammar.vocabulary.decode(self._tokens[last.count :])
+            text = self.grammar.vocabulary.decode(self._tokens[last.count : count])
             last = Snapshot(count, last.reading.feed(text), last)
         self._snapshot = last
         return last
@@ -120,8 +125,7 @@ class Matcher:
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
             position = grammar.advance(self._positions[-1], token_id)
             if position >= 0:
-                self._positions.append(position)
-                self._tokens.append(token_id)
+                self._take(token_id, position)
                 return
             if position == ASKS and self._follow(token_id):
                 return
@@ -134,9 +138,12 @@ class Matcher:
         """Take a token that passes a test, if it may."""
         position = self.grammar.follow(self._positions[-1], token_id, Asked(self.reading()))
         if position >= 0:
-            self._positions.append(position)
-            self._tokens.append(token_id)
+            self._take(token_id, position)
         return position >= 0
+
+    def _take(self, token_id: int, position: int) -> None:
+        self._tokens[len(self._positions) - 1 :] = [token_id]
+        self._positions.append(position)
 
     def _why_not(self, token_id: int) -> str:
         vocabulary, at = self.grammar.vocabulary, len(self.text)
@@ -180,16 +187,18 @@ class Matcher:
         Raises:
             OptionError: fewer tokens were taken.
         """
-        taken = len(self._tokens) + self.finished
+        taken = self._count + self.finished
         if not is_whole(count, 0, taken):
             raise OptionError(f"rollback({quoted(count)}): {taken} tokens were taken; expected a count up to that")
         if count and self.finished:
             self.finished = False
             count -= 1
         if count:
-            del self._positions[-count:], self._tokens[-count:]
-            while self._snapshot is not None and self._snapshot.count > len(self._tokens):
+            left = self._count - count
+            while self._snapshot is not None and self._snapshot.count > left:
                 self._snapshot = self._snapshot.before
+            del self._positions[left + 1 :]
+            del self._tokens[left:]
 
 
 def written(row: Uint32, out: Uint32) -> Uint32:

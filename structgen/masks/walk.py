@@ -12,7 +12,7 @@ from numba import types
 from structgen.automaton.text_classes import NAMING, class_bounds, class_ends
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
-    Position, edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
+    Position, edge, edges_at, forget_tests, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.tables import (
     ASK, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, KIND, LO, MISS, NOTHING,
@@ -391,6 +391,8 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
     nothing at all is allowed, -1 when the registers say what is wanted (provide it and call again; R_PHASE must be 0
     at the first call). Tests are answered as `answer` says; where one was met, the result has TESTED added."""
     r = registers_at(base)
+    if r[R_PHASE] == 0:  # also where something was wanted before the first phase: its tests will be met again
+        forget_tests(base)
     r[R_ANSWER] = answer
     ends = _fill(base, position, out)
     r[R_ANSWER] = ASK

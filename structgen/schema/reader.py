@@ -199,7 +199,7 @@ class SchemaReader:
         self._scopes = scopes
         self._places: dict[Any, Place] = {}
         self._copies: list[dict[str, Any]] = []
-        self._open: set[int] = set()
+        self._open: frozenset[int] = frozenset()
         self._disjointness = Disjointness(algebra, self._peek)
 
     def node(self, schema: Any, where: Where) -> Node:
@@ -314,13 +314,14 @@ class SchemaReader:
             return self.target(place).shapes
         if not evaluation.KEYWORDS.isdisjoint(schema):
             return self._evaluated(place)
-        self._open.add(id(place))
+        open_before = self._open
+        self._open = open_before | {id(place)}
         try:
             return self._gathered(place, schema.items())
         except LimitExceeded as error:
             raise error.at(place.pointer) from error.__cause__
         finally:
-            self._open.discard(id(place))
+            self._open = open_before
 
     def _evaluated(self, place: Place) -> Shapes:
         try:

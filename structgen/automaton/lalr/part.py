@@ -139,15 +139,21 @@ class _Parser:
     def _leave(self, state: int, top: State, outcome: Reduction | TailCall) -> None:
         """Leave frames until the one is met from which a reduction or a tail call goes on."""
         if outcome.left:
-            outcome = outcome._replace(left=outcome.left - 1)
-            known = self._numbers.setdefault(outcome, len(self._outcomes))
-            if known == len(self._outcomes):
-                self._outcomes.append(outcome)
-            self._automaton.tables.ranges(state, (), miss=(POP | EAGER, known, 0))
+            number = self._number(outcome._replace(left=outcome.left - 1))
+            self._automaton.tables.ranges(state, (), miss=(POP | EAGER, number, 0))
         elif isinstance(outcome, TailCall):
             self._land(state, top, outcome)
         else:
             self._reduced(state, top, outcome.origin, outcome.token)
+
+    def _number(self, outcome: Reduction | TailCall) -> int:
+        """The number that stands for what is left of a reduction or a tail call."""
+        number = self._numbers.get(outcome)
+        if number is None:
+            number = len(self._outcomes)
+            self._outcomes.append(outcome)
+            self._numbers[outcome] = number
+        return number
 
     def _reduced(self, state: int, top: State, origin: str, token: Token) -> None:
         """Go on behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""

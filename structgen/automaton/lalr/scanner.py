@@ -83,8 +83,9 @@ class Scanners:
         """The number of a token."""
         known = self._numbers.get(token)
         if known is None:
-            known = self._numbers[token] = len(self.tokens)
+            known = len(self.tokens)
             self.tokens.append(token)
+            self._numbers[token] = known
         return known
 
     def character(self, kind: int) -> str:
@@ -98,7 +99,6 @@ class Scanners:
     def _may_begin(self, states: frozenset[int], text: str) -> bool:
         known = self._may.get((states, text))
         if known is None:
-            self._may[states, text] = False
             known = self._may[states, text] = self._begins(states, text)
         return known
 

@@ -41,19 +41,20 @@ class LazyTable:
         self._bounds, self._classes = self._machine.bounds, self._machine.classes
         self._rows: dict[bytes, _Row] = {}
         self._size = 0
-        self._text, self._states = "", [self._machine.start]
+        self._last = "", [self._machine.start]
         self._lock = Lock()
 
     def search(self, text: str) -> bool:
         """Does the pattern match somewhere in `text`? What it has in common with the last text is not read again."""
         with self._lock:
-            shared, step = min(len(text), len(self._states) - 1), 1
-            while text[:shared] != self._text[:shared]:
+            last, states = self._last
+            shared, step = min(len(text), len(states) - 1), 1
+            while text[:shared] != last[:shared]:
                 shared, step = max(0, shared - step), 2 * step
-            states = self._states[: shared + 1]
+            states = states[: shared + 1]
             for char in text[shared:]:
                 states.append(self._after(states[-1], char))
-            self._text, self._states = text, states
+            self._last = text, states
             return self._row(states[-1]).final
 
     def _after(self, state: bytes, char: str) -> bytes:

@@ -1,0 +1,129 @@
+"""Interrupts wherever Python code of the package may be interrupted, as Ctrl-C or a signal does it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+from numba.core.dispatcher import Dispatcher
+
+import structgen
+from structgen.automaton.machine import Automaton
+
+PACKAGE = Path(structgen.__file__).parent
+T = TypeVar("T")
+
+_CALLERS = {Automaton.expand.__code__, Automaton.resolved.__code__, Automaton._way_out.__code__}
+"""What calls the functions that write states."""
+_GIVEN = {"later": 0, "later_block": 1, "shared": 1, "returns": 0, "shorten": 1, "_inner": 0}
+"""The methods that are given such a function, and which of their arguments it is."""
+_BY_VARIABLE = {"fresh": "_expand_scan"}
+"""Variables that are given instead, and what they hold."""
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt in the n-th call of the package's own code, where Python looks for signals: before a
+    function's first line, or behind what it has called (a function, a function in C, or a kernel that was `wrapped`).
+    A function that writes states is interrupted early when it is called first.
+
+    Attributes:
+        interrupted: the names of the functions that were writing states when an exception was raised.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted: set[str] = set()
+        self._package: dict[CodeType, bool] = {}
+
+    def run(self, action: Callable[[], T], at: int) -> T:
+        """The result of `action`, which is interrupted at the place of number `at`, if it has so many."""
+        left = at
+
+        def profile(frame: FrameType, event: str, argument: Any) -> None:
+            nonlocal left
+            code = frame.f_code
+            inside = self._package.get(code)
+            if inside is None:
+                inside = self._package[code] = _interruptible(code)
+            if inside and event in ("call", "return", "c_return"):
+                new = event == "call" and _is_writer(frame) and code.co_name not in self.interrupted
+                left = min(left, 2) - 1 if new else left - 1
+                if left == 0:
+                    self._note(frame)
+                    raise KeyboardInterrupt
+
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            return action()
+        finally:
+            sys.setprofile(before)
+
+    def stubbornly(self, action: Callable[[], T], first: int, growth: float) -> T:
+        """The result of `action`, which is interrupted again and again, each time later than the time before."""
+        at = first
+        while True:
+            try:
+                return self.run(action, at)
+            except KeyboardInterrupt:
+                at = int(at * growth) + 1
+
+    def _note(self, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_back is not None:
+            if _is_writer(frame):
+                self.interrupted.add(frame.f_code.co_name)
+            frame = frame.f_back
+
+
+def _is_writer(frame: FrameType) -> bool:
+    return frame.f_back is not None and frame.f_back.f_code in _CALLERS
+
+
+def _interruptible(code: CodeType) -> bool:
+    """Is this code of the package? Not of a generator: what is raised while one is thrown away, Python only prints."""
+    ours = code is _WRAPPER or Path(code.co_filename).is_relative_to(PACKAGE)
+    return ours and not code.co_flags & inspect.CO_GENERATOR
+
+
+def wrapped(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel in a function of Python, so that it can be interrupted behind it: a profiler does not see kernels."""
+
+    def call(*arguments: Any) -> Any:
+        return kernel(*arguments)
+
+    return call
+
+
+_WRAPPER: CodeType = wrapped(print).__code__
+
+
+def wrap_kernels(set_attribute: Callable[[Any, str, Any], None]) -> None:
+    """Wrap all kernels that Python has called. Others may become part of kernels that are not compiled yet."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("structgen.") and module is not None]
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if isinstance(value, Dispatcher) and value.signatures and not value.targetoptions.get("no_cpython_wrapper"):
+                set_attribute(module, name, wrapped(value))
+
+
+def writers_of_states() -> set[str]:
+    """The names of all functions in the package that are called to write states, told from its source."""
+    found = set(_BY_VARIABLE.values())
+    for file in (PACKAGE / "automaton").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVEN:
+                found.add(_name_of(node.args[_GIVEN[node.func.attr]]))
+    return found - _BY_VARIABLE.keys()
+
+
+def _name_of(argument: ast.expr) -> str:
+    """The name of the function that an argument is."""
+    if isinstance(argument, ast.Lambda):
+        return "<lambda>"
+    if isinstance(argument, ast.Call):  # partial(function, ...)
+        return _name_of(argument.args[0])
+    return argument.attr if isinstance(argument, ast.Attribute) else ast.unparse(argument)
