@@ -262,6 +262,14 @@ def test_multiples_with_exponents_are_exact(step: str) -> None:
                 assert language.matches(text) == expected, (numbers, text)
 
 
+def test_a_multiple_divided_by_its_step_is_finite() -> None:
+    """1e308 / 0.25 is more than a double holds: Pydantic finds that it is no multiple."""
+    language = number_language(Numbers(multiples=(Fraction(1, 4),)))
+    assert language.matches("1e+305")
+    assert number_language(Numbers(multiples=(Fraction(3),))).matches("3e+307")
+    assert not language.matches("1e+308")
+
+
 @pytest.mark.parametrize("whole", [0, 1, 2, 16, 17, 18, 100, 307, 308, 309, 400])
 def test_no_number_is_infinite(whole: int) -> None:
     """Digit runs, fractions and exponents around the greatest double: what is refused besides is documented."""

@@ -90,7 +90,8 @@ def multiples_dfa(step: Fraction) -> tuple[CharDfa, bool]:
 def scientific_multiples(step: Fraction) -> CharDfa:
     """Multiples of `step` with an exponent behind one digit other than zero and a fraction, as `json.dumps` has them.
 
-    Zeros at the end of the fraction count as digits. None of a step whose digits are a number above `SCIENTIFIC_LIMIT`.
+    Zeros at the end of the fraction count as digits. Validators divide a double by the step: the quotient is finite,
+    too. None of a step whose digits are a number above `SCIENTIFIC_LIMIT`.
     """
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
@@ -102,7 +103,9 @@ def scientific_multiples(step: Fraction) -> CharDfa:
         """Let an exponent follow that makes the digits so far, without their point, a multiple."""
         shift = shifts[rest]
         if shift is not None:
-            table.rows[state][EXPONENT] = table.exponent(zeros - places + digits + shift, None)
+            table.rows[state][EXPONENT] = table.exponent(
+                zeros - places + digits + shift, 307 - places if places else None
+            )
 
     firsts = [table.added() for _ in range(whole)]
     for origin in (1, table.negative()):
