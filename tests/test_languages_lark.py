@@ -189,13 +189,27 @@ REFUSED = [
     ('start: "x" start', OptionError, "there is no text of the rule start: .* for ever"),
     ('start: a\na.2: b | "x"\nb.3: a', OptionError, r"is reduced to itself for ever before \$END"),
     ("start: A\nA: /(?<!x)a/", OptionError, "look-behind at the start of a token"),
+    (
+        'value: "a"',
+        OptionError,
+        "it has no rule 'start' with which a text begins: define it, or name another one by start=",
+    ),
+    ('start: "\\xZZ"', OptionError, r"the text '.+xZZ' has an escape that is none: truncated .xXX escape$"),
+    ("start: NAME", OptionError, "Terminal 'NAME' used but not defined"),
+    ("start: " + 999 * "a", OptionError, r"^.{0,400}$"),
+    ("start: " + 20 * '"a"? "b" ', LimitExceeded, "too many alternatives at the rule start"),
+    ("start: " + 10 * '("a" | "b" | "c" | "d") ', LimitExceeded, "too many alternatives at the rule start"),
+    ('start: ("a" | "b")~30', LimitExceeded, "too many alternatives at the rule start"),
+    (f'start: A\nA: "{100_001 * "a"}"', LimitExceeded, "terminal A: written out it is longer than 100,000 characters"),
+    (500_001 * " ", LimitExceeded, "a grammar of 500,001 characters"),
     ('start: (A | B)+\nA: "x"\nB: /x+y/', LimitExceeded, "behind the terminal A more than 64 characters"),
     ('start: (A | B)+\nA: "x"\nB: /x(.|\\n)*y/', LimitExceeded, "the terminals A, B take more than 20,000 states"),
 ]
 
 
-@pytest.mark.parametrize(("grammar", "error", "message"), REFUSED)
+@pytest.mark.parametrize(("grammar", "error", "message"), REFUSED, ids=lambda value: str(value)[:40])
 def test_what_cannot_be_decided_is_refused_by_name(grammar, error, message):
+    """In a second or two: what Lark would write out for minutes is counted before."""
     with pytest.raises(error, match=message):
         plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"x" * 99)
 
@@ -323,3 +337,11 @@ def test_what_begins_only_rules_that_never_end_does_not_follow(grammar):
     for length in range(4):
         for text in map("".join, product("abc", repeat=length)):
             assert plain_verdict(matcher, text.encode()) == parses(parser, text), text
+
+
+def test_a_grammar_of_thousands_of_rules_at_one_place_is_refused():
+    """Lark's tables would take time in proportion to the alternatives of the place, times the rules."""
+    rules = [f"r{i}" for i in range(3_000)]
+    grammar = "\n".join(["start: " + " | ".join(rules), *(f'{rule}: "{rule}"' for rule in rules)])
+    with pytest.raises(LimitExceeded, match="too many alternatives at the rule start"):
+        Lark(grammar).plan()

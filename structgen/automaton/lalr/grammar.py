@@ -11,16 +11,19 @@ from typing import Any
 import lark
 import numpy as np
 from lark.exceptions import LarkError
+from lark.grammar import NonTerminal
 from lark.lexer import Lexer, PatternStr, TerminalDef
+from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import Shift
 
 from structgen.automaton.lalr.program import Program, Threads, Unsupported
+from structgen.automaton.lalr.size import MOST_CHARACTERS, require_small
 from structgen.automaton.regex.charsets import partition
 from structgen.automaton.regex.errors import PatternError, PatternUnsupported
 from structgen.automaton.regex.folding import folded
 from structgen.automaton.regex.nodes import Chars, Node, Sequence as Series
 from structgen.automaton.regex.python import parse_python
-from structgen.errors import OptionError, quoted
+from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
 
 END = "$END"
 _FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")
@@ -220,12 +223,26 @@ def _kept_grammar(text: str, start: str) -> Grammar:
 def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
     """What Lark makes of a grammar, but for the lexer."""
     plugins = {"ContextualLexer": _NoLexer}
+    if len(text) > MOST_CHARACTERS:
+        raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MOST_CHARACTERS:,}")
     try:
-        return lark.Lark(text, parser="lalr", start=start, import_paths=list(imports), _plugins=plugins)
+        definitions, _ = load_grammar(text, "<string>", list(imports), False)
+        require_small(definitions)
+        return lark.Lark(definitions, parser="lalr", start=start, _plugins=plugins)
     except LarkError as error:
-        raise OptionError(f"Lark refuses the grammar: {error}") from error
+        raise OptionError(f"Lark refuses the grammar: {_reason(error, start)}") from error
     except (OSError, UnicodeError) as error:
         raise OptionError(f"the grammar imports what cannot be read: {error}") from error
+
+
+def _reason(error: LarkError, start: str) -> str:
+    """What is wrong with a grammar, in words: some of Lark's errors speak of its own classes."""
+    if str(error) == f"Using an undefined rule: {NonTerminal(start)!r}":
+        return f"it has no rule {quoted(start)} with which a text begins: define it, or name another one by start="
+    if len(error.args) == 2 and isinstance(error.args[1], SyntaxError):
+        return f"the text {quoted(error.args[0])} has an escape that is none: {error.args[1].msg.split(': ')[-1]}"
+    reason = re.sub(r"^Rule (?='[^a-z]+' used)", "Terminal ", str(error))
+    return re.sub(r"\S{200,}", lambda word: excerpt(word[0]), reason)[:2000]
 
 
 def _require_pattern(terminal: TerminalDef) -> None:

@@ -1,0 +1,68 @@
+"""How large a grammar is, before Lark writes out its alternatives: `"a"? "b"? ...` doubles them with each option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Tree
+from lark.load_grammar import Grammar as Definitions
+
+from structgen.errors import LimitExceeded
+
+MOST_CHARACTERS = 500_000
+MOST_ALTERNATIVES = 20_000
+MOST_PAIRS = 4_000_000
+"""Alternatives of one rule, times rules of the grammar: Lark's tables take time in proportion."""
+MOST_PATTERN = 100_000
+_WRITTEN_REPEATS = 50
+"""Repetitions of so many times or more are rules of their own in Lark; of fewer, each count is an alternative."""
+
+
+def require_small(definitions: Definitions) -> None:
+    """Refuse what Lark would take minutes or gigabytes for.
+
+    Raises:
+        LimitExceeded: its rules have too many alternatives when they are written out, or a terminal is too long.
+    """
+    known: dict[int, int] = {}
+    for name, (tree, _) in definitions.term_defs:
+        if _length(tree, known) > MOST_PATTERN:
+            raise LimitExceeded(f"terminal {name:.80}: written out it is longer than {MOST_PATTERN:,} characters")
+    total = 0
+    for name, _, tree, _ in definitions.rule_defs:
+        count = _alternatives(tree)
+        total += count
+        if total > MOST_ALTERNATIVES or count * len(definitions.rule_defs) > MOST_PAIRS:
+            raise LimitExceeded(
+                f"the grammar has too many alternatives at the rule {name:.80}, options and repetitions written out: "
+                f"at most {MOST_ALTERNATIVES:,} in all, {MOST_PAIRS:,} for those of a rule times the rules"
+            )
+
+
+def _alternatives(node: Any) -> int:
+    """In how many ways a part of a rule is written as a sequence of symbols, at most `MOST_ALTERNATIVES` + 1."""
+    if not isinstance(node, Tree) or node.data in ("template_usage", "range", "literal"):
+        return 1
+    counts = [_alternatives(child) for child in node.children]
+    total = 1
+    if node.data == "expansions":
+        total = sum(counts)
+    elif node.data == "maybe" or (node.data == "expr" and node.children[1] in ("?", "*")):
+        total = counts[0] + 1
+    elif node.data == "expr" and node.children[1] == "~":
+        bounds = [int(bound) for bound in node.children[2:]]
+        few = bounds[-1] < _WRITTEN_REPEATS
+        total = sum(counts[0] ** times for times in range(bounds[0], bounds[-1] + 1)) if few else 2
+    elif node.data != "expr":
+        for count in counts:
+            total = min(total * count, MOST_ALTERNATIVES + 1)
+    return min(total, MOST_ALTERNATIVES + 1)
+
+
+def _length(node: Any, known: dict[int, int]) -> int:
+    """Characters of a terminal's pattern. Terminals that it names are in its tree, the same one each time."""
+    if not isinstance(node, Tree):
+        return len(node) if isinstance(node, str) else 1
+    if id(node) not in known:
+        known[id(node)] = sum(_length(child, known) for child in node.children) + 1
+    return known[id(node)]
