@@ -224,3 +224,14 @@ def test_what_cannot_be_is_refused_by_name():
     with pytest.raises(OptionError, match=r"answer_share=1\.5: expected a number from 0 to 1"):
         sg.Thinking(answer_share=1.5)
     assert replace(sg.Thinking(), max_tokens=3).max_tokens == 3
+
+
+def test_an_answer_that_is_forced_as_a_whole_is_thought_about_first():
+    """Nothing is left to choose of it; the thinking was left out, and a stream waited for it forever."""
+    model = scripted("so it is</think>\n\na")
+    run = sg.generate(model, "p", sg.Choice(["a"]), thinking=True, details=True)
+    assert (run.value, run.thinking) == ("a", "so it is")
+    events = list(sg.stream(model, "p", sg.Choice(["a"]), thinking=True))
+    assert "".join(event.text for event in events if event.thinking) == "so it is"
+    assert events[-1].result is not None
+    assert (events[-1].result.value, events[-1].result.thinking) == ("a", "so it is")

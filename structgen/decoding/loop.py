@@ -106,7 +106,8 @@ class Batch:
     ) -> None:
         self._began = self._prefilled = time.perf_counter()
         self._vocabulary, self._sessions, self._rows = vocabulary, sessions, rows
-        self._waiting = deque(s.before or s for s in sessions if not s.done)
+        first = [session.before or session for session in sessions]
+        self._waiting = deque(session for session in first if not session.done)
         self._active: list[Session] = []
         self._steps = 0
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
