@@ -76,7 +76,7 @@ class JsonSchema:
         require_flag("finite", self.finite)
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
-        """The grammar; nothing is expanded before a text needs it, but for lists of more than 500 values or names, or
+        """The grammar; nothing is expanded before a text needs it, but for lists of more than 1,000 values or names, or
         of more than 50 alternatives."""
         return Grammar(self.automaton(), vocabulary)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +19,7 @@ from structgen.automaton.multiples import common_step
 from structgen.schema.algebra import is_empty
 from structgen.schema.checks import canonical
 from structgen.schema.literals import literal_shapes
-from structgen.schema.normal import Arrays, Node, Numbers, Objects, Shape, Strings
+from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shape, Strings
 from structgen.schema.scalars import holds
 
 FEW = 64
@@ -162,7 +162,7 @@ class FewValues:
         if (key, plain) not in self._nodes:
             shapes = literal_shapes((value,), lambda: pointer)
             if plain:
-                shapes = (Shape(numbers=Numbers(integer=True, literals=(value,), plain=True)),)
+                shapes = (Shape(numbers=Numbers(integer=True, literals=Listed([value]), plain=True)),)
             self._literals[key] = value
             self._nodes[key, plain] = Node(pointer, lambda: shapes)
         found[key] = self._nodes[key, plain]
@@ -185,7 +185,7 @@ def _other_part(shape: Shape) -> Shape:
 def few_numbers(numbers: Numbers) -> tuple[int | float, ...] | None:
     """The numbers of the set; None when there are more than `FEW`, or when they cannot be listed."""
     if numbers.literals is not None:
-        listed = numbers.literals
+        listed: Sequence[int | float] = numbers.literals
     else:
         low, high = numbers.minimum, numbers.maximum
         step = common_step((*numbers.multiples, *([Fraction(1)] if numbers.integer else [])))

@@ -18,7 +18,7 @@ from structgen.automaton.chardfa import CharDfa, complement, from_pattern, inter
 from structgen.automaton.multiples import common_step, multiples_dfa, scientific_multiples
 from structgen.automaton.numbers import WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within
 from structgen.errors import LimitExceeded
-from structgen.schema.normal import Numbers
+from structgen.schema.normal import Listed, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,13 @@ def _in_set(numbers: Numbers, value: Fraction) -> bool:
     """Whether `value` is in the set, but for what is left out and how it is spelled."""
     if not within(value, numbers) or any(value % step for step in numbers.multiples):
         return False
-    return numbers.literals is None or any(value == Fraction(exact_decimal(other)) for other in numbers.literals)
+    return numbers.literals is None or value in _exact_values(numbers.literals)
+
+
+@lru_cache(64)
+def _exact_values(literals: Listed[int | float]) -> frozenset[Fraction]:
+    """The numbers that literals spell."""
+    return frozenset([Fraction(exact_decimal(value)) for value in literals])
 
 
 def _has(numbers: Numbers, value: Fraction) -> bool:
@@ -86,7 +92,7 @@ def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
     if numbers.literals is not None:
         others = replace(numbers, literals=None)
         kept = [value for value in numbers.literals if _has(others, Fraction(exact_decimal(value)))]
-        language, exact = number_dfa(replace(bare, literals=tuple(kept))), True
+        language, exact = number_dfa(replace(bare, literals=Listed(kept))), True
     elif numbers.multiples:
         language, exact = _multiples(numbers, bare, finite)
     else:

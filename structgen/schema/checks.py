@@ -16,7 +16,7 @@ from structgen.errors import quoted
 
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
-LONG = 500
+LONG = 1_000
 """A list with more values or names is looked into when the schema is compiled."""
 ALTERNATIVES = 50
 """A list with more alternatives is, too."""
