@@ -20,7 +20,7 @@ from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STR
 from structgen.schema.normal import Numbers, Strings
 from structgen.schema.reader import SchemaReader
 from structgen.schema.scalars import exact
-from structgen.schema.scan import escaped
+from structgen.schema.scan import escaped, joined
 
 NOT_ENFORCED = "not enforced"
 _METADATA = frozenset(
@@ -31,6 +31,8 @@ _DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
 MANY_ALTERNATIVES = 16
 _OPEN_END = "nothing tells where this text ends: what follows is begun at every place, beside it"
 MANY_STATES = 2000
+MOST_CHARACTERS = 1 << 26
+"""Of all pointers together: in nested schemas they grow with the square of the depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ def explain(
         closed, format, registry: as for `JsonSchema`; a constraint says itself.
 
     Raises:
-        RequestError: what compiling the schema would raise, `UnsatisfiableSchema` aside.
+        RequestError: what compiling the schema would raise, `UnsatisfiableSchema` aside; `LimitExceeded` also of a
+            schema that nests so deeply that the pointers of its keywords have more than 67,108,864 characters together.
     """
     if isinstance(schema, Constraint) and not isinstance(schema, type):
         return _explained(schema, "")
@@ -120,8 +123,13 @@ def _json(schema: JsonSchema) -> Explanation:
     if reader is None:
         return Explanation((), ())
     walk = _Walk(reader, enforce=schema.format == "enforce", finite=schema.finite)
-    for place in reader.places():
-        walk.visit(*place)
+    characters = 0
+    for schema_object, trail, dialect in reader.places():
+        pointer = joined(trail)
+        characters += len(pointer) * (1 + len(schema_object))
+        if characters > MOST_CHARACTERS:
+            raise LimitExceeded(f"explain: the pointers of all keywords have more than {MOST_CHARACTERS:,} characters")
+        walk.visit(schema_object, pointer, dialect)
     return Explanation(tuple(walk.rules), tuple(walk.cliffs))
 
 

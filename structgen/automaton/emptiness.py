@@ -160,6 +160,8 @@ class Emptiness:
                 answer = True
             elif answer is None:
                 places[wanted] = len(stack)
+                if len(stack) > MAX_DEPTH:
+                    raise LimitExceeded(f"a value must nest more than {MAX_DEPTH:,} deep", wanted.pointer)
                 stack.append((self._node(wanted), wanted))
                 lowest.append(_NONE)
 

@@ -318,10 +318,13 @@ class _Accepted:
         predicates: Sequence[Callable[[str], bool] | None],
     ) -> None:
         self._frames, self._choice, self._nodes = frames, choice, nodes
+        self._one = nodes[0] if len(set(nodes)) == 1 else None
         self.predicates = predicates
 
     def nodes(self, final: int) -> int:
         """The accepting nodes, as bits."""
+        if self._one is not None:
+            return 1 << self._one if final else 0
         found = 0
         while final:
             lowest = final & -final

@@ -30,7 +30,11 @@ from structgen.schema.scalars import (
 )
 
 MAX_SHAPES = 4096
+"""Alternatives of one type in one place."""
+MAX_NAMES = 1 << 22
+"""Alternatives that are objects, times the names that they declare together: each name may lead to any of them."""
 MAX_PAIRS = 1 << 18
+MANY_FACTORS = 32
 MAX_CONTAINERS = 64
 """Arrays, or objects, that a conjunction of unions may multiply to before it is left to the closing bracket."""
 
@@ -64,6 +68,15 @@ class Columns(NamedTuple):
 
     def packed(self) -> Shapes:
         """The same union in as few shapes as there are alternatives of one type."""
+        alternatives = max(map(len, self[3:]))
+        if alternatives > MAX_SHAPES:
+            raise LimitExceeded(
+                f"{alternatives:,} alternatives in one place of the schema; the limit is {MAX_SHAPES:,}"
+            )
+        names = sum(len(objects.properties) for objects in self.objects)
+        if len(self.objects) * names > MAX_NAMES:
+            told = f"{len(self.objects):,} alternatives that are objects, with {names:,} names together"
+            raise LimitExceeded(f"{told}; the limit of their product is {MAX_NAMES:,}")
         columns = zip_longest(self.numbers, self.strings, self.arrays, self.objects)
         rows = list(columns) or [(None, None, None, None)]
         first = Shape(self.null, self.true, self.false, *rows[0])
@@ -163,8 +176,11 @@ class Algebra(ContainerAlgebra):
         """The values that are in every one of the unions.
 
         Raises:
-            LimitExceeded: that takes too many sets of scalars.
+            LimitExceeded: that takes too many alternatives.
         """
+        if len(factors) > MANY_FACTORS:  # each of many objects is merged log(n) times, not n times
+            middle = len(factors) // 2
+            factors = (self.product(factors[:middle]), self.product(factors[middle:]))
         shapes = ANY.shapes
         for factor in factors:
             if factor is ANY.shapes or factor is shapes:
@@ -264,7 +280,7 @@ def _pairs(conjoin: Callable[[_Set | None, _Set | None], _Set | None], a: list[_
         raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
     found = [both for x in a for y in b if (both := conjoin(x, y)) is not None]
     if len(found) > MAX_SHAPES:
-        raise LimitExceeded(f"{len(found)} alternatives in one place of the schema; the limit is {MAX_SHAPES}")
+        raise LimitExceeded(f"{len(found):,} alternatives in one place; the limit is {MAX_SHAPES:,}")
     return found
 
 

@@ -21,7 +21,7 @@ from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, Target, in_place, references, resolve
-from structgen.schema.scan import SchemaScan, escaped
+from structgen.schema.scan import SchemaScan, Trail, escaped
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from structgen.schema.dynamic import DynamicScopes
 
 _MAX_NESTED = 8
+MAX_IN_PLACE = 20_000
 
 
 def read(
@@ -224,8 +225,8 @@ class SchemaReader:
             self._places[key] = Place(schema, where, self, scope)
         return self._places[key]
 
-    def places(self) -> Iterator[tuple[dict[str, Any], str, Dialect]]:
-        """Every schema object, with its pointer and its draft."""
+    def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
+        """Every schema object, with its trail and its draft."""
         return self._scan.places()
 
     def pointer_of(self, place: Place) -> str:
@@ -233,11 +234,11 @@ class SchemaReader:
         tokens: list[object] = []
         where = place.where
         while isinstance(where, tuple):
-            tokens = [*where[1:], *tokens]
+            tokens += reversed(where[1:])
             place = where[0]
             where = place.where
         start = self._scan.pointer_of(place.schema) if where is None else where
-        return start + "".join(f"/{escaped(token)}" for token in tokens)
+        return start + "".join(f"/{escaped(token)}" for token in reversed(tokens))
 
     def has_lone_reference(self, schema: dict[str, Any]) -> bool:
         """Has all that stands beside the `$ref` of a schema no effect?"""
@@ -285,6 +286,9 @@ class SchemaReader:
             waiting = self._unread(top)
             if waiting:
                 path.add(id(top))
+                if len(path) > MAX_IN_PLACE:
+                    told = f"schemas for one value stand more than {MAX_IN_PLACE:,} deep within each other"
+                    raise LimitExceeded(f"{told} (by allOf, anyOf, oneOf, not, if, $ref)", top.pointer)
                 if any(id(node) in path for node in waiting):
                     raise SchemaError("a reference leads back to itself and describes no value", top.pointer)
                 stack.extend(waiting)

@@ -246,7 +246,7 @@ def _note_resolvers(start: Any, dialect: Dialect, resolver: Resolver[Any], resol
         if dialect.identifier in schema and schema is not start:
             outer = outer.in_subresource(known.create_resource(schema))
         resolvers[id(schema)] = outer
-        stack.extend((child, outer) for child, _ in subschemas(schema, "", dialect))
+        stack.extend((child, outer) for child, _ in subschemas(schema, dialect))
 
 
 def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:

@@ -16,6 +16,9 @@ from structgen.schema.dialects import Dialect
 
 MAX_SCHEMAS = 1_000_000
 
+Trail = str | tuple[Any, str]
+"""A JSON pointer, or the trail of the schema above with the tokens behind it: deep schemas share what is above them."""
+
 
 class SchemaScan:
     """The scan of one root schema and of every place that its references lead to.
@@ -72,26 +75,26 @@ class SchemaScan:
                 elif (schema is not True and schema is not False) or not dialect.booleans:
                     raise _not_a_schema(schema, start, pointer, dialect)
         except Malformed as error:
-            place_of = _pointer_of(schema, start, pointer, dialect)
+            place_of = joined(next(trail for found, trail in every(start, pointer, dialect) if found is schema))
             if not name:
                 raise SchemaError(str(error), place_of) from None
             raise SchemaError(f"{name}: {error}", f"{place_of}/{escaped(name)}") from None
         if len(seen) > MAX_SCHEMAS:
-            raise LimitExceeded(f"found {len(seen)} schemas in one schema; the limit is {MAX_SCHEMAS}")
+            raise LimitExceeded(f"found {len(seen):,} schemas in one schema; the limit is {MAX_SCHEMAS:,}")
 
     def pointer_of(self, schema: dict[str, Any]) -> str:
         """Where `schema`, which was met, stands. Slow."""
         places = (place for start in self.starts for place in every(*start))
-        return next(pointer for found, pointer in places if found is schema)
+        return joined(next(trail for found, trail in places if found is schema))
 
-    def places(self) -> Iterator[tuple[dict[str, Any], str, Dialect]]:
-        """Every schema object that was met, with its pointer and its draft. Slow."""
+    def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
+        """Every schema object that was met, with its trail and its draft. Slow."""
         met: set[int] = set()
         for start in self.starts:
-            for schema, pointer in every(*start):
+            for schema, trail in every(*start):
                 if isinstance(schema, dict) and id(schema) in self.seen and id(schema) not in met:
                     met.add(id(schema))
-                    yield schema, pointer, self.seen[id(schema)]
+                    yield schema, trail, self.seen[id(schema)]
 
 
 def escaped(token: object) -> str:
@@ -99,15 +102,24 @@ def escaped(token: object) -> str:
     return str(token).replace("~", "~0").replace("/", "~1")
 
 
-def subschemas(schema: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, str]]:
-    """What stands directly below `schema` where its draft expects schemas, with pointers."""
+def joined(trail: Trail) -> str:
+    """The JSON pointer that a trail stands for."""
+    steps: list[str] = []
+    while not isinstance(trail, str):
+        trail, step = trail
+        steps.append(step)
+    return trail + "".join(reversed(steps))
+
+
+def subschemas(schema: Any, dialect: Dialect) -> Iterator[tuple[Any, str]]:
+    """What stands directly below `schema` where its draft expects schemas, with the pointers from there."""
     if not isinstance(schema, dict):
         return
     for name, value in schema.items():
         row = dialect.keywords.get(name)
         if row is None:
             continue
-        path = f"{pointer}/{escaped(name)}"
+        path = f"/{escaped(name)}"
         if isinstance(value, list) and "list" in row.children:
             yield from ((item, f"{path}/{i}") for i, item in enumerate(value))
         elif isinstance(value, dict) and "map" in row.children:
@@ -116,28 +128,26 @@ def subschemas(schema: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[An
             yield value, path
 
 
-def every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, str]]:
-    """`start`, which stands at `pointer`, and everything below it where its draft expects schemas."""
-    stack, seen = [(start, pointer)], set()
+def every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, Trail]]:
+    """`start`, which stands at `pointer`, and everything below it where its draft expects schemas, with trails."""
+    stack: list[tuple[Any, Trail]] = [(start, pointer)]
+    seen = set()
     while stack:
-        schema, path = stack.pop()
+        schema, trail = stack.pop()
         if id(schema) not in seen:
             if isinstance(schema, dict):
                 seen.add(id(schema))
-            yield schema, path
-            stack.extend(subschemas(schema, path, dialect))
-
-
-def _pointer_of(wanted: Any, start: Any, pointer: str, dialect: Dialect) -> str:
-    return next(path for schema, path in every(start, pointer, dialect) if schema is wanted)
+            yield schema, trail
+            stack.extend((child, (trail, step)) for child, step in subschemas(schema, dialect))
 
 
 def _not_a_schema(found: Any, start: Any, pointer: str, dialect: Dialect) -> SchemaError:
     """The error about a place that holds something else than a schema."""
     expected = "an object, true or false" if dialect.booleans else "an object"
-    for schema, path in every(start, pointer, dialect):
+    for schema, trail in every(start, pointer, dialect):
         boolean = schema is True or schema is False
-        allowed = dialect.booleans or path.endswith(("/additionalProperties", "/additionalItems"))
+        step = trail if isinstance(trail, str) else trail[1]
+        allowed = dialect.booleans or step.endswith(("/additionalProperties", "/additionalItems"))
         if not isinstance(schema, dict) and not (boolean and allowed):
-            return SchemaError(str(Malformed(schema, f"a schema: {expected}")), path)
+            return SchemaError(str(Malformed(schema, f"a schema: {expected}")), joined(trail))
     return SchemaError(str(Malformed(found, f"a schema: {expected}")), pointer)
