@@ -31,6 +31,8 @@ _DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
 MANY_ALTERNATIVES = 16
 _OPEN_END = "nothing tells where this text ends: what follows is begun at every place, beside it"
 MANY_STATES = 2000
+MOST_LIMITS = 4
+"""Places beyond a limit that are noted; with more, the limit is an error, as it is when the schema is compiled."""
 MOST_CHARACTERS = 1 << 26
 """Of all pointers together: in nested schemas they grow with the square of the depth."""
 
@@ -90,7 +92,7 @@ class Explanation:
         return asdict(self)
 
     def __str__(self) -> str:
-        width = max((len(rule.pointer) for rule in self.rules), default=0)
+        width = min(max((len(rule.pointer) for rule in self.rules), default=0), 80)
         lines = [f"{rule.pointer:<{width}}  {rule.how}" + (f": {rule.why}" if rule.why else "") for rule in self.rules]
         return "\n".join([*lines, *(f"note {cliff.pointer or '/'}: {cliff.what}" for cliff in self.cliffs)])
 
@@ -170,6 +172,7 @@ class _Walk:
         self._is_empty = Emptiness(reader.algebra)
         self.rules: list[Rule] = []
         self.cliffs: list[Cliff] = []
+        self._limits = 0
 
     def visit(self, schema: dict[str, Any], pointer: str, dialect: Dialect) -> None:
         """One schema object."""
@@ -200,6 +203,9 @@ class _Walk:
                 self.cliffs.append(Cliff(pointer, "no value satisfies this schema: what it describes is never started"))
             containers = [part for shape in node.shapes for part in (shape.arrays, shape.objects) if part is not None]
         except LimitExceeded as error:
+            self._limits += 1
+            if self._limits > MOST_LIMITS:  # each of very many places would be read until it fails
+                raise
             self.cliffs.append(Cliff(pointer, str(error)))
             return True, 0
         return any(part.without for part in containers), len(node.shapes)

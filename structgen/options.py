@@ -181,6 +181,9 @@ class Thinking:
         require(is_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
 
 
+MOST_BEAMS = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Beams:
     """Beam search: instead of one text, the likeliest so far go on side by side, and the best complete one wins.
@@ -202,7 +205,7 @@ class Beams:
 
     def __post_init__(self) -> None:
         require(is_whole(self.count, 1), "count", self.count, "a count of at least 1")
-        require_count("count", self.count, 1)
+        require(self.count <= MOST_BEAMS, "count", self.count, f"at most {MOST_BEAMS} beams, each a row of the batch")
         finite = is_number(self.length_penalty, -math.inf)
         require(finite, "length_penalty", self.length_penalty, "a finite number")
         known = isinstance(self.early_stopping, bool) or (

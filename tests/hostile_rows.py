@@ -57,6 +57,27 @@ def typed(i: int) -> Any:
     return {"properties": {f"p{i // 2}": {"type": "integer" if i % 2 else "string"}}, "required": [f"p{i // 2}"]}
 
 
+def deep(keyword: str, depth: int) -> Any:
+    """A schema within a schema, so many times."""
+    wraps: dict[str, Callable[[Any], Any]] = {
+        "properties": lambda it: {"type": "object", "properties": {"a": it}},
+        "required": lambda it: {"type": "object", "properties": {"a": it}, "required": ["a"]},
+        "items": lambda it: {"type": "array", "items": it},
+        "anyOf": lambda it: {"anyOf": [it, {"type": "null"}]},
+        "oneOf": lambda it: {"oneOf": [it, {"type": "string"}]},
+        "allOf": lambda it: {"allOf": [it]},
+        "not": lambda it: {"not": it},
+        "if": lambda it: {"if": {"type": "integer"}, "then": it, "else": {"type": "string"}},
+    }
+    return nested(depth, wraps[keyword], {"type": "integer"})
+
+
+def chain(length: int) -> dict[str, Any]:
+    """References that lead to references."""
+    links = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(length)}
+    return {"$ref": "#/$defs/d0", "$defs": {**links, f"d{length}": {"type": "integer"}}}
+
+
 def members(*numbers: int, **others: Any) -> dict[str, Any]:
     return {**{f"p{i}": 1 for i in numbers}, **others}
 
@@ -401,6 +422,40 @@ ROWS: dict[str, Row] = {
     "a const nested 500 deep": Row(lambda: {"const": nested(500, lambda it: [{"a": it}], 1)}, (nested(500, lambda it: [{"a": it}], 1),), (nested(499, lambda it: [{"a": it}], 1),)),
     "a const of 20,000 items": Row(lambda: {"const": list(range(20_000))}, refuses=([], [0, 2])),
     "not a const nested 500 deep": Row(lambda: {"not": {"const": nested(500, lambda it: [{"a": it}], 1)}}, (1, [{"a": 1}]), (nested(500, lambda it: [{"a": it}], 1),)),
+    **{
+        f"{keyword} nested {depth:,} deep": Row(partial(deep, keyword, depth), takes, refuses, (LimitExceeded if depth > 20_000 and keyword not in ("properties", "items") else None), "20,000 deep")
+        for keyword, takes, refuses in [
+            ("properties", ({"a": {"a": {}}}, {"b": 1}), ({"a": {"a": 1}}, 1)), ("required", (), ({}, {"a": {}})), ("items", ([[[]]],), ([[1]], 1)), ("anyOf", (1, None), ("x",)),
+            ("oneOf", (1,), (None, [])), ("allOf", (1,), ("x",)), ("not", (1,), ("x",)), ("if", (7,), (1.5, None)),
+        ]
+        for depth in (10_000, 100_000)
+    },  # a conjunction of 20,000 places is still read
+    "a const nested 10,000 deep": Row(lambda: {"const": nested(10_000, lambda it: [it], 1)}, refuses=([], [[1]])),
+    "a const nested 100,000 deep": Row(lambda: {"const": nested(100_000, lambda it: [it], 1)}, error=LimitExceeded, says="at /const: a value nests more than 20,000 deep"),
+    "an enum nested 10,000 deep": Row(lambda: {"enum": [nested(10_000, lambda it: {"a": it}, i) for i in range(2)] + [1]}, (1,), ({}, 2)),
+    "an enum nested 100,000 deep": Row(lambda: {"enum": [nested(100_000, lambda it: {"a": it}, 1)]}, error=LimitExceeded, says="at /enum: a value nests more than 20,000 deep"),
+    "a default and examples nested 100,000 deep": Row(
+        lambda: {"type": "integer", "default": nested(100_000, lambda it: [it], 1), "examples": [nested(100_000, lambda it: {"a": it}, 1)], "x-note": nested(100_000, lambda it: [it], 1)}, (1,), ("x",)
+    ),
+    "a fault nested 100,000 deep": Row(lambda: nested(100_000, lambda it: {"items": it}, {"type": "word"}), error=SchemaError, says="/items/type: type: found 'word'"),
+    "a chain of 10,000 $ref": Row(partial(chain, 10_000), (1,), ("x",)),
+    "a chain of 100,000 $ref": Row(partial(chain, 100_000), error=LimitExceeded, says="20,000 deep"),
+    "allOf of 10,000 objects": Row(lambda: {"allOf": [{"properties": {f"p{i}": {"type": "integer"}}} for i in range(10_000)]}, (members(0, 9999), 1), (members(p5="x"),)),
+    "allOf of 50,000": Row(lambda: {"allOf": [{"type": "integer", "minimum": i} for i in range(50_000)]}, (49_999,), (49_998, "x")),
+    "anyOf of 100,000 numbers": Row(lambda: {"anyOf": [{"type": "integer", "minimum": i} for i in range(100_000)]}, error=LimitExceeded, says="100000 alternatives in one place; the limit is 4096"),
+    "anyOf of 100,000 objects": Row(lambda: {"type": "object", "anyOf": [has(i) for i in range(100_000)]}, error=LimitExceeded, says="100000 alternatives in one place; the limit is 4096"),
+    "anyOf of 3,000 objects with names of their own": Row(
+        partial(branches, 3000, "anyOf"), error=LimitExceeded, says="3,000 alternatives that are objects, with 6,000 names together; the limit of their product is 4,194,304"
+    ),
+    "oneOf of 100,000 numbers": Row(lambda: {"oneOf": [{"type": "integer", "minimum": i} for i in range(100_000)]}, error=LimitExceeded, says="oneOf with 100000 branches"),
+    "oneOf of 10,000 literals": Row(lambda: {"oneOf": [{"const": f"w{i}"} for i in range(10_000)]}, ("w0", "w9999"), ("w10000", 1)),
+    "100,000 properties": Row(lambda: {"type": "object", "properties": many(100_000, type="integer"), "additionalProperties": False}, (members(0, 99_999),), (members(5, 100_000),)),
+    "100,000 required properties": Row(
+        lambda: {"type": "object", "properties": many(100_000, type="integer"), "required": [f"p{i}" for i in range(100_000)]}, refuses=({}, members(0), members(0, 1, p2="x"))
+    ),
+    "required of 100,000 undeclared names": Row(lambda: {"type": "object", "required": [f"p{i}" for i in range(100_000)]}, refuses=({}, members(0, 1))),
+    "minContains of a thousand million": Row(lambda: {"type": "array", "contains": {"type": "integer"}, "minContains": 10**9}, refuses=([], [1, 1])),
+    "minProperties of a thousand million": Row(lambda: {"type": "object", "minProperties": 10**9}, refuses=({}, {"a": 1})),
     "names that are keywords": Row(
         lambda: {"properties": {"$ref": {"type": "integer"}, "properties": {"type": "string"}, "not": {"not": {"type": "null"}}}}, ({"$ref": 1, "properties": "x"},), ({"$ref": "#"}, {"not": None})
     ),

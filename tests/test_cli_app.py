@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -151,3 +154,68 @@ def test_demo_shows_the_bundled_model(monkeypatch):
 def test_without_arguments_the_commands_are_listed():
     output = run().output
     assert all(command in output for command in ("demo", "generate", "doctor"))
+
+
+FAULTY_FILES = {
+    "deep": ("[" * 100_000 + "]" * 100_000).encode(),
+    "deep object": b'{"not":' * 20_000 + b"{}" + b"}" * 20_000,
+    "no UTF-8": b'{"const": "\xff\xfe"}',
+    "no JSON": b"x" * 1_000_000,
+    "a list": b"[" + b"1," * 100_000 + b"1]",
+    "empty": b"",
+    "half a character": b'{"const": "\\ud800"}',
+    "a long pattern": b'{"pattern": "' + b"(" * 1_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("name", FAULTY_FILES)
+@pytest.mark.parametrize("command", [("explain",), ("generate", "m", "x", "--schema")], ids=["explain", "generate"])
+def test_a_faulty_file_is_told_without_a_traceback(loaded, tmp_path, command, name):
+    """Exit code 1 with one line for what the schema says, 2 for what is no schema."""
+    file = tmp_path / "schema.json"
+    file.write_bytes(FAULTY_FILES[name])
+    result = run(*command, str(file))
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code in (1, 2)
+    assert len(result.stderr) < 2_000
+    assert result.exit_code == 2 or result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "."),
+        ("explain", "no such file"),
+        ("explain", "\udcff"),
+        ("generate", "m", "\udcff"),
+        ("generate", "m", "x", "--regex", "\udcff"),
+        ("generate", "m", "x", "--choice", "\udcff"),
+        ("generate", "m", "x", "--beams", "1000000000"),
+        ("generate", "m", "x", "--max-new-tokens", "-1"),
+        ("generate", "\udcff", "x"),
+    ],
+)
+def test_odd_arguments_are_told_without_a_traceback(arguments, monkeypatch):
+    """Folders in place of files, names that are no text, counts beyond what is possible."""
+    if arguments[1] == "m":
+        monkeypatch.setattr(api, "load", lambda name, **options: scripted("x"))
+    result = run(*arguments)
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code in (1, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    ["generate m - <&-", "explain {} >/dev/full", "explain {} | true", "explain no-file 2>&-"],
+)
+def test_closed_and_full_pipes_leave_no_traceback(tmp_path, line):
+    """In a process of its own, in the C locale."""
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"properties": {"é": {"type": "integer"}}}))
+    command = f"{sys.executable} -c 'from structgen.cli import app; app()' {line.format(schema)}"
+    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    assert "Traceback" not in found.stderr
+    assert "Exception ignored" not in found.stderr
+    assert found.returncode in (0, 1, 2)
+    assert found.returncode != 1 or found.stderr.count("\n") == 1

@@ -320,3 +320,14 @@ class Spelled(Guard[bytes]):
         said = state + text
         found = [at for word in self.words if (at := said.find(word)) >= 0]
         return Veto(min(found), "banned bytes") if found else said
+
+
+@pytest.mark.parametrize("budget", [8, 12, 60])
+@pytest.mark.parametrize(
+    "schema", [sg.Regex("\\w+@\\w+\\.(com|org)"), {"type": "string", "pattern": "^\\w+@\\w+\\.(com|org)$"}]
+)
+def test_a_dead_end_near_the_budget_names_the_ban(schema, budget):
+    """It is the ban that leaves no known way to close the value, not the budget."""
+    limits = sg.Limits(max_new_tokens=budget)
+    with pytest.raises(sg.DeadEnd, match=r"banned word 'o' stands in the way of '.*com"):
+        sg.generate(scripted(""), "x", schema, banned=["o"], limits=limits)

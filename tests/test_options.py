@@ -131,3 +131,10 @@ def test_an_empty_enum_is_an_unsatisfiable_schema():
     for schema in ({"enum": []}, {"properties": {"a": {"enum": []}}, "required": ["a"], "type": "object"}):
         with pytest.raises(sg.UnsatisfiableSchema):
             sg.generate(scripted("x"), "x", schema)
+
+
+@pytest.mark.parametrize("count", [257, 500, 10**9])
+def test_more_beams_than_a_batch_holds_are_refused(count):
+    """By the limit's name and at once."""
+    with pytest.raises(sg.OptionError, match="at most 256 beams"):
+        sg.Beams(count)

@@ -8,7 +8,9 @@ from structgen.automaton.items import Items, ItemSteps, Question
 from structgen.automaton.leaves import number_is_empty, string_is_empty
 from structgen.automaton.members import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
 from structgen.automaton.open_members import OpenMembers
+from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
+from structgen.schema.checks import MAX_DEPTH
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 from structgen.schema.reader import Place
 

@@ -1,9 +1,12 @@
-"""The commands. Errors of structgen become one line and exit code 1; any other keeps its traceback: a bug."""
+"""The commands. Errors that a user's input leads to become one line and exit code 1; any other keeps its traceback."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +24,8 @@ def demo() -> None:
     """Extract typed objects with the bundled model: unconstrained and constrained, side by side."""
     from structgen.demo.show import show
 
-    show()
+    with _told():
+        show()
 
 
 @app.command()
@@ -42,11 +46,10 @@ def generate(
 ) -> None:
     """Generate a value and print it: JSON for a schema, text otherwise."""
     from structgen import api
-    from structgen.errors import StructgenError
     from structgen.options import Limits, Sampling
 
-    text = sys.stdin.read() if prompt == "-" else prompt
-    try:
+    with _told():
+        text = _standard_input() if prompt == "-" else prompt
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
         value = api.generate(
@@ -57,10 +60,7 @@ def generate(
             limits=limits,
             beams=beams,
         )
-    except StructgenError as error:
-        _tell(error)
-        raise typer.Exit(1) from error
-    typer.echo(value if schema is None else json.dumps(value, ensure_ascii=False))
+        _print(value if schema is None else json.dumps(value, ensure_ascii=False))
 
 
 @app.command()
@@ -71,16 +71,12 @@ def explain(
     registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
 ) -> None:
     """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
-    from structgen.errors import StructgenError
     from structgen.explanation import explain as explain_schema
 
-    try:
+    with _told():
         known = registry_of(registry) if registry else None
         explanation = explain_schema(read_schema(schema), format=format, registry=known)
-    except StructgenError as error:
-        _tell(error)
-        raise typer.Exit(1) from error
-    typer.echo(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
+        _print(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
 
 
 @app.command()
@@ -88,8 +84,9 @@ def doctor() -> None:
     """Print versions, compile the kernels ahead of their first use, and run one constrained value."""
     from structgen.cli.doctor import examine
 
-    if not examine(Console()):
-        raise typer.Exit(1)
+    with _told():
+        if not examine(Console()):
+            raise typer.Exit(1)
 
 
 def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
@@ -107,6 +104,39 @@ def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, 
     return Choice(choice) if choice else None
 
 
-def _tell(error: Exception) -> None:
-    """One line, for people and for pipes."""
-    errors.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+@contextmanager
+def _told() -> Iterator[None]:
+    """Errors that a user's input leads to, and those of files and pipes, become one line and exit code 1."""
+    from structgen.errors import StructgenError, excerpt
+
+    try:
+        yield
+    except (StructgenError, OSError, UnicodeError, RecursionError) as error:
+        ours = isinstance(error, StructgenError)
+        told = f"{type(error).__name__}: {error if ours else excerpt(error)}"
+        errors.print(told.replace("\n", " "), style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+
+
+def _standard_input() -> str:
+    """All of it, as text.
+
+    Raises:
+        OptionError: it is closed.
+    """
+    from structgen.errors import OptionError
+
+    if sys.stdin is None:
+        raise OptionError("prompt=-: standard input is closed; pass the prompt itself")
+    return sys.stdin.read()
+
+
+def _print(text: str) -> None:
+    """Writes at once, so that a full or closed output is told, and not again when Python ends."""
+    try:
+        typer.echo(text)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise

@@ -11,6 +11,8 @@ import typer
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from structgen.errors import excerpt, quoted
+
 HELP = (
     "A file or folder with schemas that references of --schema lead to, each known by its $id; URI=FILE and URI=FOLDER "
     "name what has none, files of a folder by their paths. Give it several times. Nothing is fetched."
@@ -57,7 +59,9 @@ def read_schema(path: Path) -> Any:
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from error
     except ValueError as error:
-        raise typer.BadParameter(f"{path} is not JSON: {error}") from error
+        raise typer.BadParameter(f"{path} is not JSON: {excerpt(error)}") from error
+    except RecursionError as error:
+        raise typer.BadParameter(f"{path} nests too deeply to be read as JSON") from error
     if not isinstance(found, (dict, bool)):
-        raise typer.BadParameter(f"{path} has {found!r:.60}: expected a JSON Schema, an object or true or false")
+        raise typer.BadParameter(f"{path} has {quoted(found)}: expected a JSON Schema, an object or true or false")
     return found

@@ -119,6 +119,10 @@ class Listening:
         """The state behind more bytes; None where they are refused."""
         return None if state is None else self._watch.after(state, text)
 
+    def refusal(self, text: bytes) -> Veto | None:
+        """The veto against more bytes, or against an end behind them."""
+        return None if self.state is None else self._watch.refusal(self.state, text)
+
     def may_end(self, state: Any) -> bool:
         """May the text end in this state?"""
         return self._watch.may_end(state)

@@ -77,6 +77,8 @@ class Model:
             OptionError: not a model that generates text.
             VocabularyError: the tokenizer cannot be represented, or has no end token.
         """
+        if not isinstance(module, PreTrainedModel):
+            raise OptionError(_no_model(module))
         _require_generative(module)
         known, declared = _vocabularies.setdefault(module, []), _declared(module, tokenizer)
         for entry in known:
@@ -228,6 +230,9 @@ def _require_generative(module: PreTrainedModel) -> None:
     head: Any = module.get_output_embeddings
     if head() is None and not hasattr(module, "lm_head"):
         raise OptionError(f"{name} has no language-model head: load it as a model that generates")
+    if not module.can_generate():
+        kinds = "AutoModelForCausalLM or AutoModelForSeq2SeqLM"
+        raise OptionError(f"{name} is no model that generates text: load a causal or encoder-decoder one, by {kinds}")
 
 
 def _configured(module: PreTrainedModel, *names: str) -> int | None:

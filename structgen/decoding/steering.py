@@ -286,9 +286,21 @@ class Steering:
         if close is None:
             close = self._close(matcher, said, left)
             if close is None or len(close) > left:
-                raise DeadEnd(f"no way is known to close the value in {left} tokens")
+                raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, said)}")
             self._closes[count] = close
         return close
+
+    def _offence(self, matcher: Matcher, said: bytes | bytearray) -> str:
+        """What the guards refuse of the text that would close the value without them."""
+        listener, end = self._listener(said), self._closing.ending(matcher.position)
+        if listener is None:
+            return ""
+        veto = None if end is None else listener.refusal(end)
+        return (
+            f": {veto.reason} stands in the way of {quoted(end.decode(errors='replace'))}"
+            if veto and end
+            else "; texts that the guards refuse are left out"
+        )
 
     def _closing_words(self, matcher: Matcher, name: str, said: bytes | bytearray) -> Words:
         """The tokens that close a value which has reached a cap, or go on beside it."""

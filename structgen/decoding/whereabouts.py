@@ -19,7 +19,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import http_backoff, validate_repo_id  # type: ignore[attr-defined] # it has no __all__
 
 from structgen.arguments import nearest
-from structgen.errors import OptionError, quoted
+from structgen.errors import OptionError, excerpt, quoted
 
 PATIENCE = 5.0
 """Seconds in which the hub has to answer."""
@@ -37,9 +37,12 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
         OptionError: it is a path that leads nowhere, or an id that was not downloaded while the hub cannot be reached.
     """
     path = Path(given)
-    if path.exists():
-        return
     where = f"{name}={quoted(os.fspath(given))}: cannot load a model that generates from there"
+    try:
+        if path.exists():
+            return
+    except (OSError, ValueError) as error:  # a name that is too long, or no text that a name can be
+        raise OptionError(f"{where}: {getattr(error, 'strerror', None) or excerpt(error)}") from error
     why = None if isinstance(given, PathLike) else _no_id(given)
     if why is not None or isinstance(given, PathLike):
         raise OptionError(f"{where}: there is no such folder{_beside(path)}" + (f", and {why}" if why else ""))

@@ -87,6 +87,15 @@ class Watch:
         """Does no guard mind an end in this state?"""
         return all(guard.finish(each) is None for guard, each in zip(self._guards, state, strict=True))
 
+    def refusal(self, state: tuple[Any, ...], text: bytes) -> Veto | None:
+        """The first guard's veto against more bytes, or against an end behind them."""
+        for guard, each in zip(self._guards, state, strict=True):
+            after = guard.feed(each, text)
+            veto = after if isinstance(after, Veto) else guard.finish(after)
+            if veto is not None:
+                return veto
+        return None
+
     def token_at(self, offset: int) -> int:
         """The number of the token that holds a byte; of the next one, for all bytes beyond."""
         return max(0, bisect_right(self._lengths, offset) - 1)

@@ -70,9 +70,7 @@ class Columns(NamedTuple):
         """The same union in as few shapes as there are alternatives of one type."""
         alternatives = max(map(len, self[3:]))
         if alternatives > MAX_SHAPES:
-            raise LimitExceeded(
-                f"{alternatives:,} alternatives in one place of the schema; the limit is {MAX_SHAPES:,}"
-            )
+            raise LimitExceeded(f"{alternatives} alternatives in one place; the limit is {MAX_SHAPES}")
         names = sum(len(objects.properties) for objects in self.objects)
         if len(self.objects) * names > MAX_NAMES:
             told = f"{len(self.objects):,} alternatives that are objects, with {names:,} names together"
@@ -280,7 +278,7 @@ def _pairs(conjoin: Callable[[_Set | None, _Set | None], _Set | None], a: list[_
         raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
     found = [both for x in a for y in b if (both := conjoin(x, y)) is not None]
     if len(found) > MAX_SHAPES:
-        raise LimitExceeded(f"{len(found):,} alternatives in one place; the limit is {MAX_SHAPES:,}")
+        raise LimitExceeded(f"{len(found)} alternatives in one place; the limit is {MAX_SHAPES}")
     return found
 
 

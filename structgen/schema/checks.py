@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from structgen.errors import quoted
+from structgen.errors import LimitExceeded, quoted
 
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
+MAX_DEPTH = 20_000
+"""Levels of a `const`, of an enum's value, and of what a value must hold."""
 LONG = 1_000
 """A list with more values or names is looked into when the schema is compiled."""
 ALTERNATIVES = 50
@@ -166,19 +168,23 @@ def some_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 
 
 def json_value(scan: Scan, schema: dict[str, Any], value: Any) -> None:
-    """Any JSON value; walks containers without recursion."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            keys(item)
-            stack.extend(item.values())
-        elif isinstance(item, str):
-            spelled((item,))
-        elif isinstance(item, list):
-            stack.extend(item)
-        elif type(item) not in _SCALARS and (type(item) is not float or not math.isfinite(item)):
-            raise Malformed(item, "a JSON value")
+    """Any JSON value that nests at most `MAX_DEPTH` deep; walks containers without recursion, level by level."""
+    level, depth = [value], 0
+    while level and depth <= MAX_DEPTH:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                keys(item)
+                inner.extend(item.values())
+            elif isinstance(item, str):
+                spelled((item,))
+            elif isinstance(item, list):
+                inner.extend(item)
+            elif type(item) not in _SCALARS and (type(item) is not float or not math.isfinite(item)):
+                raise Malformed(item, "a JSON value")
+        level, depth = inner, depth + 1
+    if level:
+        raise LimitExceeded(f"a value nests more than {MAX_DEPTH:,} deep")
 
 
 def json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from structgen.errors import SchemaError, excerpt, quoted
 from structgen.schema.dialects import Dialect, dialect_of
-from structgen.schema.scan import SchemaScan, every, subschemas
+from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -81,19 +81,21 @@ def _refuse_repeated(scan: SchemaScan, targets: dict[int, Target]) -> None:
     for start, pointer, dialect in scan.starts:
         if dialect.number < 2019 and not wanted:
             continue
-        first: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
-        for schema, path, keyword, name in _names(start, pointer, dialect):
-            other, there = first.setdefault(name, (schema, path))
+        first: dict[tuple[str, str], tuple[dict[str, Any], Trail]] = {}
+        for schema, trail, keyword, name in _names(start, pointer, dialect):
+            other, there = first.setdefault(name, (schema, trail))
             if other is not schema and (dialect.number >= 2019 or not wanted.isdisjoint((id(schema), id(other)))):
-                why = f"{keyword}: {quoted(schema[keyword])} names the schema at {there or 'the root'}, too"
-                raise SchemaError(why, f"{path}/{keyword}")
+                place = excerpt(joined(there)) or "the root"
+                why = f"{keyword}: {quoted(schema[keyword])} names the schema at {place}, too"
+                raise SchemaError(why, f"{joined(trail)}/{keyword}")
 
 
-def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[str, Any], str, str, tuple[str, str]]]:
-    """The names of `start` and of all schemas below: schema, pointer, keyword, and base URI with fragment."""
-    stack, seen = [(start, pointer, "")], set()
+def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[str, Any], Trail, str, tuple[str, str]]]:
+    """The names of `start` and of all schemas below: schema, trail, keyword, and base URI with fragment."""
+    stack: list[tuple[Any, Trail, str]] = [(start, pointer, "")]
+    seen = set()
     while stack:
-        schema, path, base = stack.pop()
+        schema, trail, base = stack.pop()
         if not isinstance(schema, dict) or id(schema) in seen:
             continue
         seen.add(id(schema))
@@ -102,10 +104,10 @@ def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[st
             uri, fragment = urldefrag(urljoin(base, identifier))
             if identifier[:1] != "#":
                 base = uri
-            yield schema, path, dialect.identifier, (base, fragment)
+            yield schema, trail, dialect.identifier, (base, fragment)
         for keyword in ANCHORS.intersection(schema, dialect.keywords):
-            yield schema, path, keyword, (base, str(schema[keyword]))
-        below = [(child, where, base) for child, where in subschemas(schema, path, dialect)]
+            yield schema, trail, keyword, (base, str(schema[keyword]))
+        below = [(child, (trail, step), base) for child, step in subschemas(schema, dialect)]
         stack.extend(reversed(below))
 
 

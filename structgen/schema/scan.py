@@ -74,8 +74,10 @@ class SchemaScan:
                         check(self, schema, value)
                 elif (schema is not True and schema is not False) or not dialect.booleans:
                     raise _not_a_schema(schema, start, pointer, dialect)
-        except Malformed as error:
+        except (Malformed, LimitExceeded) as error:
             place_of = joined(next(trail for found, trail in every(start, pointer, dialect) if found is schema))
+            if isinstance(error, LimitExceeded):
+                raise error.at(f"{place_of}/{escaped(name)}") from None
             if not name:
                 raise SchemaError(str(error), place_of) from None
             raise SchemaError(f"{name}: {error}", f"{place_of}/{escaped(name)}") from None

@@ -1,0 +1,74 @@
+"""Messages quote little of what they are about, however long it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.testing import byte_vocabulary, scripted
+
+LONG = "ab" * 100_000
+VOCABULARY = byte_vocabulary()
+
+
+def compiled(schema: object) -> Callable[[], object]:
+    return lambda: sg.JsonSchema(schema).compile(VOCABULARY)
+
+
+CALLS: dict[str, Callable[[], object]] = {
+    "pattern": compiled({"pattern": "(" + LONG}),
+    "pattern, a bound": compiled({"pattern": "a{" + "9" * 200_000 + "}"}),
+    "pattern, a group": compiled({"pattern": f"(?<a>x)\\k<{LONG}>"}),
+    "pattern, a property": compiled({"pattern": f"\\p{{{LONG}}}"}),
+    "Regex": lambda: sg.Regex("(" + LONG).compile(VOCABULARY),
+    "$ref": compiled({"$ref": "#/" + LONG}),
+    "$ref elsewhere": compiled({"$ref": "http://example.com/" + LONG}),
+    "$schema": compiled({"$schema": LONG}),
+    "$anchor": compiled({"$anchor": LONG + " "}),
+    "type": compiled({"type": LONG}),
+    "a name": compiled({"properties": {LONG: {"type": 1}}}),
+    "a name without a value": compiled({"type": "object", "properties": {LONG: False}, "required": [LONG]}),
+    "required": compiled({"required": LONG}),
+    "minLength": compiled({"minLength": LONG}),
+    "order": lambda: sg.JsonSchema({"properties": {LONG: {}}}, order=[LONG + "x"]).compile(VOCABULARY),
+    "BannedPattern": lambda: sg.BannedPattern("(" + LONG),
+    "BannedWords": lambda: sg.BannedWords([LONG, 1]),  # type: ignore[list-item]
+    "SpecialToken": lambda: sg.SpecialToken(LONG).compile(VOCABULARY),
+    "format": lambda: sg.JsonSchema({}, format=LONG),
+    "whitespace": lambda: sg.JsonSchema({}, whitespace=LONG),  # type: ignore[arg-type]
+    "schema": lambda: sg.generate(scripted("x"), "x", [LONG]),
+    "id_or_path": lambda: sg.load("/" + LONG),
+    "a budget": lambda: sg.generate(scripted("x"), "x", {"const": "ab" * 500}, limits=sg.Limits(max_new_tokens=3)),
+    "token_ids": lambda: VOCABULARY.decode(LONG),  # type: ignore[arg-type]
+    "temperature": lambda: sg.Sampling(temperature=LONG),  # type: ignore[arg-type]
+    "Limits": lambda: sg.Limits(max_new_tokens=LONG),  # type: ignore[arg-type]
+    "prompt": lambda: sg.generate(scripted("x"), LONG + "\ud800"),
+    "model": lambda: sg.generate(LONG, "x"),  # type: ignore[call-overload]
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_message_about_a_long_text_is_short(name: str) -> None:
+    """Every text that a user gives is quoted in part."""
+    with pytest.raises(sg.StructgenError) as caught:
+        CALLS[name]()
+    assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize("module", [None, 3, "x", object()], ids=["None", "3", "x", "object"])
+def test_what_is_no_model_is_told_what_to_pass(module: object) -> None:
+    """`Model.of` takes transformers models alone."""
+    with pytest.raises(sg.OptionError, match=r"expected what structgen.load\(...\) returns, or a transformers model"):
+        sg.Model.of(module, load_demo()[1])  # type: ignore[arg-type]
+
+
+def test_a_model_that_fills_gaps_is_told_what_to_load() -> None:
+    """It has a head over the vocabulary, but generates nothing."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    with pytest.raises(sg.OptionError, match="BertForMaskedLM is no model that generates text: load a causal"):
+        sg.generate(BertForMaskedLM(BertConfig(vocab_size=50, **sizes)), "x", {}, tokenizer=load_demo()[1])
