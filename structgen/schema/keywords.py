@@ -71,7 +71,7 @@ _MULTIPLIED = "checked at the closing bracket where the alternatives of one plac
 _ANY_SCHEMA = (
     _harmless("type", MASKED, checks.type_names, own_keywords.type_4, until=4),
     _harmless("type", MASKED, checks.type_names, own_keywords.type_, since=6),
-    _harmless("enum", MASKED, checks.distinct_json_values, own_keywords.enum, until=4),
+    _harmless("enum", MASKED, checks.some_json_values, own_keywords.enum, until=4),
     _harmless("enum", MASKED, checks.json_values, own_keywords.enum, since=6),
     _harmless("const", MASKED, checks.json_value, own_keywords.const, since=6),
 )
