@@ -10,6 +10,8 @@ A message says where (JSON pointer, byte offset), what was found, what was allow
 from __future__ import annotations
 
 import reprlib
+import sys
+import warnings
 from typing import Any
 
 QUOTED = 200
@@ -198,3 +200,16 @@ class ValidatorError(CallbackError):
             f"a validator of {type_name} raised {raised} for {place}, text {quoted(text)}; "
             "a validator refuses a value by ValueError or AssertionError"
         )
+
+
+class PerformanceWarning(UserWarning):
+    """A run is exact but slower than it could be: the message says why. `Stats.why_slow` says it, too."""
+
+
+def warn_caller(message: str) -> None:
+    """Emits a `PerformanceWarning` at the line that called structgen."""
+    level, depth, frame = 1, 1, sys._getframe(1)
+    while frame.f_back is not None:
+        depth, frame = depth + 1, frame.f_back
+        level = depth if frame.f_globals.get("__name__", "").startswith("structgen.") else level
+    warnings.warn(message, PerformanceWarning, stacklevel=level + 2)

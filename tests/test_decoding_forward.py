@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import random
+import warnings
 
 import pytest
 import torch
-from transformers import BertConfig, BertLMHeadModel
+from transformers import AttentionInterface, AttentionMaskInterface, BertConfig, BertLMHeadModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
+import structgen as sg
 from structgen.decoding import slots
 from structgen.decoding.forward import forward_for, is_exact
 from structgen.decoding.hybrid import HybridForward
 from structgen.decoding.rows import Row
+from structgen.decoding.session import Session
 from structgen.decoding.slot_cache import SlotModel
 from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.states import ONE_BY_ONE, AtOnce, at_once_behind_states
 from structgen.decoding.whole import WholeForward, at_once
 from structgen.errors import OptionError
+from structgen.testing import ByteTokenizer
 from tests.architectures import ALONE, EVEN, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
 
 
@@ -402,3 +408,85 @@ def test_no_mask_has_more_lines_than_a_part_of_a_prompt(name, attention, monkeyp
     assert max(lines for lines, _ in columns) == slots.PART
     assert sum(width for _, width in columns) == 153
     assert (logits[0] - at_once(module, row)).abs().max() < 1e-3
+
+
+def tiny_model(module) -> sg.Model:
+    tokens = [bytes([i]) for i in range(WIDTH - 1)]
+    return sg.Model(module, ByteTokenizer(), sg.Vocabulary.from_tokens([*tokens, None], end_ids=[WIDTH - 1]))
+
+
+def test_a_probe_that_falls_back_says_so_once_and_in_what_a_run_cost(monkeypatch):
+    """Slots that write one too far: rows are read one by one, with a warning at the caller's line."""
+    where = SlotForward._where
+    monkeypatch.setattr(
+        SlotForward,
+        "_where",
+        lambda self, rows, starts, pads, width, seen: where(self, rows, [s + 1 for s in starts], pads, width, seen + 1),
+    )
+    model, limits = tiny_model(make("llama")), sg.Limits(3)
+    with pytest.warns(sg.PerformanceWarning, match=r"LlamaForCausalLM .* logits differ .* each row of a batch") as told:
+        first = sg.generate(model, [[5, 6], [7]], limits=limits, details=True)
+    assert [each.filename for each in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = sg.generate(model, [[5, 6], [7]], limits=limits, details=True)
+    for result in (*first, *again):
+        assert result.stats.cache == "one by row"
+        assert "held as 'slots' its logits differ" in result.stats.why_slow[0]
+    monkeypatch.undo()
+    right = sg.generate(tiny_model(make("llama")), [[5, 6], [7]], limits=limits, details=True)
+    assert [result.token_ids for result in right] == [result.token_ids for result in first]
+    assert [(result.stats.cache, result.stats.why_slow) for result in right] == [("slots", ())] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "cache"), [("qwen3-next", "slots and states"), ("t5", "one by row"), ("rwkv", "none")]
+)
+def test_a_cache_that_a_model_has_by_itself_is_told_without_a_warning(name, cache):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sg.PerformanceWarning)
+        forward = forward_for(make(name))
+    assert (forward.kind, forward.why_slow) == (cache, "")
+
+
+def test_attention_that_is_not_torchs_is_switched_for_the_run(monkeypatch):
+    """As flash attention, and kernels of the hub. Rows stay in slots; the model is afterwards as it was."""
+    AttentionInterface.register("elsewhere", sdpa_attention_forward)
+    AttentionMaskInterface.register("elsewhere", sdpa_mask)
+    prompts, limits = [[5, 6, 7], [8]], sg.Limits(4)
+    right = sg.generate(tiny_model(make("llama")), prompts, limits=limits, details=True)
+    module = make("llama")
+    module.set_attn_implementation("elsewhere")
+    results = sg.generate(tiny_model(module), prompts, limits=limits, details=True)
+    for result, expected in zip(results, right, strict=True):
+        assert (result.token_ids, result.stats.forwards) == (expected.token_ids, expected.stats.forwards)
+        assert (result.stats.cache, result.stats.why_slow) == ("slots", ())
+    assert module.config._attn_implementation == "elsewhere"
+    monkeypatch.setattr(type(module), "_can_set_attn_implementation", lambda *_: False)
+    with pytest.warns(sg.PerformanceWarning, match=r"'elsewhere', takes no masks by row .* forward passes of its own"):
+        slow = sg.generate(tiny_model(module), prompts, limits=limits, details=True)
+    assert slow[0].stats.cache == "one by row"
+    assert [result.token_ids for result in slow] == [result.token_ids for result in right]
+
+
+def test_processes_that_share_a_model_need_a_seed():
+    model = tiny_model(make("llama"))
+    model.module._tp_size = 2
+    with pytest.raises(OptionError, match=r"no seed, and the model is split over 2 processes.*seed=\.\.\."):
+        sg.generate(model, [5, 6], sampling=sg.Sampling(temperature=1.0), limits=sg.Limits(2))
+    for sampling in (sg.Sampling(), sg.Sampling(temperature=1.0, seed=3)):
+        sg.generate(model, [5, 6], sampling=sampling, limits=sg.Limits(2))
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_what_a_run_cost_is_summed_once_for_all_its_prompts(beams, monkeypatch):
+    asked = []
+    tokens = Session.tokens.fget
+    monkeypatch.setattr(Session, "tokens", property(lambda self: asked.append(self) or tokens(self)))
+    model, counts = tiny_model(make("llama")), []
+    for count in (4, 16):
+        asked.clear()
+        results = sg.generate(model, [[5 + n] for n in range(count)], limits=sg.Limits(2), beams=beams, details=True)
+        assert {result.stats.tokens for result in results} == {2 * count}
+        counts.append(len(asked))
+    assert counts[1] <= 4 * counts[0]

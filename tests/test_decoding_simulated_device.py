@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 from transformers import (
     EpsilonLogitsWarper,
     MinPLogitsWarper,
@@ -19,13 +21,15 @@ from transformers import (
 
 import structgen as sg
 from structgen.constraints import Regex
-from structgen.decoding import graphs, static
+from structgen.decoding import device_masks, graphs, static, triton_masks
 from structgen.decoding.attention import of_any_shape
 from structgen.decoding.graphs import Captured, warm_up
 from structgen.decoding.hybrid import HybridForward
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.processed import Prompt
+from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
+from structgen.decoding.slots import SlotForward
 from structgen.decoding.solo import SoloForward
 from structgen.decoding.transfer import Download, upload
 from structgen.testing import ByteTokenizer, byte_vocabulary
@@ -40,6 +44,9 @@ ORDERS = [
     pytest.param(Execution(overlap=False, graphs=False), id="plain", marks=pytest.mark.slow),
     pytest.param(Execution(overlap=False, graphs=False, drafts=True), id="plain with drafts", marks=pytest.mark.slow),
 ]
+
+LAUNCH = triton_masks.launch
+"""Triton's own; the simulated device has another."""
 
 ASKED_FOR = {"choice.py:tokens", "measure.py:choice", "recent.py:measured", "rounding.py:near"}
 """Where the host may wait for the device: it picks what the device cannot decide; the run is over, or a row has gone
@@ -330,3 +337,62 @@ class TestTheSimulation:
         left = captured.replay()
         other.replay()
         assert left.cpu().isnan().all()
+
+
+def test_masks_are_applied_without_triton_where_it_cannot_compile(device, monkeypatch):
+    """Its own launch, on a machine without a driver. Once per process: a warning, and a word in what a run cost."""
+    monkeypatch.setattr(device_masks, "_failures", [])
+    monkeypatch.setattr(triton_masks, "launch", LAUNCH)
+    model = sg.Model(device.to_device(llama()), ByteTokenizer(), byte_vocabulary())
+    schema = sg.Regex("[a-f]{8}")
+    with pytest.warns(
+        sg.PerformanceWarning, match="masks are applied without Triton, which failed: .* compiler"
+    ) as told:
+        first = sg.generate(model, "ab", schema, details=True)
+    assert [Path(each.filename).name for each in told] == [Path(__file__).name]
+    again = sg.generate(model, "ab", schema, details=True)
+    right = sg.generate(sg.Model(llama(), ByteTokenizer(), byte_vocabulary()), "ab", schema)
+    assert first.text == again.text == right
+    assert any("without Triton" in why for why in again.stats.why_slow)
+
+
+def test_a_model_whose_layers_are_on_several_devices_reads_rows_in_slots(device):
+    """The numbers of a forward pass are copied to each of them: rows that begin and go on unevenly are one pass."""
+    module = device.to_device(llama())
+    last = module.model.layers[-1]
+    for part in last.modules():
+        for kept in (part._parameters, part._buffers):
+            kept |= {name: tensor.held for name, tensor in kept.items() if tensor is not None}
+    last.register_forward_pre_hook(
+        lambda _, given, named: tree_map_only(torch.Tensor, lambda t: t.cpu(), (given, named)), with_kwargs=True
+    )
+    last.register_forward_hook(lambda _, given, found: found.to(CUDA))
+    forward, expected = SlotForward(module), SlotForward(llama())
+    rows, others = ([Row([5, 6, 7 + n] * (n + 1)) for n in range(3)] for _ in range(2))
+    with torch.inference_mode():
+        for step in range(3):
+            found, right = forward.read(rows).cpu(), expected.read(others)
+            assert (found - right).abs().max() < 1e-4
+            for n, row in enumerate([*rows, *others]):
+                row.ids += [9 + step] * (1 + n % 3)
+    assert forward.count == expected.count
+
+
+def test_experts_are_read_on_a_device_as_generate_has_them(device, monkeypatch):
+    """A token of each row: "batched_mm", which copies weights for each token; a prompt: as it was set."""
+    module = device.to_device(make("mixtral"))
+    assert module.config._experts_implementation == "grouped_mm"
+    read = []
+    monkeypatch.setattr(
+        type(module.model.layers[0].mlp.experts),
+        "forward",
+        lambda self, states, *_: read.append((len(states), self.config._experts_implementation)) or states,
+    )
+    forward, rows = SlotForward(module), [Row([5, 6, 7 + n]) for n in range(2)]
+    with torch.inference_mode():
+        for _ in range(2):
+            forward.read(rows)
+            for row in rows:
+                row.ids.append(9)
+    assert set(read) == {(6, "grouped_mm"), (2, "batched_mm")}
+    assert module.config._experts_implementation == "grouped_mm"

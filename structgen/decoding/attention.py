@@ -1,7 +1,11 @@
-"""Which of torch's attention kernels read our rows on a CUDA device.
+"""Which kernels read our rows: attention that takes our masks, and experts as `generate` of transformers has them.
 
-torch prefers cuDNN's on Hopper and newer. That one is built anew, in tens of milliseconds, for every shape that it has
-not met; a row that grows by a token is a new shape at every step. The others take any shape, and any mask.
+Slots need a mask of four dimensions, or none. torch's attention and the eager one take it; flash attention, flex
+attention and kernels from the hub do not. So a model with another attention is switched to torch's for the run.
+
+Of its kernels for a CUDA device torch prefers cuDNN's on Hopper and newer. That one is built anew, in tens of
+milliseconds, for every shape that it has not met; a row that grows by a token is a new shape at every step. The others
+take any shape, and any mask.
 """
 
 from __future__ import annotations
@@ -9,8 +13,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+from transformers import PreTrainedModel
+
+from structgen.decoding.transfer import device_of
+
+MASKED = (None, "sdpa", "eager")
+"""Kinds of attention that take our masks."""
 
 _lock = threading.Lock()
 _inside = 0
@@ -33,3 +44,61 @@ def of_any_shape() -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 torch.backends.cuda.enable_cudnn_sdp(_was_enabled)
+
+
+def attention_of(module: PreTrainedModel) -> Any:
+    """The kind of attention of the model that reads text."""
+    return getattr(module.config.get_text_config(decoder=True), "_attn_implementation", None)
+
+
+def switch_attention(module: PreTrainedModel) -> dict[str, Any]:
+    """Has a causal model use attention that takes our masks; what `set_attn_implementation` takes to restore it.
+
+    Empty where nothing was switched: the model has such attention already, or cannot be switched.
+    """
+    before, text = attention_of(module), module.config.get_text_config(decoder=True)
+    if before in MASKED or module.config.is_encoder_decoder:
+        return {}
+    parts = [name for name in module.config.sub_configs if getattr(module.config, name, None) is text]
+    for kind in MASKED[1:]:
+        try:
+            module.set_attn_implementation(dict.fromkeys(parts or [""], kind))
+        except ValueError:  # the model has none of this kind
+            continue
+        if attention_of(module) == kind:
+            return dict.fromkeys(parts or [""], before)
+    return {}
+
+
+_experts_lock = threading.RLock()
+
+
+class Experts:
+    """The kind of a mixture's experts on a device: "batched_mm" where each row reads one token, else as it was set.
+
+    So does `generate` of transformers while it decodes. "batched_mm" copies the weights of each token's experts: that
+    is fast for few tokens, and out of the question for a prompt.
+
+    Args:
+        module: any model.
+    """
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        parts = [getattr(module.config, name, None) for name in module.config.sub_configs]
+        configs = [] if device_of(module).type == "cpu" else [module.config, *parts]
+        self._configs: list[Any] = [c for c in configs if getattr(c, "_experts_implementation", None) == "grouped_mm"]
+
+    @contextmanager
+    def reading(self, columns: int) -> Iterator[None]:
+        """For a forward pass of so many tokens of each row. Other threads' passes over mixtures wait meanwhile."""
+        if not self._configs:
+            yield
+            return
+        with _experts_lock:
+            for config in self._configs:
+                config._experts_implementation = "batched_mm" if columns == 1 else "grouped_mm"
+            try:
+                yield
+            finally:
+                for config in self._configs:
+                    config._experts_implementation = "grouped_mm"

@@ -131,6 +131,7 @@ class BeamBatch:
         self._waiting = deque(search for search in self.searches if not search.done)
         self._active: list[Search] = []
         self._steps = 0
+        self._counted = -1, 0  # after so many steps, so many tokens
         self._reading = ReadAlong(Over())
         if self._waiting:
             self._reading = ReadAlong(forward_for(module, graphs=execution.graphs))
@@ -179,14 +180,18 @@ class BeamBatch:
     def stats(self, row: int) -> Stats:
         """What the batch cost so far, and what one prompt's search had of it."""
         search = self.searches[row]
+        if self._counted[0] != self._steps:  # tokens come by steps
+            self._counted = self._steps, sum(len(search.text.tokens) for search in self.searches)
         return Stats(
             forwards=self._reading.forward.count,
-            tokens=sum(len(search.text.tokens) for search in self.searches),
+            tokens=self._counted[1],
             fast_forwarded=0,
             rollbacks=search.text.rollbacks,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
             replayed=self._reading.forward.replays,
             why_eager=self._reading.forward.why_eager,
+            cache=self._reading.forward.kind,
+            why_slow=tuple(filter(None, [self._reading.forward.why_slow])),
             drafted=self._reading.saved[search],
         )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.decoding.masking import Words, existing, forbid
+from structgen.errors import warn_caller
 from structgen.vocabulary import Vocabulary
 
 KEPT_BYTES = 64 << 20
@@ -25,6 +26,9 @@ KEPT_BYTES = 64 << 20
 
 FIRST_ROWS = 64
 """Rows that there is room for at first; the room doubles as they come."""
+
+_failures: list[str] = []
+"""Why Triton is not asked any more, in this process."""
 
 EVERYTHING = 0
 """The row that allows every token that exists."""
@@ -118,12 +122,21 @@ def apply_masks(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> N
         numbers: int32[rows], the mask of each row of scores.
         width: tokens that the masks are of.
     """
-    if scores.is_cuda and triton_is_there():
-        from structgen.decoding.triton_masks import launch
+    if scores.is_cuda and triton_is_there() and not _failures:
+        from structgen.decoding.triton_masks import FAILURES, launch
 
-        launch(scores, table, numbers, width)
-    else:
-        apply_masks_plainly(scores, table, numbers, width)
+        try:
+            launch(scores, table, numbers, width)
+            return
+        except FAILURES as error:  # before anything has run: the kernel or its launcher cannot be compiled
+            _failures.append(f"masks are applied without Triton, which failed: {type(error).__name__}: {error}"[:300])
+            warn_caller(f"{_failures[0]}; a C compiler (CC, gcc or clang) has to be there where it runs")
+    apply_masks_plainly(scores, table, numbers, width)
+
+
+def why_without_triton() -> str:
+    """Why masks are not applied by Triton's kernel though it can be imported; empty where it has not failed."""
+    return _failures[0] if _failures else ""
 
 
 def apply_masks_plainly(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> None:

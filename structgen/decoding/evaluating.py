@@ -1,15 +1,18 @@
-"""A model in evaluation mode for as long as anyone decodes with it, from any thread, and as it was afterwards."""
+"""A model as decoding needs it for as long as anyone decodes with it, from any thread, and as it was afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from torch import nn
 from transformers import PreTrainedModel
+
+from structgen.decoding.attention import switch_attention
 
 
 class _Runs(NamedTuple):
@@ -18,10 +21,12 @@ class _Runs(NamedTuple):
     Attributes:
         running: runs that are not over.
         trained: its parts that were in training mode.
+        attention: the kinds of attention that it was switched from.
     """
 
     running: int = 0
     trained: tuple[nn.Module, ...] = ()
+    attention: Mapping[str, Any] = MappingProxyType({})
 
 
 _runs: WeakKeyDictionary[PreTrainedModel, _Runs] = WeakKeyDictionary()
@@ -30,13 +35,14 @@ _lock = Lock()
 
 @contextmanager
 def evaluating(module: PreTrainedModel) -> Iterator[None]:
-    """The model without dropout; behind the last of its runs each of its parts is in the mode it was in."""
+    """The model without dropout, with attention that takes our masks; behind the last of its runs it is as it was."""
     with _lock:
         runs = _runs.get(module, _Runs())
         trained = [part for part in module.modules() if part.training] if module.training else []
         for part in trained:
             part.training = False
-        _runs[module] = _Runs(runs.running + 1, (*runs.trained, *trained))
+        switched = runs.attention if runs.running else switch_attention(module)
+        _runs[module] = _Runs(runs.running + 1, (*runs.trained, *trained), switched)
     try:
         yield
     finally:
@@ -47,3 +53,5 @@ def evaluating(module: PreTrainedModel) -> Iterator[None]:
             else:
                 for part in runs.trained:
                     part.training = True
+                if runs.attention:
+                    module.set_attn_implementation(dict(runs.attention))

@@ -5,30 +5,53 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from structgen.decoding.attention import MASKED, attention_of
 from structgen.decoding.hybrid import HybridForward, takes_states
 from structgen.decoding.multimodal import REFUSALS, reads_both_ways
 from structgen.decoding.rounding import near
 from structgen.decoding.rows import Foreseen, Row
 from structgen.decoding.slots import SlotForward, takes_slots
-from structgen.decoding.solo import SoloForward, cache_argument
+from structgen.decoding.solo import AGAIN, SoloForward, cache_argument
 from structgen.decoding.states import ONE_BY_ONE, at_once_behind_states, has_states
 from structgen.decoding.static import borrow
 from structgen.decoding.transfer import device_of
 from structgen.decoding.whole import WholeForward, at_once, looks_ahead
-from structgen.errors import OptionError
+from structgen.errors import OptionError, excerpt, warn_caller
 
 PROBE = list(range(2, 16))
 """Ids that every model knows."""
 
-_chosen: weakref.WeakKeyDictionary[PreTrainedModel, tuple[Any, Callable[[PreTrainedModel], Forward]]]
-_chosen = weakref.WeakKeyDictionary()
+COST = {
+    HybridForward.kind: "tokens behind a state are read one by one",
+    SoloForward.kind: "each row of a batch takes forward passes of its own",
+    AGAIN: "each row of a batch takes forward passes of its own, and what was taken back is read from its beginning",
+    WholeForward.kind: "every row is read from its beginning at every step",
+}
+"""What follows for a run from how the cache is held."""
+
+
+class Chosen(NamedTuple):
+    """How a model is read.
+
+    Attributes:
+        setting: what it was found out with.
+        make: makes a fresh forward.
+        why_slow: why it is not a faster kind that the configuration allows; empty where it is.
+    """
+
+    setting: Any
+    make: Callable[[PreTrainedModel], Forward]
+    why_slow: str
+
+
+_chosen: weakref.WeakKeyDictionary[PreTrainedModel, Chosen] = weakref.WeakKeyDictionary()
 
 
 class Forward(Protocol):
@@ -39,10 +62,14 @@ class Forward(Protocol):
         foresees: it can read ids that only the device knows.
         replays: forward passes that were replays of a CUDA graph.
         why_eager: why no other will be one; empty where it may be.
+        kind: how the model's cache is held, see `Stats.cache`.
+        why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
     """
 
     count: int
     foresees: bool
+    kind: str
+    why_slow: str
 
     @property
     def replays(self) -> int: ...
@@ -71,8 +98,11 @@ class Over:
     foresees = False
 
     def __init__(self, forward: Forward | None = None) -> None:
-        counts = (0, 0, "") if forward is None else (forward.count, forward.replays, forward.why_eager)
-        self.count, self.replays, self.why_eager = counts
+        self.count = self.replays = 0
+        self.why_eager = self.kind = self.why_slow = ""
+        if forward is not None:
+            self.count, self.replays, self.why_eager = forward.count, forward.replays, forward.why_eager
+            self.kind, self.why_slow = forward.kind, forward.why_slow
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         """Nothing is read any more."""
@@ -96,22 +126,34 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
     Raises:
         OptionError: the model looks ahead; no way to read it gives the logits that it was trained for.
     """
-    setting = (getattr(module.config, "_attn_implementation", None), module.dtype, device_of(module))
+    setting = attention_of(module), module.dtype, device_of(module)
     known = _chosen.get(module)
-    if known is None or known[0] != setting:
-        known = _chosen[module] = setting, _choose(module)
-    if known[1] is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs):
+    if known is None or known.setting != setting:
+        make, why_slow = _choose(module)
+        known = _chosen[module] = Chosen(setting, make, why_slow)
+        if why_slow:
+            warn_caller(f"{type(module).__name__} is read more slowly than it could be: {why_slow}")
+    if known.make is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs):
         return borrow(module, partial(SlotForward, module))
-    return known[1](module)
+    forward = known.make(module)
+    forward.why_slow = known.why_slow
+    return forward
 
 
-def _choose(module: PreTrainedModel) -> Callable[[PreTrainedModel], Forward]:
+def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forward], str]:
+    """The fastest way that is exact, and why it is no faster one."""
+    attention = attention_of(module)
+    takes_masks = attention in MASKED or module.config.is_encoder_decoder
+    why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"
     for way in _ways(module) if cache_argument(module) is not None else ():
-        if is_exact(module, way(module)):
-            return way
+        forward = way(module)
+        inexact = why_inexact(module, forward)
+        if not inexact:
+            return way, why and f"{why}: {COST.get(forward.kind, '')}"
+        why = why or f"with its cache held as {forward.kind!r} {inexact}"
     if not reads_both_ways(module) and looks_ahead(module, _probe(module, PROBE[:8])):
         raise OptionError(_why_not(module))
-    return WholeForward
+    return WholeForward, why and f"{why}: {COST[WholeForward.kind]}"
 
 
 def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:
@@ -137,6 +179,11 @@ def _why_not(module: PreTrainedModel) -> str:
 
 def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
     """Reads two rows, goes back, reads on unevenly; are the logits those of the same tokens read at once?"""
+    return not why_inexact(module, forward)
+
+
+def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
+    """What has shown that the logits of `is_exact` are others; empty where they are not."""
     checked = []
     try:
         one, other = (_probe(module, ids) for ids in (PROBE[:8], PROBE[3:8]))
@@ -149,9 +196,12 @@ def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
             one.ids += PROBE[12:13]
             other.ids += PROBE[1:4]
             checked.append((forward.read([one, other])[0], at_once(module, one)))
-    except (*REFUSALS, AssertionError):
-        return False  # whatever a model raises on a cache that is not for it
-    return all(near(found, expected) for found, expected in checked)
+    except (*REFUSALS, AssertionError) as error:  # whatever a model raises on a cache that is not for it
+        return f"it raised {type(error).__name__}: {excerpt(error)}"
+    if all(near(found, expected) for found, expected in checked):
+        return ""
+    error = max(float((found.float() - expected.float()).abs().max()) for found, expected in checked)
+    return f"its logits differ from those of an uncached forward pass, by {error:.2g} at most"
 
 
 def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:

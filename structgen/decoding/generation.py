@@ -30,6 +30,12 @@ class Stats:
         drafted: tokens of this row that the model chose without a forward pass of their own, because they were foreseen
             and read along with earlier ones.
         why_eager: why the others are not; empty where nothing stands in the way but that a shape was rare.
+        cache: how the model's cache is held: "slots" (all rows in one forward pass), "slots and states", "one by row"
+            (a forward pass for each row), "one by row, read again" (after going back), or "none" (every row is read
+            from its beginning at every step). Empty where no forward pass was needed.
+        why_slow: what makes the run slower than the model allows, each also a `PerformanceWarning`: another kind of
+            cache than its configuration allows, because that one gave other logits; attention without masks of our
+            own; masks without Triton.
     """
 
     forwards: int
@@ -41,6 +47,8 @@ class Stats:
     replayed: int = 0
     why_eager: str = ""
     drafted: int = 0
+    cache: str = ""
+    why_slow: tuple[str, ...] = ()
 
     @property
     def tokens_per_second(self) -> float:

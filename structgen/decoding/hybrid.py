@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
+from structgen.decoding.attention import MASKED, attention_of
 from structgen.decoding.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
 from structgen.decoding.multimodal import no_logits, read_prompt
 from structgen.decoding.rows import Foreseen, Row
@@ -103,7 +104,7 @@ def takes_states(module: PreTrainedModel) -> bool:
     return (
         not module.config.is_encoder_decoder
         and "position_ids" in inspect.signature(module.forward).parameters
-        and getattr(config, "_attn_implementation", None) in (None, "sdpa", "eager")
+        and attention_of(module) in MASKED
         and bool(kinds & (SLOTS_ONLY | BOTH))
         and bool(kinds & (STATES_ONLY | BOTH))
         and kinds <= SLOTS_ONLY | BOTH | STATES_ONLY | {NOTHING}
@@ -122,6 +123,7 @@ class HybridForward(SlotForward):
     """
 
     foresees = takes_drafts = False
+    kind = "slots and states"
     why_eager = "the model has recurrent states"
 
     def __init__(self, module: PreTrainedModel, *, at_once: AtOnce = ONE_BY_ONE) -> None:

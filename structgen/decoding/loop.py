@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 
 from structgen.decoding.attention import of_any_shape
 from structgen.decoding.choice import Ask, Drawn, chooser_for
+from structgen.decoding.device_masks import why_without_triton
 from structgen.decoding.drafts import Drafts
 from structgen.decoding.evaluating import evaluating
 from structgen.decoding.forward import Forward, Over, forward_for
@@ -110,12 +111,14 @@ class Batch:
         self._waiting = deque(session for session in first if not session.done)
         self._active: list[Session] = []
         self._steps = 0
+        self._counted = -1, 0  # after so many steps, so many tokens
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._drafts: Drafts | None = None
         self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
         for session in (*sessions, *self._waiting):
             session.measured_in(self.ledger)
         self._forward: Forward = Over()
+        self._on_cuda = bool(self._waiting) and device_of(module).type == "cuda"
         if self._waiting:
             self._forward = forward_for(module, graphs=execution.graphs)
             wanted = device_of(module).type != "cpu" if execution.overlap is None else execution.overlap
@@ -243,9 +246,12 @@ class Batch:
 
     def stats(self, session: Session) -> Stats:
         """What the batch cost so far, and what this session had of it."""
+        if self._counted[0] != self._steps:  # tokens come by steps
+            said = (len(s.tokens) + (0 if s.before is None else len(s.before.tokens)) for s in self._sessions)
+            self._counted = self._steps, sum(said)
         return Stats(
             forwards=self._forward.count,
-            tokens=sum(len(s.tokens) + (0 if s.before is None else len(s.before.tokens)) for s in self._sessions),
+            tokens=self._counted[1],
             fast_forwarded=session.forced,
             drafted=0 if self._drafts is None else self._drafts.accepted[session],
             rollbacks=session.rollbacks,
@@ -253,6 +259,8 @@ class Batch:
             decode_seconds=time.perf_counter() - self._prefilled,
             replayed=self._forward.replays,
             why_eager=self._forward.why_eager,
+            cache=self._forward.kind,
+            why_slow=tuple(filter(None, [self._forward.why_slow, why_without_triton() if self._on_cuda else ""])),
         )
 
 

@@ -204,6 +204,7 @@ def _session(model: Model, plan: RowPlan, kind: type[Session], *, fast_forward: 
     grammar, vocabulary = plan.grammar, model.vocabulary
     if plan.limits.stop and grammar is not None:
         raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+    _require_seed(model, plan.sampling)
     if kind is Hypothesis:
         _require_searchable(plan)
     limits, bound = _within_context(model, plan.prompt, plan.limits)
@@ -219,6 +220,18 @@ def _session(model: Model, plan: RowPlan, kind: type[Session], *, fast_forward: 
     if plan.thinking is not None:
         session.before = thought(model, plan.prompt, plan.thinking, session, plan.guards)
     return session
+
+
+def _require_seed(model: Model, sampling: Sampling) -> None:
+    """Processes that hold parts of one model have to draw the same tokens.
+
+    Raises:
+        OptionError: each would draw with a seed of its own.
+    """
+    parts = getattr(model.module, "tp_size", None) or 1
+    if parts > 1 and not sampling.greedy and sampling.seed is None:
+        found = f"sampling={quoted(sampling)} has no seed, and the model is split over {parts} processes"
+        raise OptionError(f"{found}: each would choose other tokens; give Sampling(seed=...) the same in all of them")
 
 
 def _require_searchable(plan: RowPlan) -> None:

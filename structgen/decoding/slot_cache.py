@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from structgen.decoding.attention import Experts, attention_of
 from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
@@ -35,12 +36,25 @@ class Places:
         target: of the new tokens: (rows, slots) as slices, or as int64[rows, 1] and int64[rows, columns].
         seen: so many slots of the rows are given to the attention.
         least: how many rows and slots there must be, the last slot for padding.
+        copies: the same for layers on other devices than the inputs', for one forward pass.
     """
 
     rows: slice | Tensor
     target: tuple[slice, slice] | tuple[Tensor, Tensor]
     seen: int
     least: tuple[int, int]
+    copies: dict[torch.device, Places] = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> Places:
+        """The places with their numbers on a layer's device."""
+        lines, slots = self.target
+        if isinstance(lines, slice) or isinstance(slots, slice) or lines.device == device:
+            return self
+        if device not in self.copies:
+            rows = self.rows if isinstance(self.rows, slice) else self.rows.to(device, non_blocking=True)
+            target = lines.to(device, non_blocking=True), slots.to(device, non_blocking=True)
+            self.copies[device] = replace(self, rows=rows, target=target, copies={})
+        return self.copies[device]
 
     @property
     def alike(self) -> bool:
@@ -79,7 +93,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Writes the new tokens' keys and values, [rows, heads, columns, dim]; gives back all that may be seen."""
-        places = self._places[0]
+        places = self._places[0].on(key_states.device)
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self.reserve(*places.least)
@@ -153,7 +167,8 @@ class SlotModel:
         self._dtype = module.dtype
         windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
         self._windows = {kind: window if kind in WINDOWED else None for kind, window in windows.items()}
-        self._float = getattr(config, "_attn_implementation", None) == "eager"
+        self._float = attention_of(module) == "eager"
+        self._experts = Experts(module)
         self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
         self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
         self.layers = [layer for layer in self._cache.layers if isinstance(layer, SlotLayer)]
@@ -187,17 +202,19 @@ class SlotModel:
         """
         module: Any = self._module()
         self._places[0] = places
+        places.copies.clear()  # a step's numbers change in their place
         if last > 1 and self.options:
             told["logits_to_keep"] = last
-        output = module(
-            input_ids=ids,
-            position_ids=positions,
-            attention_mask=self._masks(slots, places),
-            past_key_values=self._cache,
-            use_cache=True,
-            return_dict=True,
-            **{**self.options, **told},
-        )
+        with self._experts.reading(ids.shape[1]):
+            output = module(
+                input_ids=ids,
+                position_ids=positions,
+                attention_mask=self._masks(slots, places),
+                past_key_values=self._cache,
+                use_cache=True,
+                return_dict=True,
+                **{**self.options, **told},
+            )
         logits: Tensor = output.logits[:, -last:]
         return logits
 

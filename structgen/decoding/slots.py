@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from structgen.decoding.attention import MASKED, attention_of
 from structgen.decoding.layers import NOTHING, layer_kinds
 from structgen.decoding.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
 from structgen.decoding.rows import Foreseen, Row
@@ -59,7 +60,7 @@ def takes_slots(module: PreTrainedModel) -> bool:
         and "position_ids" in inspect.signature(module.forward).parameters
         and not getattr(config, "alibi", False)
         and not kinds & COUPLED
-        and getattr(config, "_attn_implementation", None) in (None, "sdpa", "eager")
+        and attention_of(module) in MASKED
         and {kind for kind, _ in layer_kinds(config)} <= ATTENTION
     )
 

@@ -42,6 +42,9 @@ def cache_argument(module: PreTrainedModel) -> str | None:
 AHEAD = 8
 """So many tokens behind those that are pending are read at hardly more than the price of one."""
 
+AGAIN = "one by row, read again"
+"""The kind of a `SoloForward` that recomputes."""
+
 STATES = "conv_states", "recurrent_states"
 """Where a recurrent layer keeps its states, by number."""
 
@@ -97,9 +100,12 @@ class SoloForward:
     foresees = False
     replays = 0
     why_eager = "the model's cache has no slots by row"
+    kind = "one by row"
+    why_slow = ""
 
     def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: AtOnce = ONE_BY_ONE) -> None:
         self.count = 0
+        self.kind = AGAIN if recompute else self.kind
         self._module, self._recompute, self._at_once = module, recompute, at_once
         config = module.config.get_text_config(decoder=True)
         self._crops = {kind for kind, _ in layer_kinds(config)} <= CROPPED

@@ -6,11 +6,16 @@ It reads the packed bits and nothing else, an eighth of a byte per token, and st
 from __future__ import annotations
 
 from contextlib import nullcontext
+from subprocess import SubprocessError
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.errors import TritonError
+
+FAILURES = (RuntimeError, OSError, ImportError, SubprocessError, TritonError)
+"""What a first launch raises where there is no compiler, no driver for it, or one that Triton does not know."""
 
 WORDS = 32
 """Words of a mask for one program: 1,024 tokens."""

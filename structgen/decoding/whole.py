@@ -31,6 +31,8 @@ class WholeForward:
     foresees = False
     replays = 0
     why_eager = "the model's cache is its own"
+    kind = "none"
+    why_slow = ""
 
     def __init__(self, module: PreTrainedModel) -> None:
         self.count = 0
