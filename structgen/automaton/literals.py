@@ -82,7 +82,8 @@ def different_prefixes(base: int, count: int) -> int:
     """How many different beginnings, all but the empty one, the sorted literals in the scratch space have: see
     `insert_literals`."""
     scratch, blob = scratch_at(base), view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
-    before, start, different = int64(0), int64(0), int64(0)
+    before, start = int64(0), int64(0)
+    different: int = int64(0)
     for a in range(count):
         end = int64(scratch[a])
         i = int64(0)
