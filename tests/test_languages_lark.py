@@ -201,6 +201,11 @@ REFUSED = [
     ("start: " + 10 * '("a" | "b" | "c" | "d") ', LimitExceeded, "too many alternatives at the rule start"),
     ('start: ("a" | "b")~30', LimitExceeded, "too many alternatives at the rule start"),
     (f'start: A\nA: "{100_001 * "a"}"', LimitExceeded, "terminal A: written out it is longer than 100,000 characters"),
+    (
+        "start: A0\n" + "\n".join(f"A{i}: A{i + 1} // A0\n    | A{i + 1}" for i in range(25)) + '\nA25: "A0"',
+        LimitExceeded,
+        "terminal A. leads to more than 100,000 others",
+    ),
     (500_001 * " ", LimitExceeded, "a grammar of 500,001 characters"),
     ('start: (A | B)+\nA: "x"\nB: /x+y/', LimitExceeded, "behind the terminal A more than 64 characters"),
     ('start: (A | B)+\nA: "x"\nB: /x(.|\\n)*y/', LimitExceeded, "the terminals A, B take more than 20,000 states"),

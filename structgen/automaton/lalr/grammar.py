@@ -17,7 +17,7 @@ from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import Shift
 
 from structgen.automaton.lalr.program import Program, Threads, Unsupported
-from structgen.automaton.lalr.size import MOST_CHARACTERS, require_small
+from structgen.automaton.lalr.size import MOST_CHARACTERS, require_short, require_small
 from structgen.automaton.regex.charsets import partition
 from structgen.automaton.regex.errors import PatternError, PatternUnsupported
 from structgen.automaton.regex.folding import folded
@@ -225,8 +225,10 @@ def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
     plugins = {"ContextualLexer": _NoLexer}
     if len(text) > MOST_CHARACTERS:
         raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MOST_CHARACTERS:,}")
+    require_short(text)
     try:
-        definitions, _ = load_grammar(text, "<string>", list(imports), False)
+        load: Any = load_grammar
+        definitions, _ = load(text, "<string>", list(imports), False)
         require_small(definitions)
         return lark.Lark(definitions, parser="lalr", start=start, _plugins=plugins)
     except LarkError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lark import Tree
@@ -16,6 +17,31 @@ MOST_PAIRS = 4_000_000
 MOST_PATTERN = 100_000
 _WRITTEN_REPEATS = 50
 """Repetitions of so many times or more are rules of their own in Lark; of fewer, each count is an alternative."""
+
+
+_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/(?:\\.|[^/\\\n])+/')
+_TERMINAL = re.compile(r"^[ \t]*(_?[A-Z][_A-Z0-9]*)(?:\.-?[0-9]+)?[ \t]*:((?:[^\n]|\n\s*\|)*)", re.MULTILINE)
+_NAME = re.compile(r"\b_?[A-Z][_A-Z0-9]*\b")
+
+
+def require_short(text: str) -> None:
+    """Refuse terminals that hold others that hold others, and so on: Lark reads them once for each way there.
+
+    Raises:
+        LimitExceeded: one leads to more than `MOST_PATTERN` others.
+    """
+    defined = dict(_TERMINAL.findall(_LITERAL.sub('""', text)))
+    known: dict[str, int] = {}
+
+    def size(name: str) -> int:
+        if name not in known:
+            known[name] = 1  # one that holds itself is refused by Lark
+            known[name] += sum(size(other) for other in _NAME.findall(defined[name]) if other in defined)
+        return known[name]
+
+    for name in defined:
+        if size(name) > MOST_PATTERN:
+            raise LimitExceeded(f"terminal {name:.80} leads to more than {MOST_PATTERN:,} others")
 
 
 def require_small(definitions: Definitions) -> None:
@@ -50,7 +76,7 @@ def _alternatives(node: Any) -> int:
     elif node.data == "maybe" or (node.data == "expr" and node.children[1] in ("?", "*")):
         total = counts[0] + 1
     elif node.data == "expr" and node.children[1] == "~":
-        bounds = [int(bound) for bound in node.children[2:]]
+        bounds = [int(str(bound)) for bound in node.children[2:]]
         few = bounds[-1] < _WRITTEN_REPEATS
         total = sum(counts[0] ** times for times in range(bounds[0], bounds[-1] + 1)) if few else 2
     elif node.data != "expr":
