@@ -68,7 +68,7 @@ class Columns(NamedTuple):
 
     def packed(self) -> Shapes:
         """The same union in as few shapes as there are alternatives of one type."""
-        alternatives = max(map(len, self[3:]))
+        alternatives = max(len(self.numbers), len(self.strings), len(self.arrays), len(self.objects))
         if alternatives > MAX_SHAPES:
             raise LimitExceeded(f"{alternatives} alternatives in one place; the limit is {MAX_SHAPES}")
         names = sum(len(objects.properties) for objects in self.objects)
