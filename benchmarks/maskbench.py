@@ -66,10 +66,14 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 def rows(path: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of the data that the options take."""
+    return read_rows(path)[options.offset :: options.stride][: options.limit]
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """All rows of a file."""
     packed = path.read_bytes()
     text = lzma.decompress(packed) if path.suffix == ".xz" else packed
-    found = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return found[options.offset :: options.stride][: options.limit]
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:

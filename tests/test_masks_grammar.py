@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,28 @@ def test_threads_share_a_grammar() -> None:
     for thread in threads:
         thread.join()
     assert ended == [True] * 160
+
+
+def test_eight_threads_find_the_masks_that_one_finds() -> None:
+    """All walk the same texts through one new grammar at once; each mask is that of another grammar and one thread."""
+    item = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[é-ü]*x?"}, "b": {"type": "number"}}}
+    schema = {"type": "array", "items": {"anyOf": [item, {"enum": ["a", "ab", 1]}]}, "uniqueItems": True}
+    texts = ['[{"a": "éx", "b": -1.5e3}, "ab", 1]', '["a", {"c": [null, {"d": true}]}]', '[{"a": "\\u00e9", "z": ""}]']
+
+    def masks(grammar: grammar_module.Grammar, turn: int) -> list[list[bytes]]:
+        found: list[list[bytes]] = [[] for _ in texts]
+        for i in range(len(texts)):
+            walk, text = grammar.matcher(), texts[(turn + i) % len(texts)]
+            for byte in text.encode():
+                found[(turn + i) % len(texts)].append(walk.mask().tobytes())
+                walk.advance(byte)
+        return found
+
+    alone = masks(JsonSchema(schema).compile(rich_vocabulary()), 0)
+    shared, begin = JsonSchema(schema).compile(rich_vocabulary()), threading.Barrier(8)
+    with ThreadPoolExecutor(8) as pool:
+        runs = [pool.submit(lambda turn=turn: (begin.wait(), masks(shared, turn))[1]) for turn in range(8)]
+        assert all(run.result() == alone for run in runs)
 
 
 def test_the_cache_of_masks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
