@@ -124,6 +124,14 @@ def test_no_mask_writes_a_long_list(kind: str) -> None:
     assert grammar.automaton.tables.n_states - before < 1_500
 
 
+def test_a_long_list_may_stand_at_the_root_and_below() -> None:
+    """With others around it and references to it, also from itself."""
+    listed = words(1_100)
+    schema = {"enum": listed, "anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}], "$defs": {"a": {"enum": listed[5:]}}}
+    grammar = JsonSchema(schema).compile(byte_vocabulary())
+    assert [plain_verdict(grammar, json.dumps(word).encode()) for word in (listed[5], listed[4])] == [True, False]
+
+
 def compiled(count: int, make: Callable[[list[str]], Any]) -> float:
     """Seconds of CPU time to compile a list and to read one of its words."""
     listed = words(count, count)

@@ -334,8 +334,8 @@ class Tables:
 
     def bound(self, state: int, mode: int, lo: int, hi: int) -> None:
         """Give a written state a mode and bounds of the counter."""
-        row = list(self.row(state))
-        self._write(state, RANGES | mode << 4, *row[START:LO], lo, hi)
+        _, start, count, miss, a, b, _, _ = self.row(state)
+        self._write(state, RANGES | mode << 4, start, count, miss, a, b, lo, hi)
 
     def pop(self, outcome: int) -> int:
         """A state that leaves its frame on arrival, with that outcome."""

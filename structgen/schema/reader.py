@@ -96,17 +96,19 @@ def long_places(root: Node) -> list[Node]:
     if not isinstance(root, Place) or not root.reader.long:
         return []
     reader = root.reader
-    places = {pointer: schema for schema, pointer, _ in reader.places()}
-    above: set[str] = set()
+    places = [(schema, trail) for schema, trail, _ in reader.places()]
+    above: set[int] = set()
     wanted, size = {id(schema) for schema in reader.long}, 0
     while len(wanted) > size:
         size = len(wanted)
-        for pointer, schema in places.items():
+        for schema, trail in places:
             if id(schema) in wanted or ("$ref" in schema and id(reader.target_schema(schema)) in wanted):
-                ends = [i for i, char in enumerate(pointer) if char == "/"]
-                above.update((pointer, *[pointer[:end] for end in ends]))
-        wanted |= {id(places[pointer]) for pointer in above & places.keys()}
-    around = [places[pointer] for pointer in sorted(above & places.keys())]
+                above.add(id(trail))
+                while not isinstance(trail, str):
+                    trail = trail[0]
+                    above.add(id(trail))
+        wanted |= {id(schema) for schema, trail in places if id(trail) in above}
+    around = [schema for schema, trail in places if id(trail) in above]
     branches = {id(branch) for schema in around for branch, _ in in_place(schema, reader.dialect(schema))}
     return [reader.node(schema, None) for schema in around if id(schema) not in branches]
 
