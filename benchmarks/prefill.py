@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 RESULT = Path(__file__).resolve().parent / "results" / "prefill.md"
 THEIRS, OURS = "transformers", "structgen"
 WIDTH = 2048
-SIZES = {"vocab_size": WIDTH, "hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 2}
+SIZES: dict[str, Any] = {"vocab_size": WIDTH, "hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 2}
 SIZES |= {"num_attention_heads": 8, "num_key_value_heads": 2, "max_position_embeddings": 1 << 17}
 
 

@@ -200,8 +200,8 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
         return f"it raised {type(error).__name__}: {excerpt(error)}"
     if all(near(found, expected) for found, expected in checked):
         return ""
-    error = max(float((found.float() - expected.float()).abs().max()) for found, expected in checked)
-    return f"its logits differ from those of an uncached forward pass, by {error:.2g} at most"
+    largest = max(float((found.float() - expected.float()).abs().max()) for found, expected in checked)
+    return f"its logits differ from those of an uncached forward pass, by {largest:.2g} at most"
 
 
 def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
