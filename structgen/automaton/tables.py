@@ -232,11 +232,11 @@ class Tables:
         attributes: dict[str, Any] = dict(arrays)
         for name, array in arrays.items():
             if name == "states":
-                attributes |= {"_state_bytes": memoryview(array).cast("B"), "_room_states": len(array)}
+                attributes |= {"_state_bytes": array.data.cast("B"), "_room_states": len(array)}
             elif name == "edges":
-                attributes |= {"_edge_bytes": memoryview(array).cast("B"), "_room_edges": len(array)}
+                attributes |= {"_edge_bytes": array.data.cast("B"), "_room_edges": len(array)}
             elif name == "returns":
-                attributes["_return_words"] = memoryview(array).cast("B").cast("q")
+                attributes["_return_words"] = array.data.cast("B").cast("q")
         self._publish(registers, attributes)
 
     def _publish(self, registers: dict[int, int], attributes: dict[str, Any]) -> None:
@@ -381,7 +381,7 @@ class Tables:
         """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
         if 2 * self.n_returns >= self.registers[R_CAP_RETURNS]:
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
-            words = memoryview(grown).cast("B").cast("q")
+            words = grown.data.cast("B").cast("q")
             for key, known in self.returns[self.returns[:, 0] != 0].tolist():
                 _put(words, key, known)
             self._replace(returns=grown)
