@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -277,8 +277,22 @@ def _dialect(pattern: str) -> str:
 
 def _spelling(value: Any, *, names: bool) -> str:
     """Where a text or name could be spelled with escapes that it does not need, in words: the one spelling it has."""
-    spelled = json.dumps(list(value) if names else value, ensure_ascii=False)
-    return "" if spelled.isascii() else "spelled as json.dumps(..., ensure_ascii=False) writes it"
+    plain = all(map(str.isascii, value if names else _texts(value)))
+    return "" if plain else "spelled as json.dumps(..., ensure_ascii=False) writes it"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The strings and member names of a JSON value, however deep."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, dict):
+            yield from item
+            stack += item.values()
 
 
 def _unique(schema: dict[str, Any], value: Any) -> tuple[str, str]:

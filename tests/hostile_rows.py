@@ -240,7 +240,7 @@ ROWS: dict[str, Row] = {
     ),
     "not an exploding pattern": Row(lambda: {"type": "string", "not": {"pattern": "^(a|b)*a(a|b){20}$"}}, ("", "b" * 30, "c"), ("a" * 21,)),
     "nested look-ahead": Row(lambda: {"type": "string", "pattern": "^" + "(?=.*" * 30 + "a" + ")" * 30}, ("a", "ba"), ("b",)),
-    "50 look-aheads": Row(lambda: {"type": "string", "pattern": "^" + "".join(f"(?=.*x{i}y)" for i in range(50))}, error=LimitExceeded, says="50,000 automaton states"),
+    "50 look-aheads": Row(lambda: {"type": "string", "pattern": "^" + "".join(f"(?=.*x{i}y)" for i in range(50))}, refuses=("", "x0y"), takes=("".join(f"x{i}y" for i in range(50)),)),
     "back-references that backtrack": Row(lambda: {"type": "string", "pattern": "^(a+)+(b+)+\\1\\2c$"}),
     "back-references that backtrack at length": Row(lambda: {"type": "string", "pattern": "^(a*)*(a*)*\\1\\2c$"}, refuses=("a" * 40 + "d",)),
     "a cycle that produces nothing": Row(
@@ -394,7 +394,7 @@ ROWS: dict[str, Row] = {
         ({"p19": 9, "x": None},), ({"p19": 8}, {"z5": 4}),
     ),
     "propertyNames that explode": Row(
-        lambda: {"type": "object", "propertyNames": {"pattern": "^(a|b)*a(a|b){20}$"}}, ({"a" * 21: 1},), error=LimitExceeded, says="50,000 automaton states"
+        lambda: {"type": "object", "propertyNames": {"pattern": "^(a|b)*a(a|b){20}$"}}, ({"a" * 21: 1},), ({"b" * 21: 1},)
     ),
     "propertyNames of an enum of 5,000": Row(
         lambda: {"type": "object", "propertyNames": {"enum": [f"w{i}" for i in range(5000)]}}, ({"w4999": 1, "w0": 1},), ({"w5000": 1},)

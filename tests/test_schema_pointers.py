@@ -15,7 +15,7 @@ import pytest
 from structgen.constraints import JsonSchema
 from structgen.errors import LimitExceeded, RequestError, SchemaError, UnsatisfiableSchema
 from structgen.schema.dialects import DEFAULT, DIALECTS, dialect_of
-from structgen.schema.scan import every
+from structgen.schema.scan import every, joined
 from structgen.testing import byte_vocabulary
 
 MISTAKES: list[tuple[str, Any]] = [
@@ -68,12 +68,12 @@ def mistaken(schema: Any, draw: random.Random) -> tuple[Any, str]:
     """A copy with a mistake somewhere, and the pointer of the keyword that has it."""
     schema = copy.deepcopy(schema)
     dialect = dialect_of(schema, DEFAULT)
-    below = [(found, pointer) for found, pointer in every(schema, "", dialect) if isinstance(found, dict)]
-    places = [(found, pointer) for found, pointer in below if "$ref" not in found and "$id" not in found]
-    place, pointer = draw.choice(places or below)
+    below = [(found, trail) for found, trail in every(schema, "", dialect) if isinstance(found, dict)]
+    places = [(found, trail) for found, trail in below if "$ref" not in found and "$id" not in found]
+    place, trail = draw.choice(places or below)
     keyword, value = draw.choice(MISTAKES)
     place[keyword] = value
-    return schema, f"{pointer}/{keyword}"
+    return schema, f"{joined(trail)}/{keyword}"
 
 
 def check(folder: Path, stride: int) -> int:

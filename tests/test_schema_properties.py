@@ -41,9 +41,9 @@ def takes(grammar: Grammar | None, value: Any) -> bool:
 
 
 def spelled(value: Any) -> bytes:
-    """The value as JSON; numbers without exponents, which only numbers without bounds may have."""
+    """The value as JSON; numbers without exponents, which those that `not` restricts do not have, up to 308 digits."""
     if isinstance(value, float):
-        return format(Decimal(repr(value)), "f").encode()
+        return (format(Decimal(repr(value)), "f") if abs(value) < 1e308 else repr(value)).encode()
     if isinstance(value, list):
         return b"[" + b", ".join(map(spelled, value)) + b"]"
     if isinstance(value, dict):

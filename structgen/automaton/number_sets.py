@@ -212,4 +212,4 @@ def _covers(outer: Numbers, inner: Numbers) -> bool:
         return False
     bounds = Numbers(False, outer.minimum, outer.maximum, outer.exclusive_minimum, outer.exclusive_maximum)
     all_inner = number_dfa(replace(inner, multiples=(), without=(), plain=False))
-    return intersect(all_inner, complement(number_dfa(bounds))).empty
+    return intersect(all_inner, complement(number_dfa(bounds, finite=False))).empty
