@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from structgen.automaton.chardfa import (
     literals,
     union,
 )
+from structgen.automaton.numbers import any_finite_dfa
+from structgen.automaton.outline import outline_of
 from structgen.errors import LimitExceeded
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("abé\U0001f600", repeat=size)]
@@ -172,3 +176,19 @@ def test_a_pattern_that_lists_many_texts_is_their_set() -> None:
         assert all(map(dfa.matches, words))
         assert not any(map(dfa.matches, ("w200é", "w1", "w1éé", "xw1é")))
     assert from_pattern("|".join(words[:200])).matches("xw1éé")
+
+
+def test_what_lifting_needs_is_found_once_per_automaton_and_goes_with_it():
+    dfa = from_pattern.__wrapped__("^[a-z]*b{3}$")
+    outline = outline_of(dfa, quoted=False, name=False)
+    assert outline_of(dfa, quoted=False, name=False) is outline
+    assert outline_of(dfa, quoted=True, name=True).classes_in(0x62, 0x62) == outline.classes_in(0x62, 0x62)
+    gone = weakref.ref(outline)
+    del dfa, outline
+    gc.collect()
+    assert gone() is None
+
+
+def test_only_automata_with_free_text_have_exits():
+    assert outline_of(from_pattern("^[^]*end$"), quoted=False, name=False).exits is not None
+    assert outline_of(any_finite_dfa(), quoted=False, name=False).exits is None

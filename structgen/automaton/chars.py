@@ -10,21 +10,19 @@ end still fits.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from functools import cached_property, partial
 
 import numpy as np
 
-from structgen.automaton.char_kernels import ALSO, UNEVEN, ascii_spans, lift_rows, wide_classes, write_utf8
+from structgen.automaton.char_kernels import ALSO, UNEVEN, lift_rows, write_utf8
 from structgen.automaton.chardfa import CharDfa
-from structgen.automaton.exits import exits
 from structgen.automaton.machine import Automaton
+from structgen.automaton.outline import outline_of
 from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import (
     CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
-from structgen.automaton.text_classes import depths_of
 
 Span = tuple[int, int, int, int]
 
@@ -58,12 +56,7 @@ class Lifted:
         also: Callable[[int], list[Edge]] | None = None,
     ) -> None:
         self._automaton, self._dfa, self._quoted, self._name, self._also = automaton, dfa, quoted, name, also
-        self._bounds: list[int] = dfa.bounds.tolist()
-        self._classes: list[int] = dfa.classes.tolist()
-        escaped = set(range(dfa.next.shape[1]))
-        if name:
-            escaped = self._classes_in(0, 0x1F) | self._classes_in(0x22, 0x22) | self._classes_in(0x5C, 0x5C)
-        self._escaped: Int32 = np.array(sorted(escaped - {0}), np.int32)
+        self._outline = outline_of(dfa, quoted=quoted, name=name)
         n = len(dfa.next)
         finals, kinds = dfa.kinds
         by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
@@ -76,8 +69,6 @@ class Lifted:
             slack = int(distances.max())
             self._limits = np.maximum(most - distances, 0).astype(np.int32)
         self._continued: Int32 = np.zeros(n, np.int32)
-        self._spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
-        self._wides = wide_classes(dfa.bounds, dfa.classes)
         self._row = 0, list[int]()
         self._hex: dict[tuple[int, int], int] = {}
         self._units: dict[tuple[int, int, int], set[int]] = {}
@@ -90,9 +81,7 @@ class Lifted:
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
-        depths = depths_of(dfa)
-        leaving = None if quoted or not self._wides.size else exits(dfa.bounds, dfa.classes, dfa.next, self._wides)
-        self._block = automaton.tables.block(self._first, depths, slack, leaving)
+        self._block = automaton.tables.block(self._first, self._outline.depths, slack, self._outline.exits)
 
     @property
     def start(self) -> int:
@@ -104,16 +93,16 @@ class Lifted:
         tables, dfa = self._automaton.tables, self._dfa
         low = (state - self._first) // CHUNK * CHUNK + 1
         high = min(low + CHUNK, len(dfa.next))
-        beyond_ascii = bool(self._wides.any())  # then 8 lead bytes, and 7 states with an edge each behind them
-        per_state = len(self._spans) + 2 + 15 * beyond_ascii
+        beyond_ascii = bool(self._outline.wides.any())  # then 8 lead bytes, and 7 states with an edge each behind them
+        per_state = len(self._outline.spans) + 2 + 15 * beyond_ascii
         asked = range(low, high if self._also is not None else low)
         also = {q: edges for q in asked if self._also is not None and (edges := self._also(dfa.final[q]))}
         owed = np.zeros(high - low, np.uint8)
         owed[[q - low for q in also]] = ALSO
         tables.n_states, tables.n_edges = lift_rows(
-            tables.base, self._spans, self._wides, dfa.next, low, high, self._first, self._escapes,
+            tables.base, self._outline.spans, self._outline.wides, dfa.next, low, high, self._first, self._escapes,
             self._ends, self._quoted, self._block, self._continued, owed, self._limits, self._counted,
-            self._escaped, *tables.take(7 * beyond_ascii * (high - low), per_state * (high - low)),
+            self._outline.escaped, *tables.take(7 * beyond_ascii * (high - low), per_state * (high - low)),
         )  # fmt: skip
         for i in np.flatnonzero(owed).tolist():
             self._complete(low + i, (self._wide(low + i) if owed[i] & UNEVEN else []) + also.get(low + i, []))
@@ -175,7 +164,7 @@ class Lifted:
     def _spell(self, nodes: list[list[Span]], spans: list[Span], byte: int, low: int, left: int, least: int) -> None:
         """Append the span of a byte after which `left` more spell the characters from `low` on."""
         high = low + (1 << 6 * left) - 1
-        classes = self._classes_in(max(low, least), high) if high >= least else {0}
+        classes = self._outline.classes_in(max(low, least), high) if high >= least else {0}
         if classes == {0}:
             return
         if len(classes) == 1 and low >= least:
@@ -191,17 +180,9 @@ class Lifted:
         else:
             spans.append(span)
 
-    def _classes_in(self, low: int, high: int) -> set[int]:
-        """The DFA's classes of the characters `low..high`; class 0 is dead everywhere (surrogates are in it)."""
-        if low > 0x10FFFF:
-            return {0}
-        first = bisect_right(self._bounds, low) - 1
-        classes = set(self._classes[first : bisect_right(self._bounds, high)])
-        return classes | {0} if high > 0x10FFFF else classes
-
     def _targets(self, q: int, low: int, high: int) -> set[int]:
         """The DFA states that characters `low..high` lead to from `q`; 0 for surrogates and dead ones."""
-        return self._leads_to(q, self._classes_in(low, high))
+        return self._leads_to(q, self._outline.classes_in(low, high))
 
     def _leads_to(self, q: int, classes: set[int]) -> set[int]:
         row_of, row = self._row
@@ -330,7 +311,7 @@ class Lifted:
         else:
             pairs = _astral(max(low, 0xD800), 0xDC00), _astral(min(high, 0xDBFF), 0xDFFF)
             spans = [pairs, (low, min(high, 0xD7FF)), (max(low, 0xE000), high)]
-        return {c for first, last in spans if first <= last for c in self._classes_in(first, last)}
+        return {c for first, last in spans if first <= last for c in self._outline.classes_in(first, last)}
 
     def _expand_digits(self, q: int, low: int, left: int, high_surrogate: int, state: int) -> None:
         step = 16 ** (left - 1)

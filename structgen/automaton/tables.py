@@ -101,7 +101,7 @@ STEPS_KEPT = 2048
 STACK_DEPTH = 256
 """Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
 _SIZES = (
-    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS, 96, 512,
+    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS, 96, 8192,
     8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
 """Bytes of the first arrays, in the order of their registers, of the registers themselves, of the stack, and of the

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
-from numpy.typing import NDArray
 
-from structgen.automaton.char_kernels import alive_depths
-from structgen.automaton.chardfa import CharDfa
 from structgen.automaton.tables import Int32
 
 TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
@@ -34,12 +29,3 @@ NAMING = 6
 
 class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
 class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)
-_depths: WeakKeyDictionary[CharDfa, NDArray[np.uint8]] = WeakKeyDictionary()
-
-
-def depths_of(dfa: CharDfa) -> NDArray[np.uint8]:
-    """`alive_depths` for the text classes: many grammars lift the same automaton."""
-    depths = _depths.get(dfa)
-    if depths is None:
-        depths = _depths[dfa] = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
-    return depths

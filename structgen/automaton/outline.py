@@ -1,0 +1,64 @@
+"""What lifting a `CharDfa` needs to know of it, whatever grammar it is lifted into: many grammars lift the same one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from structgen.automaton.char_kernels import alive_depths, ascii_spans, wide_classes
+from structgen.automaton.chardfa import CharDfa
+from structgen.automaton.exits import exits
+from structgen.automaton.tables import Int32, Int64
+from structgen.automaton.text_classes import class_bounds, class_ends
+
+
+class Outline:
+    """The classes of characters of a `CharDfa`, and what may follow its states.
+
+    Args:
+        quoted: inside a JSON string, or plain UTF-8?
+        name: is the string the name of a member?
+
+    Attributes:
+        spans, wides: `ascii_spans` and `wide_classes`.
+        escaped: int32[.]: the classes of which a character may stand behind a backslash.
+        depths: `alive_depths` for the text classes.
+        exits: see `automaton.exits`; None where the DFA has no state that is plain text.
+    """
+
+    def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool) -> None:
+        self._bounds: list[int] = dfa.bounds.tolist()
+        self._classes: list[int] = dfa.classes.tolist()
+        escaped = set(range(dfa.next.shape[1]))
+        if name:
+            escaped = self.classes_in(0, 0x1F) | self.classes_in(0x22, 0x22) | self.classes_in(0x5C, 0x5C)
+        self.escaped: Int32 = np.array(sorted(escaped - {0}), np.int32)
+        self.spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
+        self.wides = wide_classes(dfa.bounds, dfa.classes)
+        self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
+        self.exits: Int64 | None = None
+        if not quoted and self.wides.size:
+            leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides)
+            self.exits = leaving if leaving[:, 1].any() else None
+
+    def classes_in(self, low: int, high: int) -> set[int]:
+        """The DFA's classes of the characters `low..high`; class 0 is dead everywhere (surrogates are in it)."""
+        if low > 0x10FFFF:
+            return {0}
+        first = bisect_right(self._bounds, low) - 1
+        classes = set(self._classes[first : bisect_right(self._bounds, high)])
+        return classes | {0} if high > 0x10FFFF else classes
+
+
+_outlines: WeakKeyDictionary[CharDfa, dict[tuple[bool, bool], Outline]] = WeakKeyDictionary()
+
+
+def outline_of(dfa: CharDfa, *, quoted: bool, name: bool) -> Outline:
+    """The outline of a `CharDfa`, made once for as long as that lives."""
+    kinds = _outlines.setdefault(dfa, {})
+    outline = kinds.get((quoted, name))
+    if outline is None:
+        outline = kinds[quoted, name] = Outline(dfa, quoted=quoted, name=name)
+    return outline
