@@ -213,9 +213,20 @@ def test_a_logit_of_minus_infinity_is_a_token_that_is_never_said(name):
                 assert_greedy(module, session, pattern, tolerance=1e-3)
 
 
-@pytest.mark.parametrize("device", ["host", "device"])
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0, seed=1)], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+SAMPLED = Sampling(temperature=1.0, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "sampling", "device"),
+    [
+        *(pytest.param(value, how, "host") for value in (torch.nan, torch.inf) for how in (GREEDY, SAMPLED)),
+        pytest.param(torch.nan, GREEDY, "device"),
+        *(
+            pytest.param(value, how, "device", marks=pytest.mark.slow)
+            for value, how in [(torch.nan, SAMPLED), (torch.inf, GREEDY), (torch.inf, SAMPLED)]
+        ),
+    ],
+)
 def test_a_logit_that_is_no_number_is_the_error_of_the_rows_that_may_say_its_token(value, sampling, device):
     """The others say what they say without it."""
     patterns = ["[a-f]{8}", "[a-f]{3}[x-z]{5}", "[a-f]{5}", None]
