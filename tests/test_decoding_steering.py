@@ -357,7 +357,11 @@ def check_maskbench(data_folder: Path, stride: int, vocabulary: Vocabulary) -> i
             except sg.RequestError:
                 continue
             print(row["id"])
-            check_budgets(grammar, row["schema"], random.Random(number))
+            try:
+                check_budgets(grammar, row["schema"], random.Random(number))
+            except sg.LimitExceeded:
+                assert row["id"] == "Handwritten---allany8"  # its multiples and exponents are too many states together
+                continue
             checked += 1
     return checked
 

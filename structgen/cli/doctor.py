@@ -74,6 +74,10 @@ def _one_value() -> tuple[float, float, str | None]:
             times.append(time.perf_counter() - began)
         generate(scripted("so: " + text), "doctor", schema=Sequence("so: ", JsonSchema(schema)))
         generate(scripted("[" * 99 + "]" * 99), "doctor", schema={})
+        words = [f"{number:05}" for number in range(4000)]
+        generate(scripted('"00001"'), "doctor", schema={"enum": words})
+        bounded = {"type": "array", "items": {"type": "integer"}, "maxItems": 1000}
+        generate(scripted(json.dumps(list(range(40)))), "doctor", schema=bounded)
         with suppress(OptionError):  # what depth, compositions, hopeless budgets need of kernels, too
             generate(model, "doctor", schema=schema, limits=Limits(8))
     except StructgenError as error:
