@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.automaton.number_sets import number_language, number_predicate
+from structgen.automaton.number_sets import combined_languages, number_language, number_predicate
 from structgen.automaton.numbers import LARGEST, number_dfa
 from structgen.constraints import JsonSchema
 from structgen.schema.normal import Numbers
@@ -268,6 +268,43 @@ def test_a_multiple_divided_by_its_step_is_finite() -> None:
     assert language.matches("1e+305")
     assert number_language(Numbers(multiples=(Fraction(3),))).matches("3e+307")
     assert not language.matches("1e+308")
+
+
+@pytest.mark.parametrize("step", [2, 25, 26, 429, 3001, 20011, 10**9 + 7])
+def test_a_multiple_of_any_step_is_finite_and_has_fifteen_digits(step: int) -> None:
+    """As a text and with the test at its end, where there is one."""
+    numbers = Numbers(multiples=(Fraction(step),))
+    language, predicate = number_language(numbers), number_predicate(numbers)
+
+    def taken(text: str) -> bool:
+        return language.matches(text) and (predicate is None or predicate(text))
+
+    for value in (0, step, -step * 17, step * (10**15 // step - 1)):
+        assert taken(str(value)), value
+        assert taken(f"{value}.00"), value
+        assert not taken(str(value + 1)), value
+        assert not taken(f"{value}.5"), value
+    assert not taken(str(step * 10**310))
+
+
+def test_what_is_left_out_as_an_integer_has_any_number_of_digits() -> None:
+    """`12345678901234567.0` was taken where integers are left out: a fraction of zeros stood behind 15 digits only."""
+    for integers in (Numbers(integer=True), Numbers(integer=True, minimum=Fraction(0))):
+        language = number_language(Numbers(without=(integers,)))
+        for digits in (1, 15, 16, 17, 300):
+            assert not language.matches("9" * digits)
+            assert not language.matches("9" * digits + ".0")
+            assert language.matches("9" * digits + ".5")
+
+
+def test_many_steps_in_one_place_are_told_apart() -> None:
+    """Their product is too large with exponents and 308 digits: digits alone are left, asked about at the end."""
+    sets = [Numbers(multiples=(Fraction(prime),)) for prime in (2, 3, 5, 7, 11, 13)]
+    language, predicates = combined_languages(sets)
+    assert all(predicates)
+    for value in (1, 4, 15, 1001, 2310, 30030, 30030 * 7, -12):
+        marks = sum(1 << place for place, step in enumerate((2, 3, 5, 7, 11, 13)) if value % step == 0)
+        assert language.final[language.state_after(str(value))] == marks
 
 
 @pytest.mark.parametrize("whole", [0, 1, 2, 16, 17, 18, 100, 307, 308, 309, 400])

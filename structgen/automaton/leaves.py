@@ -6,7 +6,13 @@ language is a superset, and there is a predicate that decides each member.
 
 from __future__ import annotations
 
-from structgen.automaton.number_sets import number_count, number_is_empty, number_language, number_predicate
+from structgen.automaton.number_sets import (
+    combined_languages,
+    number_count,
+    number_is_empty,
+    number_language,
+    number_predicate,
+)
 from structgen.automaton.string_sets import (
     allowed_literals,
     doubted_language,
@@ -22,6 +28,7 @@ from structgen.automaton.string_sets import (
 
 __all__ = [
     "allowed_literals",
+    "combined_languages",
     "doubted_language",
     "is_free",
     "name_language",

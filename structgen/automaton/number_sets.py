@@ -1,8 +1,8 @@
 """Sets of numbers with everything the normal form says of them: multiples, and what is left out.
 
 A set is its plain decimal spellings (`_PLAIN`), and spellings with an exponent: see `number_dfa` and
-`scientific_multiples`. A number is left out by taking away every plain spelling of it, so a set with something left
-out has plain spellings only.
+`scientific_multiples`. Multiples of a whole step are spelled as integers are, or with an exponent. A number is left
+out by taking away every plain spelling of it, so a set with something left out has plain spellings only.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, union
-from structgen.automaton.multiples import common_step, multiples_dfa, scientific_multiples
+from structgen.automaton.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
+from structgen.automaton.intervals import EXACT_DIGITS
+from structgen.automaton.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa, scientific_multiples
 from structgen.automaton.numbers import WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
 """Up to how many members a set is counted."""
 _FEW = 1_000
 _DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
+_SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
 
 
@@ -40,7 +43,7 @@ def number_language(numbers: Numbers, *, finite: bool = True) -> CharDfa:
 
 
 @lru_cache(4096)
-def number_predicate(numbers: Numbers, *, finite: bool = True) -> Callable[[str], bool] | None:
+def number_predicate(numbers: Numbers, *, finite: bool = True) -> Predicate | None:
     """Whether a number's text is in the set; None when the language says so already."""
     if not numbers.multiples and not numbers.without:
         return None
@@ -89,48 +92,93 @@ def _by_spelling(numbers: Numbers) -> bool:
 def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     bare = replace(numbers, multiples=(), without=(), plain=False)
+    step = None
     if numbers.literals is not None:
         others = replace(numbers, literals=None)
         kept = [value for value in numbers.literals if _has(others, Fraction(exact_decimal(value)))]
         language, exact = number_dfa(replace(bare, literals=Listed(kept))), True
     elif numbers.multiples:
-        language, exact = _multiples(numbers, bare, finite)
+        few = _grid(numbers, _FEW)
+        if few is not None:
+            held = numbers.integer or not finite
+            language, exact = spellings([value for value in few if held or abs(value) < 10**WHOLE_DIGITS]), True
+        else:
+            step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
+            assert step is not None
+            language, exact = multiples_dfa(step)
     else:
         language, exact = number_dfa(bare, finite), True
     if numbers.plain:
-        language = intersect(language, from_pattern(_DIGITS_ALONE))
+        language = digits_alone(language)
     without = numbers.without
     if numbers.literals is not None:
         without = tuple(filter(_by_spelling, without))
     elif without:
         language = intersect(language, from_pattern(_PLAIN))
     for other in without:
-        language, exact = _difference(language, exact, other, finite)
-    return language, exact
+        language, exact = _difference(language, exact, other)
+    return (language, exact) if step is None else _bounded(language, exact, step, numbers, finite)
 
 
-def _multiples(numbers: Numbers, bare: Numbers, finite: bool) -> tuple[CharDfa, bool]:
-    step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
-    assert step is not None
-    few = _grid(numbers, _FEW)
-    if few is not None:
-        held = numbers.integer or not finite
-        return spellings([value for value in few if held or abs(value) < 10**WHOLE_DIGITS]), True
-    language, exact = multiples_dfa(step)
-    if not numbers.integer:
-        language = union(language, scientific_multiples(step))
-    within_bounds = number_dfa(bare, finite)
+def digits_alone(language: CharDfa) -> CharDfa:
+    """Those of the spellings that are a sign and digits: read as an exact integer, however many they are."""
+    return intersect(language, from_pattern(_DIGITS_ALONE))
+
+
+def combined_languages(sets: Sequence[Numbers], *, finite: bool = True) -> tuple[CharDfa, list[Predicate | None]]:
+    """The union of number sets, told apart as in `combine`, and of each set what decides about a text at its end.
+
+    Where the union is too large, multiples are spelled in digits alone, and whether a set has them is asked at the end.
+
+    Raises:
+        LimitExceeded: it is too large even so.
+    """
+    languages = [number_language(numbers, finite=finite) for numbers in sets]
+    predicates = [number_predicate(numbers, finite=finite) for numbers in sets]
+    if len(sets) == 1:
+        return languages[0], predicates
     try:
-        return intersect(language, within_bounds), exact
+        return combine(languages), predicates
+    except LimitExceeded:
+        for place, numbers in enumerate(sets):
+            if numbers.multiples:
+                predicates[place] = predicates[place] or languages[place].matches
+                languages[place] = _in_digits(number_language(numbers, finite=False))
+        return combine(languages), predicates
+
+
+def _in_digits(language: CharDfa) -> CharDfa:
+    """`digits_alone`, if there is such a spelling."""
+    integers = digits_alone(language)
+    return language if integers.empty else integers
+
+
+def _bounded(multiples: CharDfa, exact: bool, step: Fraction, numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
+    """Multiples of `step` in plain notation within the bounds of `numbers`, and those with an exponent."""
+    bare = replace(numbers, multiples=(), without=(), plain=False)
+    within_bounds = from_pattern(_SHORT) if _counts_digits(numbers, step, finite) else number_dfa(bare, finite)
+    try:
+        plain = intersect(multiples, within_bounds)
     except LimitExceeded:
         if bare == Numbers(integer=True):
-            return intersect(language, from_pattern(_DIGITS_ALONE)), exact
+            return digits_alone(multiples), exact
         return intersect(within_bounds, from_pattern(_PLAIN)), False
+    if numbers.integer or numbers.plain or numbers.without:
+        return plain, exact
+    return union(plain, intersect(scientific_multiples(step), number_dfa(bare, finite))), exact
 
 
-def _difference(language: CharDfa, exact: bool, other: Numbers, finite: bool) -> tuple[CharDfa, bool]:
-    """`language` less the spellings of `other`; unchanged, and inexact, where those are not known exactly."""
-    taken, known = _language(other, finite)
+def _counts_digits(numbers: Numbers, step: Fraction, finite: bool) -> bool:
+    """Are the digits counted only because a double is finite? Up to 308 of them are too many states per remainder."""
+    unbounded = numbers.minimum is None and numbers.maximum is None
+    return finite and unbounded and not numbers.integer and step.numerator > SCIENTIFIC_LIMIT
+
+
+def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa, bool]:
+    """Plain spellings less those of `other`; unchanged, and inexact, where those are not known exactly."""
+    if other.integer:  # any number of digits may stand before a fraction of zeros
+        other = replace(other, integer=False, multiples=(*other.multiples, Fraction(1)))
+    taken, known = _language(other, finite=False)
     try:
         if not known:
             return language, exact and intersect(language, taken).empty

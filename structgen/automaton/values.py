@@ -16,10 +16,10 @@ from structgen.automaton.clashes import clash
 from structgen.automaton.late import NumberCheck, TextCheck
 from structgen.automaton.leaves import (
     allowed_literals,
+    combined_languages,
     doubted_language,
     is_free,
     number_language,
-    number_predicate,
     string_holds,
     string_is_empty,
     string_language,
@@ -166,13 +166,12 @@ class JsonAutomaton(PlainObjects):
     def _numbers(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
         """The edges of a value into its numbers; where these are tested when they end: `(callee, ret)` for them."""
         finite = self._finite
-        living = [(i, n, found) for i, n in numbers if not (found := number_language(n, finite=finite)).empty]
+        living = [(i, n) for i, n in numbers if not number_language(n, finite=finite).empty]
         if not living:
             return []
-        predicates = [number_predicate(n, finite=finite) for _, n, _ in living]
-        ends = _Accepted(self, choice, [i for i, _, _ in living], predicates)
-        dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
-        if any(ends.predicates):
+        dfa, predicates = combined_languages([n for _, n in living], finite=finite)
+        ends = _Accepted(self, choice, [i for i, _ in living], predicates)
+        if any(predicates):
             return self._tested_numbers(dfa, ends)
         dfa = ends.driven(dfa)
         key = (id(dfa), *(ends.outcome(final) for final in dfa.kinds[0] if final))
