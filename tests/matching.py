@@ -60,16 +60,24 @@ def allowed(mask: Any, token: int) -> bool:
 
 
 class Checked:
-    """A matcher whose every mask and every verdict is compared with the plain twin's."""
+    """A matcher whose every mask and every verdict is compared with the plain twin's.
 
-    def __init__(self, grammar: Grammar) -> None:
+    Args:
+        grammar: is walked.
+        masks: the plain twin's, by their places; walks of one grammar over the same texts may share them.
+    """
+
+    def __init__(self, grammar: Grammar, masks: dict[Place, Any] | None = None) -> None:
         self.matcher: Matcher = grammar.matcher()
         self.reference = Reference.of(grammar)
         self.place: Place = self.reference.start
+        self._masks = {} if masks is None else masks
 
     def mask(self) -> Any:
         """The mask, which equals the reference's."""
-        row, wanted = self.matcher.mask(), self.reference.mask(self.place)
+        row, wanted = self.matcher.mask(), self._masks.get(self.place)
+        if wanted is None:
+            wanted = self._masks[self.place] = self.reference.mask(self.place)
         if not np.array_equal(row, wanted):
             tokens = self.matcher.grammar.vocabulary
             bits = np.flatnonzero(np.unpackbits((row ^ wanted).view(np.uint8), bitorder="little"))
@@ -94,9 +102,9 @@ class Checked:
         return True
 
 
-def takes(grammar: Grammar, tokens: Sequence[int]) -> bool:
+def takes(grammar: Grammar, tokens: Sequence[int], masks: dict[Place, Any] | None = None) -> bool:
     """Are all tokens allowed, and may the text end behind them? Compared with the plain twin at every position."""
-    walk = Checked(grammar)
+    walk = Checked(grammar, masks)
     for token in tokens:
         if not walk.take(token):
             return False
@@ -117,11 +125,11 @@ def accepts(constraint: Any, text: str | bytes, *, seed: int = 0) -> bool:
     ways = splits(data, seed, 3) if data else []
     pieces = sorted({piece for way in ways for piece in way} | ({data} if data else set()))
     ids = {piece: END + 1 + i for i, piece in enumerate(pieces)}
-    grammar = constraint.compile(vocabulary_of(pieces))
+    grammar, masks = constraint.compile(vocabulary_of(pieces)), {}
     verdicts = {
-        "bytes": takes(grammar, list(data)),
-        "whole": takes(grammar, [ids[data]] if data else []),
-    } | {f"split {way}": takes(grammar, [ids[piece] for piece in way]) for way in ways}
+        "bytes": takes(grammar, list(data), masks),
+        "whole": takes(grammar, [ids[data]] if data else [], masks),
+    } | {f"split {way}": takes(grammar, [ids[piece] for piece in way], masks) for way in ways}
     assert len(set(verdicts.values())) == 1, verdicts
     return verdicts["bytes"]
 

@@ -1,8 +1,8 @@
 """The plain twin of the mask kernels: what they compute, written so that it is obviously right.
 
 For each token, step through its bytes one by one; the token is allowed when no byte is refused. Nothing is skipped,
-nothing is cached between positions, no shortcut of a state is looked at, frames are linked tuples rather than
-interned numbers, and a test reads the whole text again from its start. Thousands of times slower than `walk`; the
+nothing is cached between masks but the tokens, no shortcut of a state is looked at, frames are linked tuples rather
+than interned numbers, and a test reads the whole text again from its start. Thousands of times slower than `walk`; the
 tests hold `walk` to it.
 """
 
@@ -101,6 +101,8 @@ class Reference:
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         self._automaton, self._vocabulary = automaton, vocabulary
+        self._tokens = [vocabulary.token(token) for token in range(vocabulary.width)]
+        self._read: dict[int, tuple[list[int], list[list[int]]]] = {}
 
     @staticmethod
     def of(grammar: Grammar) -> Reference:
@@ -114,16 +116,15 @@ class Reference:
 
     def mask(self, place: Place) -> Uint32:
         """The tokens allowed next, the end tokens among them where the text may end: uint32[words]."""
-        allowed = np.zeros(self._vocabulary.width, np.bool_)
-        for token in range(self._vocabulary.width):
-            allowed[token] = self.advance(place, token) is not None
+        self._read.clear()
+        allowed = np.array([text != b"" and self.walk(place, text) is not None for text in self._tokens])
         if self.may_end(place):
             allowed[list(self._vocabulary.end_ids)] = True
         return pack(allowed, self._vocabulary.words)
 
     def advance(self, place: Place, token: int) -> Place | None:
         """The place after a text token; None when it is not allowed."""
-        text = self._vocabulary.token(token)
+        text = self._tokens[token]
         return self.walk(place, text) if text else None
 
     def walk(self, place: Place, text: bytes) -> Place | None:
@@ -139,8 +140,8 @@ class Reference:
         """The place after one byte: the first edge that holds it, or else what the state does on a miss."""
         here: Place | None = place
         while here is not None:
-            row = self._row(here.state)
-            for span, target in self._automaton.tables.edges[row[START] : row[START] + row[COUNT]].tolist():
+            row, edges = self._row(here.state)
+            for span, target in edges:
                 if span & 255 <= byte <= span >> 8 and not self._spills(here, row, target):
                     return None if target == DEAD else self._follow(here, row, target, byte)
             here = self._miss(here)
@@ -150,16 +151,20 @@ class Reference:
         """May the text end here? Only where every open frame may be left without another byte."""
         here: Place | None = place
         while here is not None and here.state != DONE:
-            if self._row(here.state)[MISS] & (3 | EAGER) == CALL:
+            if self._row(here.state)[0][MISS] & (3 | EAGER) == CALL:
                 return False
             here = self._miss(here)
         return here is not None
 
-    def _row(self, state: int) -> list[int]:
-        """The state's row, written first where it is a stub."""
-        self._automaton.expand(state)
-        row: list[int] = self._automaton.tables.states[state].tolist()
-        return row
+    def _row(self, state: int) -> tuple[list[int], list[list[int]]]:
+        """The state's row and its edges, written first where it is a stub; read once for a mask."""
+        known = self._read.get(state)
+        if known is None:
+            self._automaton.expand(state)
+            row = self._automaton.tables.states[state].tolist()
+            edges = self._automaton.tables.edges[row[START] : row[START] + row[COUNT]].tolist()
+            known = self._read[state] = row, edges
+        return known
 
     def _spills(self, place: Place, row: list[int], target: int) -> bool:
         """Is MISS asked instead of an edge, for a bound of it is not met?"""
@@ -168,13 +173,14 @@ class Reference:
     def _follow(self, place: Place, row: list[int], target: int, byte: int) -> Place | None:
         """Take an edge of `place`: ask and count as its flags say, then do what is done on arrival."""
         state, count = target & TARGET, place.counter
-        least, most = (int(x) for x in self._automaton.tables.states[state, [LO, HI]])
         if target & NEED and count < row[LO]:
             return None
-        if target & (INC | ROOM) and count >= most:
-            return None
-        if target & INC:
-            count = count + 1 if most != UNBOUNDED else min(count + 1, least)
+        if target & (INC | ROOM):
+            least, most = (int(x) for x in self._automaton.tables.states[state, [LO, HI]])
+            if count >= most:
+                return None
+            if target & INC:
+                count = count + 1 if most != UNBOUNDED else min(count + 1, least)
         if target & ZERO:
             count = 0
         after: Place | None = Place(state, place.frame, count, place.text + bytes([byte]))
@@ -184,7 +190,7 @@ class Reference:
 
     def _miss(self, place: Place) -> Place | None:
         """Where a state goes without taking a byte; None when nowhere."""
-        row = self._row(place.state)
+        row, _ = self._row(place.state)
         action = row[MISS] & 3
         if action == NOTHING:
             return None
