@@ -46,6 +46,7 @@ import maskbench
 import report
 import structgen as sg
 from structgen.masks import Grammar, Matcher
+from structgen.masks.closing import closing_tokens
 from structgen.options import Whitespace
 from tokenizer_files import unpacked
 
@@ -135,7 +136,7 @@ def walk(tokens: Tokens, grammar: Grammar, draw: random.Random, counts: Counter[
         counts["tokens"] += 1
         if matcher.finished:
             return matcher.text
-    close = matcher.closing_tokens()
+    close = closing_tokens(matcher)
     if close is None or len(close) > MOST:
         return None
     for token in close:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
+    from structgen.masks.closing import closing_tokens
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.vocabulary import Vocabulary
 
@@ -71,6 +72,7 @@ _HOMES = {
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
     "languages": ("ByteMachine", "Lark", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
+    "masks.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
     "vocabulary": ("Vocabulary",),
 }
@@ -127,6 +129,7 @@ __all__ = [
     "VocabularyError",
     "Whitespace",
     "astream",
+    "closing_tokens",
     "explain",
     "fill_masks",
     "generate",

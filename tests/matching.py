@@ -15,8 +15,7 @@ import numpy as np
 
 from structgen.constraints import JsonSchema
 from structgen.errors import TokenRejected
-from structgen.masks.grammar import Grammar
-from structgen.masks.matcher import Matcher
+from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.reference import Place, Reference
 from structgen.vocabulary import Vocabulary
 

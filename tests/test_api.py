@@ -138,7 +138,9 @@ def test_the_end_of_the_context_is_a_budget_too():
     model = scripted("abcdef", max_position_embeddings=8)
     assert sg.generate(model, "12345678") == "a"
     assert sg.generate(model, "12345") == "abcd"
-    with pytest.raises(sg.OptionError, match="the model's context, tokens left=4: the shortest text needs 6 tokens"):
+    with pytest.raises(
+        sg.OptionError, match="the model's context, tokens left=4: the shortest text known needs 6 tokens"
+    ):
         sg.generate(model, "12345", schema=sg.Regex("[a-f]{6}"))
     run = sg.generate(model, "12345", schema=sg.Regex("[a-f]{2,6}!"), details=True)
     assert (run.text, run.finish, run.caps) == ("abc!", "closed_by_budget", (sg.Cap("context", "", 4),))

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from structgen.automaton.distance import Distances
-from structgen.automaton.frame_search import FrameSearch, NoWayOut
+from structgen.automaton.frame_search import FrameSearch
+from structgen.automaton.known_exits import NoWayOut
 from structgen.automaton.patterns import pattern_language
 from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import DONE, TARGET
@@ -189,9 +190,9 @@ def test_short_cuts_find_ways_as_short_as_a_search_without_them(schema: Any) -> 
             node = (matcher.position & (1 << 24) - 1, matcher.position >> 44, 0)
             apart = Distances(plain.automaton)
             there = (twin.position & (1 << 24) - 1, twin.position >> 44, 0)
-            FrameSearch(apart, there, None, short_cuts=False).run()
+            FrameSearch(apart.known, there, None, short_cuts=False).run()
             known.leave(matcher.position)
-            assert len(known.first[node].text) == len(apart.first[there].text), matcher.text
+            assert len(known.known.first[node].text) == len(apart.known.first[there].text), matcher.text
             token = draw.choice([token for token in tokens_of(matcher.mask()) if token < 256])
             matcher.advance(token)
             twin.advance(token)
@@ -239,9 +240,9 @@ def test_a_way_out_that_counts_nothing_is_that_of_every_count(schema: Any, monke
             position = grammar.advance(position, draw.choice([token for token in allowed if token < 256]))
             if position < 0:  # the name must be asked for whether it is new
                 break
-            before = len(ways.first)
+            before = len(ways.known.first)
             found = ways.end(position)
-            reused += before == len(ways.first)
+            reused += before == len(ways.known.first)
             with monkeypatch.context() as patch:
                 patch.setattr(Distances, "_needs_no_room", lambda *_: False)
                 assert found == Distances(grammar.automaton).end(position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from structgen.automaton.rosters import NameFrames
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Constraint, JsonSchema, Regex
 from structgen.languages import Lark, Machine
+from structgen.masks.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.testing import scripted
@@ -109,7 +111,7 @@ def seen(grammar: Grammar, text: str) -> list[tuple[bytes, bool, int | None]]:
     """At each byte of a text the mask, whether the text may end, and the bytes of the shortest end."""
     matcher, found = grammar.matcher(), []
     for byte in [*text.encode(), None]:
-        close = matcher.closing_tokens()
+        close = closing_tokens(matcher)
         ending = None if close is None else len(grammar.vocabulary.decode(close))
         found.append((matcher.mask().tobytes(), matcher.can_finish, ending))
         if byte is not None:
@@ -122,7 +124,7 @@ def walk(interrupts: Interrupts, grammar: Grammar, text: str, growth: float) -> 
     matcher = grammar.matcher()
     for count, byte in enumerate([*text.encode(), None], 1):
         interrupts.stubbornly(matcher.mask, 1 + count % 7, growth)
-        interrupts.stubbornly(matcher.closing_tokens, 1 + count % 5, growth)
+        interrupts.stubbornly(partial(closing_tokens, matcher), 1 + count % 5, growth)
         interrupts.stubbornly(lambda: matcher.can_finish, 1 + count % 3, growth)
 
         def advance(byte: int | None = byte, count: int = count) -> None:

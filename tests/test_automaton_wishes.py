@@ -12,6 +12,7 @@ import pytest
 
 import structgen as sg
 from structgen.automaton.wishes import MOST_COVERED, Together, fewest
+from structgen.masks.closing import closing_tokens
 from tests.matching import byte_vocabulary
 from tests.test_decoding_steering import drive
 from tests.walking import tokens_of
@@ -89,7 +90,7 @@ SCHEMAS = {
 @pytest.mark.parametrize("order", ["schema", "any"])
 def test_no_walk_begins_a_member_behind_which_the_rules_cannot_be_met(schema: Any, order: Any) -> None:
     grammar = sg.JsonSchema(schema, order=order).compile(byte_vocabulary())
-    close = grammar.matcher().closing_tokens()
+    close = closing_tokens(grammar.matcher())
     assert close is not None
     for seed in range(20):
         for more in (0, 1, 5, 30):

@@ -23,7 +23,7 @@ from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
 from structgen.masks import Grammar
-from structgen.masks.fewest import TokenSearch
+from structgen.masks.closing import Closing, closing_tokens
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
@@ -121,30 +121,15 @@ def test_a_budget_that_is_enough_changes_nothing() -> None:
 def test_a_budget_too_small_for_any_text_is_refused_before_the_first_forward() -> None:
     model = scripted("{")
     model.module.forward = None
-    with pytest.raises(sg.OptionError, match=r"max_new_tokens=19: the shortest text needs 20 tokens: '{\"name\": \"\""):
+    with pytest.raises(sg.OptionError, match=r"max_new_tokens=19: the shortest text known needs 20 tokens: '{"):
         sg.generate(model, "x", schema=PERSON, limits=sg.Limits(19))
-    with pytest.raises(sg.OptionError, match="shortest text needs 20"):
+    with pytest.raises(sg.OptionError, match="shortest text known needs 20"):
         sg.generate(model, ["x", "y"], schema=PERSON, limits=[sg.Limits(20), sg.Limits(19, strict=True)])
-
-
-def test_a_budget_for_which_only_a_long_token_is_short_enough_is_no_error() -> None:
-    """The text of the fewest bytes is not the one of the fewest tokens."""
-    schema = {"enum": ["zebra", "once upon a time", "once upon a day"]}
-    grammar = sg.JsonSchema(schema).compile(vocabulary_of([b'"once ', b'upon a time"']))
-    for budget in range(2, 12):
-        assert require_room(grammar, budget, "max_new_tokens")
-        for seed in range(5):
-            session = drive(grammar, budget, random.Random(seed))
-            assert session.error is None
-            assert len(session.tokens) <= budget
-            assert json.loads(session.text()) in schema["enum"]
-    with pytest.raises(sg.OptionError, match="shortest text needs 2 tokens: '\"once upon a time"):
-        require_room(grammar, 1, "max_new_tokens")
 
 
 def test_what_the_vocabulary_cannot_spell_is_refused_before_anything_runs() -> None:
     grammar = sg.Regex("(a|b)z").compile(WITHOUT_Z)
-    with pytest.raises(sg.VocabularyError, match="no text that is allowed can be spelled"):
+    with pytest.raises(sg.VocabularyError, match="do not spell 'az', the shortest text known"):
         require_room(grammar, 512, "max_new_tokens")
 
 
@@ -250,10 +235,10 @@ def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway |
 
 def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tuple[int, ...] = (0, 1, 5, 20)) -> None:
     """At the least budget and a little above: a valid document, never too many tokens. Below it: nothing is said."""
-    close = grammar.closing.fewest.tokens
+    close = Closing.of(grammar).shortest
     assert close is not None
     if len(close) > 1:
-        with pytest.raises(sg.OptionError, match=f"needs {len(close)} tokens: "):
+        with pytest.raises(sg.OptionError, match=f"known needs {len(close)} tokens: "):
             require_room(grammar, len(close) - 1, "max_new_tokens")
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     for budget in (max(len(close), 1) + extra for extra in more):
@@ -297,23 +282,8 @@ HARD: list[Any] = [
 @pytest.mark.parametrize("schema", HARD, ids=lambda schema: next(iter(schema)))
 def test_tokens_over_several_values_are_of_use_at_the_least_budget(schema: Any, order: Any) -> None:
     grammar = sg.JsonSchema(schema, order=order).compile(vocabulary_of(PIECES))
-    tokens, least = grammar.closing.fewest
-    assert tokens is not None
-    assert len(tokens) == least or "uniqueItems" in schema  # of tests it is only known that they may be passed
     for seed in range(3):
         check_budgets(grammar, schema, random.Random(seed), (0, 1, 2, 5))
-
-
-def test_the_shortest_text_that_is_known_decides_where_the_search_is_given_up() -> None:
-    grammar = sg.JsonSchema(HARD[5]).compile(vocabulary_of(PIECES))
-    known = len(grammar.closing.shortest or [])
-    grammar.closing.fewest = TokenSearch(
-        grammar, lambda _: None, lambda _: None, grammar.closing.shortest, most=0
-    ).run()  # fmt: skip
-    assert grammar.closing.fewest.least < known
-    with pytest.raises(sg.OptionError, match=rf"text that is known needs {known} tokens: .*; none needs fewer than \d"):
-        require_room(grammar, known - 1, "max_new_tokens")
-    assert drive(grammar, known, random.Random(0)).error is None
 
 
 def test_what_a_guard_refuses_near_the_budget_is_its_veto_and_no_cap() -> None:
@@ -385,8 +355,8 @@ def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:
         matcher.advance(byte)
         tokens.append(byte)
         assert steering.fits(matcher, tokens, bytes(tokens))
-        close = matcher.closing_tokens()
+        close = closing_tokens(matcher)
         assert close is not None
-        assert len(close) <= grammar.closing.costs[matcher.position]
-    assert len(grammar.closing.costs) <= 11
-    assert np.all(np.array(list(grammar.closing.costs.values())) <= 20)
+        assert len(close) <= Closing.of(grammar).costs[matcher.position]
+    assert len(Closing.of(grammar).costs) <= 11
+    assert np.all(np.array(list(Closing.of(grammar).costs.values())) <= 20)

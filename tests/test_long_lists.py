@@ -16,6 +16,7 @@ from structgen.automaton.chardfa import from_pattern
 from structgen.automaton.leaves import allowed_literals, string_holds
 from structgen.automaton.string_sets import strings_hold
 from structgen.constraints import JsonSchema
+from structgen.masks.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.schema.normal import Listed, Strings
@@ -160,7 +161,7 @@ def test_the_cheapest_end_of_a_long_list_is_known_everywhere() -> None:
         for byte in text:
             matcher.advance(byte)
         said = matcher.text.decode()
-        closing = bytes(matcher.closing_tokens() or []).decode()
+        closing = bytes(closing_tokens(matcher) or []).decode()
         ends = [json.dumps(word) for word in listed if json.dumps(word).startswith(said)]
         assert said + closing in ends
         assert len(said + closing) == min(map(len, ends))

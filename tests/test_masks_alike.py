@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from structgen.compositions import Repeat, Sequence, Text
 from structgen.constraints import JsonSchema
+from structgen.masks.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from tests.matching import byte_vocabulary, plain_verdict, takes, vocabulary_of
@@ -118,7 +119,7 @@ def test_the_cheapest_end_has_the_items_that_are_missing() -> None:
     matcher = JsonSchema({**INTEGERS, "minItems": 300, "maxItems": 400}).compile(byte_vocabulary()).matcher()
     for byte in b"[" + b"1, " * 290:
         matcher.advance(byte)
-    closing = bytes(matcher.closing_tokens() or [])
+    closing = bytes(closing_tokens(matcher) or [])
     assert json.loads(matcher.text + closing) == [1] * 290 + [0] * 10
 
 

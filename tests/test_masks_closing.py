@@ -10,10 +10,8 @@ import pytest
 
 from structgen.constraints import JsonSchema, Regex
 from structgen.masks import Matcher
-from structgen.masks.closing import UNKNOWN, Speller
+from structgen.masks.closing import UNKNOWN, Closing, Speller, closing_tokens
 from structgen.masks.ending import Effort
-from structgen.masks.fewest import TokenSearch
-from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 from tests.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import assert_valid, random_schema, tokens_of
@@ -26,7 +24,7 @@ def closed(schema: Any, text: bytes = b"", vocabulary: Vocabulary | None = None)
     matcher = JsonSchema(schema).compile(vocabulary or rich_vocabulary()).matcher()
     for byte in text:
         matcher.advance(byte)
-    tokens = matcher.closing_tokens()
+    tokens = closing_tokens(matcher)
     assert tokens is not None
     for token in tokens:
         matcher.advance(token)
@@ -54,11 +52,11 @@ def test_a_text_is_closed_as_its_checks_ask(schema: Any, text: bytes, whole: byt
 
 def test_a_finished_text_and_one_that_may_end_need_no_token() -> None:
     matcher = Regex("a+").compile(byte_vocabulary()).matcher()
-    assert matcher.closing_tokens() == [ord("a")]
+    assert closing_tokens(matcher) == [ord("a")]
     matcher.advance(ord("a"))
-    assert matcher.closing_tokens() == []
+    assert closing_tokens(matcher) == []
     matcher.advance(END)
-    assert matcher.closing_tokens() == []
+    assert closing_tokens(matcher) == []
 
 
 def test_fewest_tokens_are_as_few_as_all_ways_to_spell_a_text_have() -> None:
@@ -83,93 +81,16 @@ def test_fewest_tokens_are_as_few_as_all_ways_to_spell_a_text_have() -> None:
 def test_a_vocabulary_that_cannot_spell_the_end_says_so() -> None:
     vocabulary = Vocabulary.from_tokens([b'{"', b'a"', b": ", b"1", None], end_ids=[4])
     grammar = JsonSchema({"type": "object", "required": ["a"]}).compile(vocabulary)
-    assert grammar.closing.cost(grammar.start) == UNKNOWN
-    assert grammar.matcher().closing_tokens() is None
+    assert Closing.of(grammar).cost(grammar.start) == UNKNOWN
+    assert closing_tokens(grammar.matcher()) is None
 
 
 def test_without_a_token_for_each_byte_the_cost_is_in_tokens() -> None:
     vocabulary = Vocabulary.from_tokens([b'{"', b'a"', b": ", b"7", b"}", None], end_ids=[5])
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"const": 7}}}
     grammar = JsonSchema(schema).compile(vocabulary)
-    assert grammar.closing.cost(grammar.start) == 5
-    assert grammar.matcher().closing_tokens() == [0, 1, 2, 3, 4]
-
-
-def test_a_long_text_may_be_fewer_tokens_than_a_short_one() -> None:
-    vocabulary = vocabulary_of([b'"once upon a time"'])
-    closing = JsonSchema({"enum": ["zebra", "once upon a time"]}).compile(vocabulary).closing
-    assert closing.within(7) == list(b'"zebra"')
-    assert closing.fewest.least == 1
-    for budget in range(1, 7):
-        close = closing.within(budget)
-        assert close is not None
-        assert vocabulary.decode(close) == b'"once upon a time"'
-    assert closing.within(0) is None
-
-
-@pytest.mark.parametrize("pattern", ["a+b?a|b{2,4}", "(ab|ba|bb)*[ab]{3}", "c(a|bc)*c|abcabcabc", "[abc]{4,6}"])
-def test_fewest_tokens_are_as_few_as_any_text_has(pattern: str) -> None:
-    """Against every text of up to nine bytes, spelled; the vocabularies are random."""
-    for seed in range(10):
-        draw = random.Random(seed)
-        pieces = {bytes(draw.choices(b"abc", k=draw.randint(2, 5))) for _ in range(8)}
-        grammar = Regex(pattern).compile(vocabulary_of(sorted(pieces)))
-        texts, counts = [(grammar.start, b"")], list[int]()
-        while texts:
-            position, text = texts.pop()
-            if grammar.may_end(position):
-                counts.append(len(grammar.closing.speller.spelled(text) or []))
-            led = [(grammar.advance(position, byte), text + bytes([byte])) for byte in b"abc" if len(text) < 9]
-            texts += [(after, longer) for after, longer in led if after >= 0]
-        tokens, least = grammar.closing.fewest
-        assert tokens is not None
-        assert len(tokens) == least == min(counts), (seed, pieces, tokens)
-
-
-def nothing(position: int) -> None:
-    """Knows no way from anywhere."""
-
-
-def test_a_search_for_the_fewest_tokens_that_is_given_up_knows_a_lower_bound() -> None:
-    grammar = JsonSchema({"enum": ["zebra", "zoo animal"]}).compile(vocabulary_of([b"zebra", b" animal"]))
-    known = [TokenSearch(grammar, nothing, nothing, most=most).run() for most in range(0, 16_000_000, 400_000)]
-    assert known[-1].least == 3
-    assert known[-1].tokens is not None
-    assert known[0].tokens is None
-    assert all(found.least <= 3 for found in known)
-
-
-CHECKED: list[Any] = [
-    {**UNIQUE, "minItems": 2, "items": {"type": "integer"}},
-    {**UNIQUE, "minItems": 2, "items": {"type": "number", "multipleOf": 0.5}},
-    {"type": "array", "minItems": 2, "items": {"type": "number"}, "contains": {"multipleOf": 0.3}},
-]
-
-
-@pytest.mark.parametrize("schema", CHECKED)
-def test_fewest_tokens_where_tests_stand_in_the_way(schema: Any) -> None:
-    """Against every text of up to seven bytes, spelled; the vocabularies are random."""
-    matcher = JsonSchema(schema, whitespace=Whitespace.COMPACT).compile(byte_vocabulary()).matcher()
-    texts, found = [b""], list[bytes]()
-    while texts:
-        text = texts.pop()
-        for byte in text:
-            matcher.advance(byte)
-        found += [text] if matcher.can_finish else []
-        allowed = tokens_of(matcher.mask()) if len(text) < 7 else []
-        texts += [text + bytes([byte]) for byte in allowed if byte != END and byte in b"[]0135,."]
-        matcher.rollback(len(text))
-    known = 0
-    for seed in range(20):
-        draw = random.Random(seed)
-        pieces = {bytes(draw.choices(b"[]013,.", k=draw.randint(2, 4))) for _ in range(12)} | {draw.choice(found)[:6]}
-        closing = JsonSchema(schema, whitespace=Whitespace.COMPACT).compile(vocabulary_of(sorted(pieces))).closing
-        tokens, least = closing.fewest
-        counts = [len(closing.speller.spelled(text) or []) for text in found]
-        assert least <= min(counts), (seed, pieces)
-        assert tokens is None or len(tokens) == least == min(counts), (seed, pieces, tokens)
-        known += tokens is not None
-    assert known > 10, known
+    assert Closing.of(grammar).cost(grammar.start) == 5
+    assert closing_tokens(grammar.matcher()) == [0, 1, 2, 3, 4]
 
 
 class No:
@@ -190,10 +111,10 @@ class No:
 def test_a_listener_that_refuses_the_shortest_end_gets_another() -> None:
     grammar = JsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 2}).compile(rich_vocabulary())
     matcher = grammar.matcher()
-    tokens = grammar.closing.tokens(matcher, No(b"0, "))
+    tokens = Closing.of(grammar).tokens(matcher, No(b"0, "))
     assert tokens is not None
     assert grammar.vocabulary.decode(tokens) == b"[1, 1]"
-    assert grammar.closing.tokens(matcher, No(b"[")) is None
+    assert Closing.of(grammar).tokens(matcher, No(b"[")) is None
 
 
 def shortest_end(matcher: Matcher, listener: No, most: int) -> int | None:
@@ -230,7 +151,7 @@ def test_the_end_that_is_searched_for_is_the_shortest(constraint: Any) -> None:
             if choices:
                 walk.advance(draw.choice(choices))
         listener = No(bytes(draw.choices(b'ab0[],"', k=draw.randint(1, 2))))
-        tokens, shortest = matcher.grammar.closing.tokens(walk, listener), shortest_end(walk, listener, 7)
+        tokens, shortest = Closing.of(matcher.grammar).tokens(walk, listener), shortest_end(walk, listener, 7)
         if tokens is None or len(tokens) <= 7:
             assert shortest == (None if tokens is None else len(tokens)), (seed, walk.text, listener.word, tokens)
         else:
@@ -255,13 +176,13 @@ class Slow(No):
 def test_a_search_ends_when_its_effort_is_spent() -> None:
     grammar = JsonSchema({"type": "string"}).compile(byte_vocabulary())
     effort, listener = Effort(steps=5), Slow(b"no")
-    assert grammar.closing.tokens(grammar.matcher(), listener, effort) is None
+    assert Closing.of(grammar).tokens(grammar.matcher(), listener, effort) is None
     assert effort.steps <= 0
     asked = listener.asked
-    assert grammar.closing.tokens(grammar.matcher(), listener, effort) is None
+    assert Closing.of(grammar).tokens(grammar.matcher(), listener, effort) is None
     assert listener.asked - asked <= 10
     effort = Effort(seconds=0)
-    assert grammar.closing.tokens(grammar.matcher(), listener, effort) is None
+    assert Closing.of(grammar).tokens(grammar.matcher(), listener, effort) is None
     assert effort.steps > 4_000
 
 
@@ -282,7 +203,7 @@ def test_random_walks_end_validly_by_their_closing_tokens(vocabulary: Vocabulary
             if not choices:
                 break
             matcher.advance(draw.choice(choices))
-        tokens, cost = matcher.closing_tokens(), grammar.closing.cost(matcher.position)
+        tokens, cost = closing_tokens(matcher), Closing.of(grammar).cost(matcher.position)
         assert tokens is not None, (seed, schema, matcher.text)
         assert len(tokens) <= cost, (seed, schema, matcher.text)
         for token in tokens:

@@ -13,7 +13,7 @@ from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks import fill_masks
 from structgen.masks import grammar as grammar_module
-from structgen.masks.matcher import Matcher, only_token
+from structgen.masks.grammar import Matcher, only_token
 from structgen.vocabulary import Vocabulary
 from tests.matching import END, allowed, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import tokens_of

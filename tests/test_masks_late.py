@@ -12,8 +12,7 @@ import pytest
 
 import structgen
 from structgen.errors import DeadEnd, TokenRejected
-from structgen.masks.grammar import Grammar
-from structgen.masks.matcher import Matcher
+from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.reference import Reference
 from structgen.vocabulary import Vocabulary
 from tests.late_texts import good, loose_json

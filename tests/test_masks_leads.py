@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from structgen.automaton.kept import Kept
@@ -59,27 +58,6 @@ def test_bytes_lead_where_a_matcher_goes() -> None:
         draw = random.Random(seed)
         checked += check_leads(random_schema(draw), draw, 15)
     assert checked > 600
-
-
-def test_many_tokens_lead_where_each_one_does() -> None:
-    """Along random walks: every token of the vocabulary, those that are refused or asked about included."""
-    for seed in range(30):
-        draw = random.Random(seed)
-        schema = draw.choice(CHECKED) if seed % 2 else random_schema(draw)
-        try:
-            matcher = JsonSchema(schema).compile(rich_vocabulary()).matcher()
-        except ValueError:
-            continue
-        grammar = matcher.grammar
-        tokens = np.arange(grammar.vocabulary.width)
-        for _ in range(10):
-            grammar.advance_each(matcher.position, tokens)  # a state that was not met before may yet call another
-            led = grammar.advance_each(matcher.position, tokens)
-            assert led.tolist() == [grammar.advance(matcher.position, token) for token in tokens.tolist()]
-            choices = [token for token in tokens_of(matcher.mask()) if token not in grammar.vocabulary.end_ids]
-            if not choices:
-                break
-            matcher.advance(draw.choice(choices))
 
 
 def test_what_was_found_is_kept_for_other_texts_and_forgotten_in_time() -> None:

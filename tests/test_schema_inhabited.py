@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
 from structgen.constraints import JsonSchema
+from structgen.masks.closing import closing_tokens
 from structgen.schema import checks, evaluation, in_place_keywords
 from structgen.schema.inhabited import UNCLEAR, plainly_inhabited
 from structgen.schema.keywords import ANNOTATION, KEYWORDS, MASKED, STRUCTURE, Keyword
@@ -64,7 +65,7 @@ def _written(rng: random.Random, depth: int) -> dict[str, Any]:
 
 def _has_value(schema: dict[str, Any]) -> bool:
     """Does the shortest text of the schema exist, and does jsonschema take it?"""
-    tokens = JsonSchema(schema).compile(VOCABULARY).matcher().closing_tokens()
+    tokens = closing_tokens(JsonSchema(schema).compile(VOCABULARY).matcher())
     value = json.loads(b"".join(map(VOCABULARY.token, tokens)))
     return bool(validator_for(schema, Draft202012Validator)(schema).is_valid(value))
 

@@ -17,8 +17,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 
 from structgen.constraints import JsonSchema
 from structgen.errors import DeadEnd, LimitExceeded, UnsatisfiableSchema
-from structgen.masks.grammar import Grammar
-from structgen.masks.matcher import Matcher
+from structgen.masks.grammar import Grammar, Matcher
 from tests.matching import END, byte_vocabulary, plain_verdict
 from tests.test_schema_algebra import KEYS, SCALARS, SHARED, SUBSCHEMAS, VALUES
 from tests.walking import tokens_of

@@ -11,6 +11,7 @@ from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
 from structgen.constraints import Regex
 from structgen.decoding.model import Model
 from structgen.errors import OptionError, TokenRejected
+from structgen.masks.closing import closing_tokens
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
 from tests.matching import Checked, allowed
@@ -85,7 +86,7 @@ def test_nothing_but_the_token_spells_it():
     assert tokens_of(matcher.mask()) == [ord("x")]
     matcher.rollback(1)
     assert matcher.forced_tokens() == [SHUT_ID, ord("x"), END]
-    assert matcher.closing_tokens() == [SHUT_ID, ord("x")]
+    assert closing_tokens(matcher) == [SHUT_ID, ord("x")]
 
 
 def test_a_text_costs_nothing_where_the_vocabulary_has_no_such_token():

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from jsonschema import Draft202012Validator
 
-from structgen.masks.grammar import Grammar
-from structgen.masks.matcher import Matcher
+from structgen.masks.grammar import Grammar, Matcher
 from structgen.options import Whitespace
 from tests.matching import END, Checked, allowed
 

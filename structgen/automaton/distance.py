@@ -15,15 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from structgen.automaton.frame_search import Exit, FrameSearch, Node, NoWayOut, span
+from structgen.automaton.frame_search import FrameSearch
+from structgen.automaton.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
 from structgen.automaton.kept import Kept
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import DONE, GOTO, HI, INC, LO, NOTHING, ROOM, TARGET
+from structgen.automaton.tables import DONE, HI, INC, LO, NOTHING, ROOM, TARGET
 
-MOST_EXITS = 1 << 14
-"""So many exits of each kind are remembered."""
-MOST_GOTOS = 8
-"""So far is looked for the bytes that a state takes."""
 LATER_EXITS = 32
 """Where the frame below tells outcomes apart, exits that cost so much more than the first are not looked for."""
 
@@ -36,8 +33,7 @@ class Distances:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.first: Kept[Node, Exit] = Kept(MOST_EXITS)
-        """The cheapest exits that are known."""
+        self.known = KnownExits(automaton)
         self._uncounted: Kept[int, tuple[int, Exit]] = Kept(MOST_EXITS)
         """Of a state, how much must be counted for its cheapest exit, which is the same however much more is."""
         self._none: Kept[Node, bool] = Kept(MOST_EXITS)
@@ -90,17 +86,17 @@ class Distances:
         if not frame:
             return True
         ret = int(self.automaton.tables.frames[frame, 0])
-        return ret >= 0 and not self.harmful(ret, way.barred)
+        return ret >= 0 and not self.known.harmful(ret, way.barred)
 
     def _behind(self, frame: int, way: Exit) -> Exit | None:
         """The cheapest end behind an exit of a frame; None where there is none."""
         if not frame:
             return Exit(b"", 0, way.barred, False)
         ret, parent, counter = (int(x) for x in self.automaton.tables.frames[frame, :3])
-        state = self.returned(ret, way.outcome)
+        state = self.known.returned(ret, way.outcome)
         if not state:
             return None
-        barred = self.harmful(state, way.barred)
+        barred = self.known.harmful(state, way.barred)
         key = frame, way.outcome if ret < 0 else -1, barred
         found = self._ends.get(key)
         if found is None:
@@ -117,7 +113,7 @@ class Distances:
         first = self._first(node)
         yield first
         found: list[Exit] = []
-        FrameSearch(self, node, found.append).run(len(first.text) + LATER_EXITS)
+        FrameSearch(self.known, node, found.append).run(len(first.text) + LATER_EXITS)
         yield from found
 
     def _first(self, node: Node) -> Exit:
@@ -129,14 +125,14 @@ class Distances:
             raise NoWayOut(limited=limited)
         try:
             for short_cuts in (True, False):
-                if node not in self.first:
-                    FrameSearch(self, node, None, short_cuts=short_cuts).run()
-            if node not in self.first:
+                if node not in self.known.first:
+                    FrameSearch(self.known, node, None, short_cuts=short_cuts).run()
+            if node not in self.known.first:
                 raise NoWayOut(limited=False)
         except NoWayOut as why:
             self._none.keep(node, why.limited)
             raise
-        found = self.first[node]
+        found = self.known.first[node]
         if not node[2] and len(found.text) == 1 and self._needs_no_room(node, found.text[0]):
             self._uncounted.keep(node[0], (self.automaton.tables.row(self.automaton.way_out(node[0]))[LO], found))
         return found
@@ -153,29 +149,3 @@ class Distances:
         roomy = all(node[1] < tables.row(edge & TARGET)[HI] for _, _, edge in edges if edge > 0 and edge & counts)
         takes = [edge for low, high, edge in edges if low <= byte <= high]
         return action == NOTHING and node[1] >= least and roomy and len(takes) == 1 and not takes[0] & counts
-
-    def learn(self, node: Node, way: Exit) -> None:
-        """Remember the first exit that was found from a node, which is the cheapest."""
-        if node not in self.first:
-            self.first.keep(node, way)
-
-    def returned(self, ret: int, outcome: int) -> int:
-        """The state in which a frame's caller goes on; 0: nowhere."""
-        return ret if ret >= 0 else self.automaton.resolved(-ret, outcome)
-
-    def harmful(self, state: int, barred: int) -> int:
-        """The barred bytes without those that the state does not take anyway, where that is easily seen."""
-        if not barred:
-            return 0
-        tables, found = self.automaton.tables, 0
-        for _ in range(MOST_GOTOS):
-            self.automaton.expand(state)
-            _, _, _, action, target, _, _, _ = tables.row(state)
-            for low, high, _ in tables.edges_of(state):
-                found |= span(low, high)
-            if action == NOTHING:
-                return barred & found
-            if action != GOTO:
-                break
-            state = target
-        return barred

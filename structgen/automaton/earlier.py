@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from structgen.schema.checks import canonical
-
-if TYPE_CHECKING:
-    from structgen.automaton.reading import Open
 
 FEW = 32
 """So many rests are told one by one, whatever tokens there are."""
@@ -24,6 +21,18 @@ FEW = 32
 Level = tuple[bool, int, str | None, bool]
 """A container on the way to a hole: is it an object, how many members it has, the name of the one that is open, and is
 one open at all?"""
+
+
+class OpenContainer(Protocol):
+    """A container whose first `size` members are finished; `name` is that of the member that is being read."""
+
+    @property
+    def is_object(self) -> bool: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def name(self) -> str | None: ...
+    def value(self) -> Any: ...
 
 
 class Scalars:
@@ -99,7 +108,7 @@ class Earlier:
                 stack.append((value[-1], (*shape, level), (*way, level, _hash_of(value[:-1]))))
         self.count += 1  # last: what an exception has stopped is entered again
 
-    def hole(self, size: int, within: Sequence[Open], *, pending: bool) -> Scalars | bool:
+    def hole(self, size: int, within: Sequence[OpenContainer], *, pending: bool) -> Scalars | bool:
         """What has stood in the first `size` items where the one that is read is still open, all else being equal.
 
         Args:

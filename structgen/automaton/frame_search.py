@@ -6,18 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
 
+from structgen.automaton.known_exits import Exit, KnownExits, Node, NoWayOut, span
 from structgen.automaton.tables import (
     CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO, Edge,
 )  # fmt: skip
 from structgen.errors import RequestError
-
-if TYPE_CHECKING:
-    from structgen.automaton.distance import Distances
-
-Node = tuple[int, int, int]
-"""State, counter, barred bytes as bits."""
 
 MOST_NODES = 30_000
 """So many nodes may one search visit."""
@@ -27,35 +21,6 @@ MOST_LEARNED = 512
 _PREFERRED = tuple(b"a0 ")
 """Of several bytes that lead to the same state, the first of these is taken."""
 _BYTES = tuple(bytes([byte]) for byte in range(256))
-
-
-class Exit(NamedTuple):
-    """A way out of a frame, or to the end of the text.
-
-    Attributes:
-        text: the bytes; how many there are is the cost.
-        outcome: with which the frame is left; 0 for the end of the text.
-        barred: bytes that may not come next, as bits.
-        doubted: a test stands on the way.
-    """
-
-    text: bytes
-    outcome: int
-    barred: int
-    doubted: bool
-
-
-class NoWayOut(Exception):
-    """A search has found no way out; `limited` where it was given up."""
-
-    def __init__(self, *, limited: bool) -> None:
-        self.limited = limited
-        super().__init__("given up" if limited else "there is none")
-
-
-def span(low: int, high: int) -> int:
-    """The bytes from `low` to `high` as bits."""
-    return (1 << high + 1) - (1 << low)
 
 
 @dataclass(slots=True, eq=False)
@@ -99,10 +64,10 @@ class FrameSearch:
     """
 
     def __init__(
-        self, distances: Distances, start: Node, tell: Callable[[Exit], object] | None, *, short_cuts: bool = True
+        self, known: KnownExits, start: Node, tell: Callable[[Exit], object] | None, *, short_cuts: bool = True
     ) -> None:
-        self._distances, self._short_cuts, self._tell = distances, short_cuts, tell
-        self._automaton, self._tables = distances.automaton, distances.automaton.tables
+        self._known, self._short_cuts, self._tell = known, short_cuts, tell
+        self._automaton, self._tables = known.automaton, known.automaton.tables
         self._order = count()
         self._queue: list[tuple[int, int, _Frame, Node | Exit, Node | None, bytes, bool]] = []
         self._frames: dict[tuple[Node, bool], _Frame] = {}
@@ -157,7 +122,7 @@ class FrameSearch:
         """Follow what leads on from a node."""
         state = node[0]
         if self._short_cuts:
-            known = self._distances.first.get(node) if frame.one else None
+            known = self._known.first.get(node) if frame.one else None
             if known is not None:
                 self._push(key + len(known.text), frame, self._continued(frame, node, known), node)
                 return
@@ -225,13 +190,13 @@ class FrameSearch:
         """Continue behind the exits of a callee."""
 
         def returned(way: Exit) -> bool:
-            state = self._distances.returned(ret, way.outcome)
-            barred = self._distances.harmful(state, way.barred) if state else 0
+            state = self._known.returned(ret, way.outcome)
+            barred = self._known.harmful(state, way.barred) if state else 0
             if state:
                 self._push(key + len(way.text), frame, (state, node[1], barred), node, way.text, doubted=way.doubted)
             return ret < 0 or barred != 0
 
-        known = self._distances.first.get(callee) if self._short_cuts and ret >= 0 else None
+        known = self._known.first.get(callee) if self._short_cuts and ret >= 0 else None
         if known is not None and not returned(known):
             return
         inner = self._frame(callee, key, one=ret >= 0)
@@ -243,7 +208,7 @@ class FrameSearch:
 
     def _exit(self, frame: _Frame, way: Exit, last: Node | None) -> None:
         if not frame.exits:
-            self._distances.learn(frame.start, way)
+            self._known.learn(frame.start, way)
             if not way.doubted and len(way.text) <= MOST_LEARNED:
                 self._learn_on(frame, way, last)
         frame.exits.append(way)
@@ -260,7 +225,7 @@ class FrameSearch:
         for node, size in reversed(nodes):
             left -= size
             if size and left:
-                self._distances.learn(node, way._replace(text=way.text[-left:]))
+                self._known.learn(node, way._replace(text=way.text[-left:]))
 
 
 def _one_of(free: int) -> int:

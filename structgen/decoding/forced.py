@@ -19,7 +19,7 @@ from structgen.decoding.masking import FEW, Words, count, ids_of, pack
 from structgen.decoding.straddling import Straddling
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
-from structgen.masks.matcher import only_token
+from structgen.masks.grammar import only_token
 from structgen.vocabulary import Vocabulary
 
 CONTEXTS = 6, 3, 1, 0

@@ -29,6 +29,7 @@ from structgen.decoding.tries import Tries
 from structgen.decoding.undo import Undone
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.masks import Matcher
+from structgen.masks.closing import Closing
 from structgen.options import Limits, Sampling
 from structgen.search.draws import Draws
 from structgen.search.sampling import NOTHING
@@ -228,7 +229,7 @@ class Session:
     def fewest(self) -> int:
         """So many tokens are enough to end the text, as far as the budget goes."""
         matcher = self._transcript.matcher
-        cost = 1 if matcher is None else matcher.grammar.closing.cost(matcher.position)
+        cost = 1 if matcher is None else Closing.of(matcher.grammar).cost(matcher.position)
         return min(self.budget, len(self.tokens) + cost)
 
     def shorten(self, budget: int) -> None:

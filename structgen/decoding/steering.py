@@ -23,7 +23,7 @@ from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.masks import Grammar, Matcher
-from structgen.masks.closing import UNKNOWN
+from structgen.masks.closing import UNKNOWN, Closing
 from structgen.masks.ending import Effort, agrees
 
 TRIES = 4
@@ -94,7 +94,8 @@ class Steering:
         closes: bool = True,
         runaway: Runaway | None = None,
     ) -> None:
-        self._grammar, self._closing, self._costs = grammar, grammar.closing, grammar.closing.costs
+        self._grammar, self._closing = grammar, Closing.of(grammar)
+        self._costs = self._closing.costs
         self.bound, self._budget, self._closes_in_time = bound, budget, closes
         self._name = "context" if bound == CONTEXT else bound  # as `Cap` calls it
         self._guards, self._runaway = guards, runaway
@@ -118,8 +119,8 @@ class Steering:
         """Where there is room for few texts only, one that fits is the close that is known from the start."""
         if self._closing.cost(self._grammar.start) <= self._budget:
             return
-        close = self._closing.within(self._budget)
-        if close and self._agreed(self._grammar.vocabulary.decode(close)):
+        close = self._closing.shortest
+        if close and len(close) <= self._budget and self._agreed(self._grammar.vocabulary.decode(close)):
             self._closes[0] = close
 
     def _agreed(self, text: bytes) -> bool:
@@ -346,28 +347,27 @@ class Steering:
 def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
     """Is a way known to close the value within the budget, before anything is said?
 
-    False where no text is known at all, and one that fits is not excluded; also where a machine of the caller's raises:
-    the row has the error when it comes there itself.
+    False where no text is known at all; also where a machine of the caller's raises: the row has the error when it
+    comes there itself.
 
     Raises:
-        OptionError: the shortest text that is known needs more.
-        VocabularyError: there is none in the vocabulary's tokens.
+        OptionError: the shortest text that is known needs more tokens.
+        VocabularyError: it cannot be spelled.
     """
-    closing = grammar.closing
+    closing = Closing.of(grammar)
     try:
-        if closing.cost(grammar.start) <= budget or closing.within(budget) is not None:
+        if closing.cost(grammar.start) <= budget:
             return True
-        tokens, least = closing.fewest
+        tokens = closing.shortest
     except CallbackError:
         return False
-    if closing.fewest.is_none:
-        raise VocabularyError("no text that is allowed can be spelled in the tokens of this vocabulary")
     if tokens is None:
-        if least <= budget:
-            return False
-        raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
+        known = closing.ending(grammar.start)
+        if known is not None and closing.speller.spelled(known) is None:
+            text = known.decode("utf-8", errors="replace")
+            raise VocabularyError(f"the tokens of this vocabulary do not spell {quoted(text)}, the shortest text known")
+        return False
+    if len(tokens) <= budget:
+        return True
     text = grammar.vocabulary.decode(tokens).decode("utf-8", errors="replace")
-    needed = f"needs {len(tokens)} tokens: {quoted(text)}"
-    if len(tokens) == least:
-        raise OptionError(f"{bound}={budget}: the shortest text {needed}")
-    raise OptionError(f"{bound}={budget}: the shortest text that is known {needed}; none needs fewer than {least}")
+    raise OptionError(f"{bound}={budget}: the shortest text known needs {len(tokens)} tokens: {quoted(text)}")

@@ -11,7 +11,7 @@ from structgen.automaton.step import int64, registers_at, settle, step
 from structgen.automaton.tables import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
 )  # fmt: skip
-from structgen.automaton.views import table, view_int64
+from structgen.automaton.views import table
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.slices import V_DATA, V_OFFSETS
 
@@ -31,9 +31,9 @@ def _stopped(base: int, taken: int) -> int:
     return ASKS
 
 
-@inner_kernel
-def _advance(base: int, position: int, token: int) -> int:
-    """See `advance`."""
+@kernel
+def advance(base: int, position: int, token: int) -> int:
+    """The position after a token's bytes; REJECTED; WANTS or ASKS, see `resume`, when the registers say what."""
     data = _data(base)
     offsets = _offsets(base)
     s, f, c = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
@@ -46,27 +46,6 @@ def _advance(base: int, position: int, token: int) -> int:
             return stopped
     after: int = s | f << FRAME_SHIFT | c << COUNT_SHIFT
     return after
-
-
-@kernel
-def advance(base: int, position: int, token: int) -> int:
-    """The position after a token's bytes; REJECTED; WANTS or ASKS, see `resume`, when the registers say what."""
-    after: int = _advance(base, position, token)
-    return after
-
-
-@kernel
-def advance_each(base: int, position: int, tokens: int, first: int, last: int, out: int) -> int:
-    """Write what `advance` says of each token `tokens[first:last]` to `out`; both are addresses of int64 arrays.
-
-    Returns `last`, or the place of the token at which the registers say what is wanted."""
-    ids, after = view_int64(tokens), view_int64(out)
-    for i in range(first, last):
-        led = _advance(base, position, ids[i])
-        if led == WANTS:
-            return i
-        after[i] = led
-    return last
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 `automaton.distance` gives the fewest bytes. Where the vocabulary has a token for each of them, so many tokens are
 enough: far from the budget's edge that one comparison is all. Near it the closing text itself is spelled in the fewest
-tokens. Before a budget is refused, another text that needs fewer is looked for (see `fewest`).
+tokens.
 
 The distance knows no text: where tests stand on its way (unique items, look-around) or guards listen, the end is
 searched for (see `ending`) with every test answered for the text at hand.
@@ -13,22 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from structgen.automaton.distance import Distances
-from structgen.automaton.frame_search import Exit, NoWayOut
+from structgen.automaton.known_exits import Exit, NoWayOut
 from structgen.automaton.kept import Kept
 from structgen.masks.ending import MOST_BYTES, Effort, EndSearch, Listener, agrees
-from structgen.masks.fewest import Fewest, TokenSearch
 from structgen.masks.leads import Leads
+from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
 from structgen.vocabulary import Vocabulary, once_per_vocabulary
-
-if TYPE_CHECKING:
-    from structgen.masks.grammar import Grammar
-    from structgen.masks.matcher import Matcher
 
 UNKNOWN = 1 << 40
 """The cost where no way to an end is known."""
@@ -57,6 +52,14 @@ class Closing:
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
         self._leads = Leads(grammar, self.speller.single)
+
+    @staticmethod
+    def of(grammar: Grammar) -> Closing:
+        """That of a grammar, made once."""
+        closing: Closing | None = grammar.derived.get(Closing)
+        if closing is None:  # of two threads that make one, both go on with the first
+            closing = grammar.derived.setdefault(Closing, Closing(grammar))
+        return closing
 
     def cost(self, position: int) -> int:
         """So many tokens are enough to end the text from a position; `UNKNOWN` where no end is known.
@@ -89,19 +92,7 @@ class Closing:
     @cached_property
     def shortest(self) -> list[int] | None:
         """The tokens of a whole text with the fewest bytes; None where none is known."""
-        return self.tokens(self._grammar.matcher())
-
-    @cached_property
-    def fewest(self) -> Fewest:
-        """Of a whole text, with the fewest tokens rather than bytes."""
-        return TokenSearch(self._grammar, self._end, self.leaving, self.shortest).run()
-
-    def within(self, budget: int) -> list[int] | None:
-        """The tokens of a short text of the grammar, where one of so many at most is known."""
-        close = self.shortest
-        if close is None or len(close) > budget:
-            close = self.fewest.tokens
-        return None if close is None or len(close) > budget else close
+        return self.tokens(Matcher(self._grammar))
 
     def ending(self, position: int) -> bytes | None:
         """The fewest bytes to an end of the text if no test stands in their way; None where that is not known."""
@@ -156,6 +147,18 @@ class Closing:
                 if len(found) <= most:
                     break
         return found
+
+
+def closing_tokens(matcher: Matcher) -> list[int] | None:
+    """The fewest tokens known behind which a text may end, by its shortest end.
+
+    Args:
+        matcher: where the text stands.
+
+    Returns:
+        Token ids, none after the end; None where no end is known.
+    """
+    return [] if matcher.finished else Closing.of(matcher.grammar).tokens(matcher)
 
 
 class Speller:

@@ -14,12 +14,12 @@ from itertools import count
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from structgen.automaton.frame_search import Exit
+from structgen.automaton.known_exits import Exit
 from structgen.masks.leads import Leads
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
-    from structgen.masks.matcher import Matcher
+    from structgen.masks.grammar import Matcher
 
 TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
 """The bytes that a search for an end tries beside the one on the shortest way."""

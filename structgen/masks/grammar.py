@@ -1,34 +1,30 @@
-"""A constraint compiled for one vocabulary: its automaton, and the masks found so far."""
+"""A constraint compiled for one vocabulary, and one sequence's walk through it: a `Grammar` remembers masks, a
+`Matcher` tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from operator import index
 
 import numpy as np
 
-from structgen.automaton.bytewise import ends_at
+from structgen.arguments import is_whole
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.tables import (
-    OPEN, Int64, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, YES, A, B,
-    position as packed,
-)  # fmt: skip
-from structgen.errors import DeadEnd
+from structgen.automaton.tables import YES
+from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
+from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
-from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, advance_each, resume
-from structgen.masks.closing import Closing
-from structgen.masks.late import Asked, Late
-from structgen.masks.leads import Question
-from structgen.masks.matcher import Matcher
-from structgen.masks.slices import V_LIKE, V_STACK, Slices, new_rows
+from structgen.masks.late import Late, Snapshot
+from structgen.masks.slices import new_rows
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import has_room, home, uncounted
-from structgen.masks.walk import TESTED, fill
+from structgen.masks.transitions import Asked, Transitions
+from structgen.masks.walk import TESTED
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
-Filled = tuple[Uint32, bool, "Late | None"]
+Filled = tuple[Uint32, bool, Late | None]
 """A mask, whether the text may end there, and what corrects it where tests stand behind it."""
+_WORDS = np.dtype(np.uint32), np.dtype(np.int32)
 NOTHING_ALLOWED = 2
 """What `fill` returns for a mask without a bit."""
 CACHE_BYTES = 64 << 20
@@ -39,7 +35,7 @@ CHUNKS = 4, 64
 """Masks allocated at a time, at first and at most: making an array for each would cost more than filling it."""
 
 
-class Grammar:
+class Grammar(Transitions):
     """A constraint compiled for one vocabulary: its automaton and the masks found so far.
 
     Shared by any number of matchers, in any thread. A *position* is an int; equal positions have equal futures.
@@ -48,24 +44,15 @@ class Grammar:
         automaton: the constraint, byte by byte; written further as walks meet what is not there yet.
         vocabulary: the tokens it was compiled for.
         start: the position at which every text starts.
+        lock: held while the automaton grows.
+        derived: what the layers above made of this grammar, by its type; forgotten with it.
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         require_vocabulary(vocabulary)
-        slices = Slices.of(vocabulary)
-        self.vocabulary = vocabulary
-        self.start = automaton.start
-        self.lock = automaton.lock
-        self.automaton, self._slices = automaton, slices
-        self._registers = registers = automaton.tables.registers
-        self._base = automaton.tables.base
-        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
-        registers[V_STACK] = automaton.tables.stack
-        if slices.max_depth + 2 > STACK_DEPTH:
-            self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
-            registers[V_STACK] = self._stack.ctypes.data
+        super().__init__(automaton, vocabulary)
         self._rows: dict[int, Filled] = {}
-        self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * slices.words))
+        self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * self._slices.words))
         self._spare: list[tuple[Uint32, int]] = []
 
     def matcher(self) -> Matcher:
@@ -83,6 +70,10 @@ class Grammar:
         """
         found = self._rows.get(position)
         return found if found is not None else self._compute(position)
+
+    def known(self, position: int) -> Filled | None:
+        """The mask at a position if it was asked for before."""
+        return self._rows.get(position)
 
     def has_mask(self, position: int) -> bool:
         """True when the mask at a position is known: asking for it takes no lock and no walk."""
@@ -147,21 +138,6 @@ class Grammar:
         self._spare.pop()
         return row, ends & ~TESTED == 1, late
 
-    def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
-        self._registers[V_LIKE] = 0 if like is None else like.ctypes.data
-        self._registers[R_PHASE] = 0
-        while (ends := fill(self._base, position, address, answer)) < 0:
-            self.automaton.provide()
-        return int(ends)
-
-    def fill(self, position: int, out: Uint32, answer: int) -> list[int]:
-        """Write the mask at a position with tests answered as `answer` says: the tests that were met."""
-        with self.lock:
-            if answer == OPEN:
-                self.automaton.tables.open_end()
-            self._fill(position, out.ctypes.data, answer)
-            return self.automaton.tables.met_tests()
-
     def _new_rows(self) -> list[tuple[Uint32, int]]:
         """Room for the next masks, more each time. Forgets the oldest half of them where there are too many."""
         known = len(self._rows)
@@ -177,72 +153,6 @@ class Grammar:
         for position in list(self._rows)[: len(self._rows) // 2]:
             del self._rows[position]
 
-    def advance(self, position: int, token_id: int) -> int:
-        """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
-        text so far must be asked, by `follow`."""
-        with self.lock:
-            while (after := advance(self._base, position, token_id)) == WANTS:
-                self.automaton.provide()
-        return int(after)
-
-    def advance_each(self, position: int, tokens: Int64) -> Int64:
-        """The same after each of many text tokens, int64[n]."""
-        tokens, after, done = np.ascontiguousarray(tokens), np.empty_like(tokens), 0
-        where = position, tokens.ctypes.data
-        with self.lock:
-            while (done := advance_each(self._base, *where, done, len(tokens), after.ctypes.data)) < len(tokens):
-                self.automaton.provide()
-        return after
-
-    def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
-        """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,
-        REJECTED, or the question that has to be answered first."""
-        with self.lock:
-            while (after := resume(self._base, position, token_id, taken)) == WANTS:
-                self.automaton.provide()
-            if after != ASKS:
-                return int(after)
-            return self._question(self._registers[R_NODE])
-
-    def _question(self, taken: int) -> Question:
-        """What the registers want answered."""
-        test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
-        yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
-        return Question(self.automaton.checks[test], taken, yes, no)
-
-    def follow(self, position: int, token_id: int, asked: Asked) -> int:
-        """The position after a text token behind the text that is asked; REJECTED when it is not allowed there."""
-        text, lead = self.vocabulary.token(token_id), self.lead(position, token_id)
-        while isinstance(lead, Question):
-            resumed = lead.yes if asked.holds(lead.check, text[: lead.taken]) else lead.no
-            lead = self.lead(resumed, token_id, lead.taken) if resumed >= 0 else REJECTED
-        return lead
-
-    def _answered(self, test: int, frame: int, *, holds: bool) -> int:
-        """Where a test leads."""
-        state = int(self.automaton.tables.states[test, A if holds else B])
-        return packed(state, frame) if state else REJECTED
-
-    def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
-        """May the text end at this position? `reading()` is what was read, if a test has to know."""
-        reading, lead = reading or self.automaton.reading, self.end_lead(position)
-        while isinstance(lead, Question):
-            resumed = lead.yes if lead.check.holds(reading()) else lead.no
-            lead = resumed >= 0 and self.end_lead(resumed)
-        return lead
-
-    def end_lead(self, position: int) -> bool | Question:
-        """May the text end at this position, or what has to be asked to know?"""
-        with self.lock:
-            while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
-                self.automaton.provide()
-            return bool(ends) if ends >= 0 else self._question(0)
-
-    @cached_property
-    def closing(self) -> Closing:
-        """The cheapest ends of its texts."""
-        return Closing(self)
-
     @property
     def nbytes(self) -> int:
         """Bytes held by the automaton's tables, without the cached masks."""
@@ -252,3 +162,202 @@ class Grammar:
     def mask_nbytes(self) -> int:
         """Bytes held by the cached masks."""
         return 4 * self._slices.words * len(self._rows)
+
+
+class Matcher:
+    """One sequence's walk through a grammar.
+
+    Attributes:
+        grammar: what is walked.
+        finished: True once an end token was taken.
+    """
+
+    __slots__ = ("_positions", "_snapshot", "_tokens", "finished", "grammar")
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.finished = False
+        # One position more than tokens. The positions say how many tokens count: an exception may leave one too many.
+        self._positions = [grammar.start]
+        self._tokens: list[int] = []
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def position(self) -> int:
+        """Where the walk stands; equal positions have equal futures."""
+        return self._positions[-1]
+
+    def earlier(self, count: int) -> int:
+        """The position before the last `count` tokens."""
+        return self._positions[-1 - count]
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The tokens taken so far, without an end token."""
+        return tuple(self._tokens[: self._count])
+
+    @property
+    def _count(self) -> int:
+        return len(self._positions) - 1
+
+    @property
+    def text(self) -> bytes:
+        """The bytes of the tokens taken so far."""
+        return self.grammar.vocabulary.decode(self.token_ids)
+
+    @property
+    def can_finish(self) -> bool:
+        """May the text end here?"""
+        known = self.grammar.known(self._positions[-1])
+        if known is not None and known[2] is None:
+            return self.finished or known[1]
+        return self.finished or self.grammar.may_end(self._positions[-1], self.reading)
+
+    def reading(self) -> JsonReading:
+        """What was read so far, for checks (only where the text is JSON)."""
+        return self._read().reading
+
+    def _read(self) -> Snapshot:
+        """The snapshot of all tokens, from the last one that was made."""
+        last, count = self._snapshot, self._count
+        if last is None:
+            last = Snapshot(0, self.grammar.automaton.reading(), None)
+        if last.count < count:
+            text = self.grammar.vocabulary.decode(self._tokens[last.count : count])
+            last = Snapshot(count, last.reading.feed(text), last)
+        self._snapshot = last
+        return last
+
+    def mask(self, out: Uint32 | None = None) -> Uint32:
+        """The tokens allowed next: uint32[ceil(width / 32)], bit `i % 32` of word `i // 32` for token `i`.
+
+        Args:
+            out: written to, where given. Otherwise the result is a read-only view of the grammar's cache.
+
+        Raises:
+            OptionError: `out` is no such array.
+            DeadEnd: no token is allowed, the end tokens included (after the end, or when the vocabulary cannot
+                spell what must come next).
+        """
+        if self.finished:
+            raise DeadEnd("the text has ended: an end token was taken")
+        known = self.grammar.known(self._positions[-1])
+        if known is not None and known[2] is None and out is None:
+            return known[0]
+        try:
+            row, _, late = self.grammar.mask(self._positions[-1])
+            if late is not None:
+                row = late.corrected(row, self._read())
+        except DeadEnd as error:
+            raise DeadEnd(f"at byte {len(self.text)}, after {quoted(self.text[-20:])}: {error}") from None
+        if out is None:
+            return row
+        return written(row, out)
+
+    def advance(self, token_id: int) -> None:
+        """Take a token.
+
+        Raises:
+            TokenRejected: the token is not allowed; nothing has moved.
+            OptionError: it is no whole number.
+        """
+        grammar = self.grammar
+        try:
+            token_id = index(token_id)
+        except TypeError:
+            raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
+        if not self.finished and 0 <= token_id < grammar.vocabulary.width:
+            position = grammar.advance(self._positions[-1], token_id)
+            if position >= 0:
+                self._take(token_id, position)
+                return
+            if position == ASKS and self._follow(token_id):
+                return
+            if token_id in grammar.vocabulary.end_ids and self.can_finish:
+                self.finished = True
+                return
+        raise TokenRejected(self._why_not(token_id))
+
+    def _follow(self, token_id: int) -> bool:
+        """Take a token that passes a test, if it may."""
+        position = self.grammar.follow(self._positions[-1], token_id, Asked(self.reading()))
+        if position >= 0:
+            self._take(token_id, position)
+        return position >= 0
+
+    def _take(self, token_id: int, position: int) -> None:
+        self._tokens[len(self._positions) - 1 :] = [token_id]
+        self._positions.append(position)
+
+    def _why_not(self, token_id: int) -> str:
+        vocabulary, at = self.grammar.vocabulary, len(self.text)
+        if self.finished:
+            return f"token {token_id} after the end of the text at byte {at}"
+        if not 0 <= token_id < vocabulary.width:
+            return f"token {token_id} at byte {at}: the logits have {vocabulary.width} rows"
+        if token_id in vocabulary.end_ids:
+            return f"end token {token_id} at byte {at}: the text is not complete"
+        text = vocabulary.token(token_id)
+        return (
+            f"token {token_id} {quoted(text)} at byte {at}, after {quoted(self.text[-20:])}: not allowed by the grammar"
+        )
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that must come next, as long as exactly one is allowed; may be empty."""
+        forced: list[int] = []
+        walk = self.fork()
+        while not walk.finished:
+            only = only_token(walk.mask())
+            if only is None:
+                break
+            walk.advance(only)
+            forced.append(only)
+        return forced
+
+    def fork(self) -> Matcher:
+        """A second walk that starts where this one stands."""
+        twin = Matcher(self.grammar)
+        twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
+        twin._snapshot = self._snapshot
+        return twin
+
+    def rollback(self, count: int) -> None:
+        """Take back the last `count` tokens; the end token counts as one.
+
+        Raises:
+            OptionError: fewer tokens were taken.
+        """
+        taken = self._count + self.finished
+        if not is_whole(count, 0, taken):
+            raise OptionError(f"rollback({quoted(count)}): {taken} tokens were taken; expected a count up to that")
+        if count and self.finished:
+            self.finished = False
+            count -= 1
+        if count:
+            left = self._count - count
+            while self._snapshot is not None and self._snapshot.count > left:
+                self._snapshot = self._snapshot.before
+            del self._positions[left + 1 :]
+            del self._tokens[left:]
+
+
+def written(row: Uint32, out: Uint32) -> Uint32:
+    """`out`, with the mask in it.
+
+    Raises:
+        OptionError: it is no array of as many words.
+    """
+    if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _WORDS):
+        allowed = f"uint32[{len(row)}]: one bit for each row of the logits"
+        raise OptionError(f"out={quoted(out)}: expected {allowed}")
+    out[:] = row
+    return out
+
+
+def only_token(mask: Uint32) -> int | None:
+    """The one token that a mask allows; None when it allows none or several."""
+    words = np.flatnonzero(mask)
+    if len(words) != 1:
+        return None
+    bits = int(mask[words[0]])
+    return int(words[0]) * 32 + bits.bit_length() - 1 if bits & (bits - 1) == 0 else None

@@ -14,19 +14,15 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from structgen.automaton.late import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
+from structgen.masks.transitions import Asked, Transitions
 from structgen.vocabulary import Vocabulary, once_per_vocabulary
-
-if TYPE_CHECKING:
-    from structgen.masks.grammar import Grammar
 
 _WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
 """What is in every token that holds a whole value or name; a number needs the byte that ends it."""
@@ -91,24 +87,6 @@ class Snapshot:
     mask: Uint32 | None = None
 
 
-class Asked:
-    """The answers to checks behind a text and some more bytes, each found once."""
-
-    def __init__(self, reading: JsonReading) -> None:
-        self._readings = {b"": reading}
-        self._answers: dict[tuple[Check, bytes], bool] = {}
-
-    def holds(self, check: Check, more: bytes) -> bool:
-        """Does `check` hold behind the text and `more`?"""
-        answer = self._answers.get((check, more))
-        if answer is None:
-            reading = self._readings.get(more)
-            if reading is None:
-                reading = self._readings[more] = self._readings[b""].feed(more, keep=False)
-            answer = self._answers[check, more] = check.holds(reading)
-        return answer
-
-
 class _Whole:
     """Tokens that hold whole values or names, by what stands between quotes in them."""
 
@@ -143,7 +121,7 @@ class Late:
         hopeless: nothing at all was allowed then.
     """
 
-    def __init__(self, grammar: Grammar, position: int, tests: Sequence[int], *, hopeless: bool) -> None:
+    def __init__(self, grammar: Transitions, position: int, tests: Sequence[int], *, hopeless: bool) -> None:
         automaton = grammar.automaton
         self._grammar, self._position, self._hopeless = grammar, position, hopeless
         self._checks = tuple({automaton.checks[test] for test in tests})

@@ -10,30 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from structgen.automaton.kept import Kept
-from structgen.automaton.late import Check
-from structgen.masks.late import Asked
+from structgen.masks.transitions import Asked, Question, Transitions
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
-    from structgen.masks.grammar import Grammar
 
 MOST_KEPT = 4096
 """So many positions' bytes one grammar remembers."""
-
-
-class Question(NamedTuple):
-    """A test that stands in a token's way.
-
-    Attributes:
-        check: what is asked.
-        taken: so many bytes of the token were taken before it.
-        yes, no: the position where the walk resumes; negative where the token is refused.
-    """
-
-    check: Check
-    taken: int
-    yes: int
-    no: int
 
 
 class _Fork(NamedTuple):
@@ -56,7 +39,7 @@ class Leads:
         tokens: of each byte; those that are no token are missing.
     """
 
-    def __init__(self, grammar: Grammar, tokens: dict[int, int]) -> None:
+    def __init__(self, grammar: Transitions, tokens: dict[int, int]) -> None:
         self._grammar, self._tokens = grammar, tokens
         self._forks: Kept[tuple[int, int, bytes], _Fork] = Kept(MOST_KEPT)
 

@@ -1,0 +1,85 @@
+"""What is known of the ways out of an automaton's frames, for the searches that use and extend it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from structgen.automaton.kept import Kept
+from structgen.automaton.machine import Automaton
+from structgen.automaton.tables import GOTO, NOTHING
+
+Node = tuple[int, int, int]
+"""State, counter, barred bytes as bits."""
+
+MOST_EXITS = 1 << 14
+"""Exits of each kind that are remembered."""
+MOST_GOTOS = 8
+"""States that are looked at, one behind the other, for the bytes that the first of them takes."""
+
+
+class Exit(NamedTuple):
+    """A way out of a frame, or to the end of the text.
+
+    Attributes:
+        text: the bytes; how many there are is the cost.
+        outcome: with which the frame is left; 0 for the end of the text.
+        barred: bytes that may not come next, as bits.
+        doubted: a test stands on the way.
+    """
+
+    text: bytes
+    outcome: int
+    barred: int
+    doubted: bool
+
+
+class NoWayOut(Exception):
+    """A search has found no way out; `limited` where it was given up."""
+
+    def __init__(self, *, limited: bool) -> None:
+        self.limited = limited
+        super().__init__("given up" if limited else "there is none")
+
+
+def span(low: int, high: int) -> int:
+    """The bytes from `low` to `high` as bits."""
+    return (1 << high + 1) - (1 << low)
+
+
+class KnownExits:
+    """The cheapest exits found so far.
+
+    Attributes:
+        automaton: whose frames they leave.
+        first: of a node, its cheapest exit.
+    """
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.first: Kept[Node, Exit] = Kept(MOST_EXITS)
+
+    def learn(self, node: Node, way: Exit) -> None:
+        """Remember the first exit that was found from a node, which is the cheapest."""
+        if node not in self.first:
+            self.first.keep(node, way)
+
+    def returned(self, ret: int, outcome: int) -> int:
+        """The state in which a frame's caller goes on; 0: nowhere."""
+        return ret if ret >= 0 else self.automaton.resolved(-ret, outcome)
+
+    def harmful(self, state: int, barred: int) -> int:
+        """The barred bytes without those that the state does not take anyway, where that is easily seen."""
+        if not barred:
+            return 0
+        tables, found = self.automaton.tables, 0
+        for _ in range(MOST_GOTOS):
+            self.automaton.expand(state)
+            _, _, _, action, target, _, _, _ = tables.row(state)
+            for low, high, _ in tables.edges_of(state):
+                found |= span(low, high)
+            if action == NOTHING:
+                return barred & found
+            if action != GOTO:
+                break
+            state = target
+        return barred

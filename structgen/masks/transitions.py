@@ -1,0 +1,147 @@
+"""Where tokens lead from the positions of a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structgen.automaton.bytewise import ends_at
+from structgen.automaton.late import Check
+from structgen.automaton.machine import Automaton
+from structgen.automaton.reading import JsonReading
+from structgen.automaton.tables import (
+    OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, A, B,
+    position as packed,
+)  # fmt: skip
+from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
+from structgen.masks.slices import V_LIKE, V_STACK, Slices
+from structgen.masks.string_slices import Uint32
+from structgen.masks.walk import fill
+from structgen.vocabulary import Vocabulary
+
+
+class Question(NamedTuple):
+    """A test that stands in a token's way.
+
+    Attributes:
+        check: what is asked.
+        taken: bytes of the token that were taken before it.
+        yes, no: the position where the walk resumes; negative where the token is refused.
+    """
+
+    check: Check
+    taken: int
+    yes: int
+    no: int
+
+
+class Asked:
+    """The answers to checks behind a text and some more bytes, each found once."""
+
+    def __init__(self, reading: JsonReading) -> None:
+        self._readings = {b"": reading}
+        self._answers: dict[tuple[Check, bytes], bool] = {}
+
+    def holds(self, check: Check, more: bytes) -> bool:
+        """Does `check` hold behind the text and `more`?"""
+        answer = self._answers.get((check, more))
+        if answer is None:
+            reading = self._readings.get(more)
+            if reading is None:
+                reading = self._readings[more] = self._readings[b""].feed(more, keep=False)
+            answer = self._answers[check, more] = check.holds(reading)
+        return answer
+
+
+class Transitions:
+    """The transition function of a constraint over the tokens of a vocabulary. Safe for threads.
+
+    Attributes:
+        automaton: the constraint, byte by byte; written further as walks meet what is not there yet.
+        vocabulary: the tokens.
+        start: the position at which every text starts.
+        lock: held while the automaton grows.
+        derived: what the layers above made of this, by its type; forgotten with it.
+    """
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        self.vocabulary, self.automaton = vocabulary, automaton
+        self.start, self.lock = automaton.start, automaton.lock
+        self.derived: dict[type, Any] = {}
+        self._slices = slices = Slices.of(vocabulary)
+        self._registers = registers = automaton.tables.registers
+        self._base = automaton.tables.base
+        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
+        registers[V_STACK] = automaton.tables.stack
+        if slices.max_depth + 2 > STACK_DEPTH:
+            self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
+            registers[V_STACK] = self._stack.ctypes.data
+
+    def advance(self, position: int, token_id: int) -> int:
+        """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
+        text so far must be asked, by `follow`."""
+        with self.lock:
+            while (after := advance(self._base, position, token_id)) == WANTS:
+                self.automaton.provide()
+        return int(after)
+
+    def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
+        """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,
+        REJECTED, or the question that has to be answered first."""
+        with self.lock:
+            while (after := resume(self._base, position, token_id, taken)) == WANTS:
+                self.automaton.provide()
+            if after != ASKS:
+                return int(after)
+            return self._question(self._registers[R_NODE])
+
+    def _question(self, taken: int) -> Question:
+        """What the registers want answered."""
+        test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
+        yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
+        return Question(self.automaton.checks[test], taken, yes, no)
+
+    def follow(self, position: int, token_id: int, asked: Asked) -> int:
+        """The position after a text token behind the text that is asked; REJECTED when it is not allowed there."""
+        text, lead = self.vocabulary.token(token_id), self.lead(position, token_id)
+        while isinstance(lead, Question):
+            resumed = lead.yes if asked.holds(lead.check, text[: lead.taken]) else lead.no
+            lead = self.lead(resumed, token_id, lead.taken) if resumed >= 0 else REJECTED
+        return lead
+
+    def _answered(self, test: int, frame: int, *, holds: bool) -> int:
+        """Where a test leads."""
+        state = int(self.automaton.tables.states[test, A if holds else B])
+        return packed(state, frame) if state else REJECTED
+
+    def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
+        """May the text end at this position? `reading()` is what was read, if a test has to know."""
+        reading, lead = reading or self.automaton.reading, self._end_lead(position)
+        while isinstance(lead, Question):
+            resumed = lead.yes if lead.check.holds(reading()) else lead.no
+            lead = resumed >= 0 and self._end_lead(resumed)
+        return lead
+
+    def _end_lead(self, position: int) -> bool | Question:
+        """May the text end at this position, or what has to be asked to know?"""
+        with self.lock:
+            while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
+                self.automaton.provide()
+            return bool(ends) if ends >= 0 else self._question(0)
+
+    def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
+        self._registers[V_LIKE] = 0 if like is None else like.ctypes.data
+        self._registers[R_PHASE] = 0
+        while (ends := fill(self._base, position, address, answer)) < 0:
+            self.automaton.provide()
+        return int(ends)
+
+    def fill(self, position: int, out: Uint32, answer: int) -> list[int]:
+        """Write the mask at a position with tests answered as `answer` says: the tests that were met."""
+        with self.lock:
+            if answer == OPEN:
+                self.automaton.tables.open_end()
+            self._fill(position, out.ctypes.data, answer)
+            return self.automaton.tables.met_tests()
