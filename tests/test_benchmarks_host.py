@@ -38,6 +38,7 @@ def test_every_step_reads_ahead_and_adds_a_token_to_every_row(workload, model, m
     assert [counts for _, counts in seen] == [[n + 1] * 5 for n in range(14)]
 
 
+@pytest.mark.slow
 def test_the_page_has_times_sections_and_launches(tmp_path):
     given = ["--size", "tiny", "--batch", "2", "--steps", "4", "--rounds", "1", "--turns", "1", "--out", str(tmp_path)]
     command = [sys.executable, "benchmarks/host.py", *given, "--workloads", "free text", "structure", "--before", "."]

@@ -36,7 +36,9 @@ def words_said(text: str) -> list[str]:
     return [text[i : i + 2] for i in letters[:2]]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name", ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gemma3", "mamba"))]
+)
 def test_64_rows_of_which_half_go_back_say_what_each_says_alone(name):
     """Greedy. Every other row has its own words banned, which it would say; 20 rows wait for a free place."""
     model = make(name)

@@ -121,7 +121,10 @@ def test_a_step_waits_for_one_copy_and_nothing_else(execution, device, monkeypat
     assert [s.choices(batch.ledger)[0] is not None for s in rows] == [True] * 5
 
 
-@pytest.mark.parametrize(("name", "kind"), [("lfm2", HybridForward), ("mamba", SoloForward), ("t5", SoloForward)])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("lfm2", HybridForward), ("mamba", SoloForward), pytest.param("t5", SoloForward, marks=pytest.mark.slow)],
+)
 def test_other_caches_wait_for_nothing_of_ours(name, kind, device):
     """What a model itself waits for is its own business."""
     module = device.to_device(make(name))
@@ -163,7 +166,13 @@ ON_THE_DEVICE = {
 }
 
 
-@pytest.mark.parametrize("name", ON_THE_DEVICE)
+SEVERAL = "typical", "bias", "own"
+"""One that looks at all tokens, one that looks at what was said, one that is nobody's class."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SEVERAL else pytest.param(name, marks=pytest.mark.slow) for name in ON_THE_DEVICE]
+)
 def test_a_processor_that_takes_and_gives_tensors_makes_nobody_wait(name, device):
     """The choice stays on the device, in the overlapped order: the ids come by the step's one copy."""
     said = []

@@ -42,7 +42,8 @@ def mistral(name: str) -> Vocabulary:
     return Vocabulary.from_tokenizer(module.MistralTokenizer.from_file(str(path)))
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("llama3", "tekken_240911.json")]
+LARGE = "llama3", "tekken_240911.json"
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in LARGE]
 
 
 @pytest.fixture(params=["demo", "tokenizer.model.v1", *SLOW])
@@ -146,7 +147,16 @@ def test_a_model_that_tries_every_tokenisation_never_gets_a_word_out(vocabulary,
         assert word.encode() not in session.said
 
 
-@pytest.mark.parametrize(
+def with_each_vocabulary(name: str, values: list[Any]) -> pytest.MarkDecorator:
+    """Each value for the demo model's tokenizer; of larger ones only the last value is in the fast suite."""
+    rows = [("demo", value) for value in values] + [("tokenizer.model.v1", values[-1])]
+    slow = [("tokenizer.model.v1", value) for value in values[:-1]]
+    slow += [(large, value) for large in LARGE for value in values]
+    rows += [pytest.param(*row, marks=pytest.mark.slow) for row in slow]
+    return pytest.mark.parametrize(("vocabulary", name), rows, indirect=["vocabulary"])
+
+
+@with_each_vocabulary(
     "options", [{}, {"whole_word": True}, {"ignore_case": True, "normalised": True, "any_space": True}]
 )
 def test_look_ahead_masks_refuse_what_feeding_every_token_refuses(vocabulary, options):
@@ -161,7 +171,7 @@ def test_look_ahead_masks_refuse_what_feeding_every_token_refuses(vocabulary, op
     assert_mask(guard, vocabulary, allowed, words[0].encode()[:-1] + b"\xe2\x82")  # within a character
 
 
-@pytest.mark.parametrize("pattern", [r"[0-9]{3}-[0-9]{4}", r"\bthe\b", r"^\W*[A-M]", r"[^\x00-\x7f]{2}", r"(an|in)+e$"])
+@with_each_vocabulary("pattern", [r"[0-9]{3}-[0-9]{4}", r"\bthe\b", r"^\W*[A-M]", r"(an|in)+e$", r"[^\x00-\x7f]{2}"])
 def test_look_ahead_masks_of_a_pattern_refuse_what_feeding_every_token_refuses(vocabulary, pattern):
     """All tokens walk through the automaton at once; the plain twin feeds one after the other."""
     allowed = everything(vocabulary)
