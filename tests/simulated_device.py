@@ -14,6 +14,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,7 +23,6 @@ import torch
 import transformers
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 import structgen
 
@@ -256,8 +256,7 @@ class SimulatedDevice(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         name = function._schema.name.partition("::")[2]
-        composite = torch._C.DispatchKey.CompositeImplicitAutograd
-        if name not in WHOLE and function.namespace == "aten" and function.has_kernel_for_dispatch_key(composite):
+        if name not in WHOLE and _is_composite(function):
             with self:
                 result = function.decompose(*args, **kwargs)
             if result is not NotImplemented:
@@ -313,21 +312,20 @@ class SimulatedDevice(TorchDispatchMode):
         """What is a view is one at once; what has to be known is waited for; else it is asked for, and given unread."""
         self._check_devices(name, _tensors((args, kwargs)), args)
         there = {**kwargs, "device": "cpu"} if kwargs.get("device") is not None else kwargs
-        call = lambda: function(*tree_map_only(OnDevice, _held, args), **tree_map_only(OnDevice, _held, there))  # noqa: E731
+        call = lambda: function(*_mapped(args, OnDevice, _held), **_mapped(there, OnDevice, _held))  # noqa: E731
         if name in WAITING or (name in INDEXED and any(i is not None and i.dtype == torch.bool for i in args[1])):
             self.wait(name)
-            return tree_map_only(Tensor, OnDevice, call())
+            return _mapped(call(), Tensor, OnDevice)
         if function._schema.is_mutable:
             self._ask(call)
             return args[0]
         if any(r.alias_info is not None for r in function._schema.returns):
-            return tree_map_only(Tensor, OnDevice, call())
-        shapes = {**kwargs, "device": "meta"} if kwargs.get("device") is not None else kwargs
-        like = function(*tree_map_only(Tensor, _shape, args), **tree_map_only(Tensor, _shape, shapes))
-        made = tree_map_only(Tensor, lambda t: torch.empty_strided(t.size(), t.stride(), dtype=t.dtype), like)
+            return _mapped(call(), Tensor, OnDevice)
+        like = _layout_of_result(function, args, kwargs)
+        made = _mapped(like, Tensor, lambda t: torch.empty_strided(t.size(), t.stride(), dtype=t.dtype))
         flat = _tensors(made)
         self._ask(lambda: [to.copy_(found) for to, found in zip(flat, _tensors(call()), strict=True)], *flat)
-        return tree_map_only(Tensor, OnDevice, made)
+        return _mapped(made, Tensor, OnDevice)
 
     def _check_devices(self, name: str, tensors: list[Tensor], args: Any) -> None:
         for tensor in tensors:
@@ -357,7 +355,48 @@ def _shape(tensor: Tensor) -> Tensor:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
+    if isinstance(tree, Tensor):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
+    return [tensor for part in parts for tensor in _tensors(part)]
+
+
+def _mapped(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """The same tuples, lists and dicts with each tensor of a kind changed; torch's own walk of trees is slow."""
+    if isinstance(tree, kind):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {name: _mapped(part, kind, change) for name, part in tree.items()}
+    return type(tree)(_mapped(part, kind, change) for part in tree) if isinstance(tree, (tuple, list)) else tree
+
+
+@cache
+def _is_composite(function: Any) -> bool:
+    """Is the operation made of others?"""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return function.namespace == "aten" and function.has_kernel_for_dispatch_key(key)
+
+
+_layouts: dict[Any, Any] = {}
+"""By an operation and the layouts of what it is given, the layouts of what it makes, as tensors without values."""
+
+
+def _layout_of_result(function: Any, args: Any, kwargs: Any) -> Any:
+    """What an operation makes, as tensors without values."""
+    key = function, _key(args), _key(kwargs)
+    if key not in _layouts:
+        shapes = {**kwargs, "device": "meta"} if kwargs.get("device") is not None else kwargs
+        _layouts[key] = function(*_mapped(args, Tensor, _shape), **_mapped(shapes, Tensor, _shape))
+    return _layouts[key]
+
+
+def _key(tree: Any) -> Any:
+    """What stands for an argument: of a tensor its layout, of numbers the type, too."""
+    if isinstance(tree, Tensor):
+        return OnDevice, isinstance(tree, OnDevice), tree.size(), tree.stride(), tree.dtype
+    if isinstance(tree, dict):
+        return tuple((name, _key(part)) for name, part in tree.items())
+    return tuple(map(_key, tree)) if isinstance(tree, (tuple, list)) else (type(tree), tree)
 
 
 def _poison(tensor: Tensor) -> None:
