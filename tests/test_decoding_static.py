@@ -21,7 +21,7 @@ from structgen.decoding.slots import SlotForward
 from structgen.decoding.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
 from structgen.decoding.stream import events
 from structgen.testing import ByteTokenizer
-from tests.test_decoding_forward import SLOTTED, WIDTH, make, wander
+from tests.test_decoding_forward import SLOTTED, WIDTH, make, mostly_slow, wander
 from tests.test_decoding_overlap import WITHOUT_Z, llama, outcome, sessions
 
 FAMILIES = ["llama", "qwen2", "gemma", "gemma2", "gemma3", "mistral", "mixtral", "phi3", "gpt2"]
@@ -34,7 +34,7 @@ def short_buckets(monkeypatch):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", mostly_slow(FAMILIES, ["llama", "gemma2", "gemma3", "gpt2"]))
 def test_static_steps_read_as_if_each_row_were_alone(name, attention):
     """Twenty-four uneven steps with rollbacks, admissions and leavings: the logits of a fresh forward each time."""
     if name == "gemma2" and attention == "sdpa":
