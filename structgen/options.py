@@ -28,6 +28,13 @@ UNFIT_PROCESSORS = {
 """Logits processors of transformers that cannot work here, and why."""
 
 
+MOST_SAMPLES = 100_000
+"""Samples of one prompt in one call."""
+
+_SEED_BITS = 4096
+"""Python writes longer numbers out only in quadratic time, and refuses the longest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How a token is drawn from the masked logits.
@@ -73,6 +80,8 @@ class Sampling:
         for name in ("frequency_penalty", "presence_penalty"):
             require(is_number(getattr(self, name), -math.inf), name, getattr(self, name), "a finite number")
         require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
+        short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
+        require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
         listed = is_listed(self.processors, object) and all(map(callable, self.processors))
         require(listed, "processors", self.processors, "a list of logits processors")
         object.__setattr__(self, "processors", tuple(self.processors))
@@ -99,10 +108,11 @@ class Sampling:
         """The same options for `count` samples of one prompt, each with a seed of its own that this seed decides.
 
         Raises:
-            OptionError: greedy, which gives the same text every time.
+            OptionError: greedy, which gives the same text every time; or more than 100,000 samples.
         """
         require(not self.greedy, "temperature", self.temperature, "above 0 for several samples")
         require_count("count", count, 1)
+        require(count <= MOST_SAMPLES, "count", count, f"at most {MOST_SAMPLES:,} samples in one call")
         if self.seed is None:
             return [self] * count
         return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]

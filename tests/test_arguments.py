@@ -19,15 +19,16 @@ from structgen.vocabulary import Vocabulary
 
 VALUES: dict[str, Any] = {
     "none": None, "true": True, "three": 3, "minus": -1, "zero": 0, "half": 2.5, "nan": math.nan, "infinite": math.inf,
-    "huge": 10**30, "beyond floats": 10**400, "empty": "", "text": "x", "bytes": b"x", "list": [], "numbers": [3],
+    "huge": 10**30, "beyond floats": 10**400, "beyond text": 10**5000, "empty": "", "text": "x", "bytes": b"x", "list": [], "numbers": [3],
     "texts": ["x"], "nones": [None], "tuple": (), "dict": {}, "schema": {"a": 1}, "set": {1, 2}, "object": object(),
     "type": int, "array": np.array([1, 2]), "function": lambda: 0, "surrogate": "a\ud800", "surrogates": ["\udc00"],
 }  # fmt: skip
 VOCABULARY = byte_vocabulary()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+BIG = {"huge", "beyond floats", "beyond text"}
 NUMBERS = {"three", "zero", "half", "huge"}
 COUNTS = {"three"}
-CAPS = {"none", "three", "huge", "beyond floats"}
+CAPS = {"none", "three", *BIG}
 PARTS = {"empty", "text", "texts", "dict", "schema", "type", "function"}
 TOKENS = [b"a", b"b", None, None]
 
@@ -81,7 +82,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ("indent", sg.Whitespace.INDENTED, {"three", "zero"}),
     *options(
         generated, tokenizer={"none"}, sampling=set(), limits=set(), whitespace=set(), order={"list", "tuple"},
-        fast_forward={"true"}, batch_size={"three", "huge", "beyond floats"}, guards={"list", "tuple"},
+        fast_forward={"true"}, batch_size={"three", *BIG}, guards={"list", "tuple"},
         banned={"list", "tuple", "texts"}, beams=COUNTS, details={"true"},
     ),
     *options(
@@ -90,10 +91,11 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ),
     *options(
         lambda **given: sg.stream(scripted('{"a": 1}'), "x", SCHEMA, **given),
-        beams=COUNTS, thinking={"true"}, order={"list", "tuple"}, batch_size={"three", "huge", "beyond floats"},
+        beams=COUNTS, thinking={"true"}, order={"list", "tuple"}, batch_size={"three", *BIG},
         banned={"list", "tuple", "texts"},
     ),
     ("model", lambda value: sg.generate(value, "x"), set()),
+    ("prompt", lambda value: sg.generate(scripted("x"), [value]), {"text", "numbers", "texts", "three", "zero"}),
     ("prompt", lambda value: sg.generate(scripted("x"), value), {"text", "texts", "numbers", "list", "tuple"}),
     ("schema", lambda value: generated(schema=value), {"none", "true", "dict", "schema", "type", "function"}),
     *options(
@@ -136,7 +138,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ("attern", sg.BannedPattern, {"text"}),
     *options(lambda **given: sg.GuardMask(**{"guards": [sg.BannedWords(["a"])], "vocabulary": VOCABULARY, **given}),
              guards=set(), vocabulary=set(), matcher={"none"}),
-    ("Veto(offset)", lambda value: sg.Veto(value, "x"), {"three", "zero", "huge", "beyond floats"}),
+    ("Veto(offset)", lambda value: sg.Veto(value, "x"), {"three", "zero", *BIG}),
     ("Veto(reason)", lambda value: sg.Veto(0, value), {"empty", "text", "surrogate"}),
     ("tokens", lambda value: Vocabulary.from_tokens(value, [0]), {"nones"}),
     ("tokens[1]", lambda value: Vocabulary.from_tokens([b"a", value], [0]), {"none", "bytes"}),

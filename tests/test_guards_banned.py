@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import random
 import re
 import time
@@ -12,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structgen.errors import OptionError
-from structgen.guards import BannedPattern, BannedWords, Guard, Veto
+from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
 from structgen.guards.folding import Fold
+from structgen.guards.words import WordSearch
+from structgen.testing import byte_vocabulary
 
 EVERY = {"ignore_case": True, "normalised": True, "any_space": True}
 
@@ -168,8 +172,49 @@ def test_ten_thousand_words_are_read_at_once_and_cost_next_to_nothing():
         lambda: BannedPattern("("),
         lambda: BannedPattern("a*"),
         lambda: BannedPattern(r"(a+)\1"),
+        lambda: BannedPattern("ab" * 50_000),
+        lambda: BannedWords(["ab" * 1_000_001]),
+        lambda: BannedWords(["\ufdfa" * 70_000], normalised=True),  # one character of 18 letters, 33 bytes
     ],
 )
 def test_what_cannot_be_banned_is_refused_at_once(make):
-    with pytest.raises(OptionError):
+    began = time.process_time()
+    with pytest.raises(OptionError) as refusal:
         make()
+    assert time.process_time() - began < 2
+    assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["ab" * 1_000_000], [f"{i:06}-{i % 97:06}-" for i in range(100_000)]])
+def test_the_most_that_can_be_banned_takes_seconds(words):
+    """One of two million bytes, a hundred thousand; masks as well."""
+    began = time.process_time()
+    mask = GuardMask([BannedWords(words)], byte_vocabulary())
+    for byte in words[-1].encode()[:9]:
+        mask.mask()
+        mask.advance(byte)
+    assert time.process_time() - began < 8
+
+
+@pytest.mark.parametrize("guard", [BannedWords(["ab", "b c"], any_space=True), BannedPattern("ab|b +c")], ids=repr)
+def test_a_ban_can_be_pickled_before_and_behind_its_use(guard):
+    """Processes that share work send it to each other."""
+    vocabulary = byte_vocabulary()
+    for _ in range(2):
+        copied = pickle.loads(pickle.dumps(guard))
+        for other in (copied, copy.deepcopy(guard)):
+            found = verdict(other, b"xx b  c")
+            assert found is not None
+            assert found == verdict(guard, b"xx b  c")
+            state = other.feed(other.start(), b"x b")
+            expected = guard.suspects(guard.feed(guard.start(), b"x b"), vocabulary)
+            assert other.suspects(state, vocabulary).tolist() == expected.tolist()
+
+
+def test_rests_of_a_word_are_as_long_as_a_token_at_most():
+    """A word of a million equal letters has a rest at each of them."""
+    search = WordSearch(["a" * 1000, "ab"], Fold())
+    place = search.feed(search.start, b"a" * 500, 0)
+    assert set(search.rests(place.node, 3)) == {b"b"}
+    assert {len(rest) for rest in search.rests(place.node, 502)} == {1, 500, 501, 502}

@@ -23,6 +23,9 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Sampling(min_p=1), "min_p=1: expected a number in [0, 1)"),
     (lambda: sg.Sampling(presence_penalty="x"), "presence_penalty='x': expected a finite number"),
     (lambda: sg.Sampling(seed=-1), "seed=-1: expected a whole number of at least 0"),
+    (lambda: sg.Sampling(seed=10**5000), "expected a whole number of at most 4,096 bits"),
+    (lambda: sg.Sampling(temperature=1).several(10**9), "count=1000000000: expected at most 100,000 samples"),
+    (lambda: sg.Limits(max_new_tokens=2**63), "max_new_tokens=9223372036854775808: expected at most 2,147,483,646"),
     (lambda: sg.Limits(max_new_tokens="5"), "max_new_tokens='5': expected a whole number, at least 1"),
     (lambda: sg.Limits(max_new_tokens=2.5), "max_new_tokens=2.5: expected a whole number"),
     (lambda: sg.Limits(rollbacks=-1), "rollbacks=-1: expected a whole number, at least 0"),
@@ -40,6 +43,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Regex("a").compile(VOCABULARY).matcher().rollback(2), "rollback(2): 0 tokens were taken"),
     (lambda: sg.load(3), "id_or_path=3: expected a folder, or an id"),
     (lambda: CallOptions(batch_size=True), "batch_size=True: expected a count"),
+    (lambda: CallOptions(beams=2**70), "count=1180591620717411303424: expected at most 256 beams"),
     (lambda: CallOptions(fast_forward="no"), "fast_forward='no': expected True or False"),
     (
         lambda: CallOptions.of({"details": True}),

@@ -121,7 +121,9 @@ def test_a_row_with_nothing_left_says_so_and_its_neighbour_goes_on(bad, way):
     assert [pick(row, way, 0.5) for row in scores.numpy()] == [NOTHING, 0]
 
 
-@pytest.mark.parametrize("way", [*WAYS, Sampling(temperature=1e-40), Sampling(temperature=1e9)], ids=repr)
+@pytest.mark.parametrize(
+    "way", [*WAYS, Sampling(temperature=1e-40), Sampling(temperature=1e9), Sampling(temperature=1e300)], ids=repr
+)
 def test_a_forbidden_token_is_never_drawn_at_either_end_of_the_unit_interval(way):
     scores = np.full(1500, -np.inf, np.float32)
     scores[[3, 400]] = 1.0

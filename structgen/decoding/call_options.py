@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from structgen.arguments import MOST, is_whole, require, require_flag
+from structgen.arguments import is_whole, require, require_flag
 from structgen.decoding.loop import ROWS
 from structgen.decoding.unknown_options import unknown_options
 from structgen.guards import Guard
@@ -38,7 +38,7 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):
-            require(is_whole(self.beams, 1, MOST), "beams", self.beams, "a count of at least 1, or Beams(...)")
+            require(is_whole(self.beams, 1), "beams", self.beams, "a count of at least 1, or Beams(...)")
             object.__setattr__(self, "beams", Beams(self.beams))
         require(is_whole(self.batch_size, 1), "batch_size", self.batch_size, "a count of at least 1")
         require_flag("fast_forward", self.fast_forward)

@@ -26,6 +26,7 @@ from structgen.callbacks import Calling
 from structgen.decoding.transfer import sent
 from structgen.errors import CallbackError, quoted
 from structgen.options import Sampling
+from structgen.search.sampling import divisor
 
 WARPERS = (
     TopHLogitsWarper,
@@ -60,7 +61,7 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
         changed = _applied(processor, ids, changed)
     forbidden = scores.isneginf()
     if not way.greedy:
-        warped = changed.masked_fill(forbidden, -torch.inf) / way.temperature
+        warped = changed.masked_fill(forbidden, -torch.inf) / divisor(way)
         for processor in (p for p in way.processors if isinstance(p, WARPERS)):
             warped = _applied(processor, ids, warped)
         forbidden = forbidden | warped.isneginf()

@@ -51,7 +51,7 @@ def checked(model: Model, ids: list[int], where: str) -> list[int]:
         raise OptionError(f"{where} is empty")
     highest, context = model.readable_ids - 1, model.context
     for unknown in (i for i in ids if not 0 <= i <= highest):
-        raise OptionError(f"{where}: the model does not know token id {unknown}, only 0 to {highest}")
+        raise OptionError(f"{where}: the model does not know token id {quoted(unknown)}, only 0 to {highest}")
     if context is not None and len(ids) > context:
         raise OptionError(f"{where} has {len(ids)} tokens, the model's context holds {context}: shorten it")
     return ids

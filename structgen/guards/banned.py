@@ -76,6 +76,15 @@ class Banned(Guard[Reading], Generic[P]):
         self._search = search
         is_pointer = scope not in (EVERYTHING, STRING_VALUES)
         self._strings = None if scope == EVERYTHING else Strings(scope if is_pointer else None)
+        self._tokens: WeakKeyDictionary[Vocabulary, Any] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is known of vocabularies: weak references cannot be pickled, and it can be found again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_tokens"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._tokens = WeakKeyDictionary()
 
     def start(self) -> Reading:
         """Nothing has been read."""
@@ -157,7 +166,8 @@ class BannedWords(Banned[Place]):
             index, or part of it, `**` any number of them.
 
     Raises:
-        OptionError: a word is empty, or nothing is left of it.
+        OptionError: a word is empty, nothing is left of it, or all words together have more than 2,000,000 bytes, as
+            they are or as they are compared.
     """
 
     def __init__(
@@ -181,7 +191,6 @@ class BannedWords(Banned[Place]):
             if boundaries_only(units):
                 raise OptionError(f"words: nothing is left of {quoted(word)}")
         super().__init__(self._words, scope)
-        self._tokens: WeakKeyDictionary[Vocabulary, dict[int, Tokens]] = WeakKeyDictionary()
 
     def begun(self, state: Reading) -> int:
         """Where the longest beginning of a word begins that the text ends with."""
@@ -194,7 +203,7 @@ class BannedWords(Banned[Place]):
     def _suspects(self, place: Place, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         if place.fold.begun:
             return None
-        known = self._tokens.setdefault(vocabulary, {})
+        known: dict[int, Tokens] = self._tokens.setdefault(vocabulary, {})
         if place.fold.last not in known:
             known[place.fold.last] = Tokens(vocabulary, self._words, place.fold.last)
         return known[place.fold.last].suspects(place.node)
@@ -215,7 +224,7 @@ class BannedPattern(Banned[Walk]):
         scope: as for `BannedWords`.
 
     Raises:
-        OptionError: it is malformed, not regular, or matches the empty text.
+        OptionError: it is malformed, too long, not regular, or matches the empty text.
     """
 
     def __init__(self, pattern: str, *, scope: str = EVERYTHING) -> None:
@@ -224,7 +233,6 @@ class BannedPattern(Banned[Walk]):
         self.pattern = pattern
         self._pattern = PatternSearch(pattern)
         super().__init__(self._pattern, scope)
-        self._tokens: WeakKeyDictionary[Vocabulary, PatternTokens] = WeakKeyDictionary()
 
     def begun(self, state: Reading) -> int:
         """Where the text begins that a match could still have part in."""
@@ -239,7 +247,8 @@ class BannedPattern(Banned[Walk]):
             return None
         if vocabulary not in self._tokens:
             self._tokens[vocabulary] = PatternTokens(vocabulary, self._pattern)
-        return self._tokens[vocabulary].suspects(place.state)
+        tokens: PatternTokens = self._tokens[vocabulary]
+        return tokens.suspects(place.state)
 
     def _reason(self, word: int) -> str:
         return f"banned pattern {quoted(self.pattern)}"

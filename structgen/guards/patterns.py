@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from structgen.automaton.chardfa import CharDfa, from_pattern
-from structgen.automaton.patterns import pattern_language, pattern_predicate
-from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.automaton.patterns import STATE_LIMIT, pattern_language, pattern_predicate
+from structgen.automaton.regex.compiler import check
+from structgen.errors import LimitExceeded, OptionError, RequestError, quoted
 from structgen.guards.folding import begun_character
 from structgen.guards.words import Hit
 
@@ -36,17 +37,19 @@ class PatternSearch:
         pattern: an ECMA-262 pattern; it matches anywhere unless it has anchors.
 
     Raises:
-        OptionError: it is malformed, not regular, or matches the empty text.
+        OptionError: it is malformed, too long, not regular, or matches the empty text.
     """
 
     def __init__(self, pattern: str) -> None:
         try:
+            check(pattern)
             language = pattern_language(pattern)
             exact = pattern_predicate(pattern) is None
-        except (ValueError, LimitExceeded) as error:
-            raise OptionError(f"BannedPattern({quoted(pattern)}): {error}") from error
+        except RequestError as error:
+            raise OptionError(f"BannedPattern: {error}") from error
         if not exact:
-            raise OptionError(f"BannedPattern({quoted(pattern)}): no finite automaton holds it; ban a simpler pattern")
+            limit = f"no finite automaton holds it, or none of at most {STATE_LIMIT:,} states"
+            raise OptionError(f"BannedPattern({quoted(pattern)}): {limit}; ban a simpler pattern")
         if language.matches(""):
             raise OptionError(f"BannedPattern({quoted(pattern)}) matches the empty text: nothing could be said")
         self._language = language

@@ -30,6 +30,7 @@ class Tokens:
     def __init__(self, vocabulary: Vocabulary, search: WordSearch, last: int) -> None:
         self._search = search
         self._units, self._ids = _sorted(vocabulary, search.fold, last)
+        self._longest = max(map(len, self._units), default=0)
         self._hits = self._ids[self._with_words()]
 
     def _with_words(self) -> NDArray[np.int64]:
@@ -46,7 +47,7 @@ class Tokens:
     def suspects(self, node: int) -> NDArray[np.int64]:
         """Those that have a word in them, or start with what completes one that has begun."""
         found = [self._hits]
-        for rest in set(self._search.rests(node)):
+        for rest in set(self._search.rests(node, self._longest)):
             first = bisect_left(self._units, rest)
             last = first
             while last < len(self._units) and self._units[last].startswith(rest):

@@ -11,11 +11,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from structgen.errors import OptionError
 from structgen.guards.folding import BOUNDARY, START, Fold, Folding
 
 _new = tuple.__new__  # what a named tuple's own constructor comes to, in half the time
 REMEMBERED = 1 << 17
 """Walks of tokens that are kept."""
+MOST_BYTES = 2_000_000
+"""Bytes of all words together, and units of them: each unit takes up to 250 bytes of memory."""
 
 
 class Hit(NamedTuple):
@@ -64,11 +67,16 @@ class WordSearch:
 
     Attributes:
         units: of each word.
+
+    Raises:
+        OptionError: the words have more than `MOST_BYTES` together.
     """
 
     def __init__(self, words: Sequence[str], fold: Fold) -> None:
         self.fold = fold
+        _require_few(sum(len(word.encode()) for word in words))
         self.units = [fold.units(word) for word in words]
+        _require_few(sum(map(len, self.units)))
         self._after: dict[int, int] = {}
         self._depth, self._sample, self._ends = [0], [0], [-1]
         keys = self._grow()
@@ -162,15 +170,21 @@ class WordSearch:
         """Does a word stand in these units?"""
         return self._walk(0, units)[1] >= 0
 
-    def rests(self, node: int) -> Iterator[bytes]:
-        """What completes the words that have begun at a node, whatever comes first."""
+    def rests(self, node: int, most: int) -> Iterator[bytes]:
+        """What completes the words that have begun at a node, whatever comes first, where it has at most `most` units."""
         while node:
             begun = self.units[self._sample[node]][: self._depth[node]]
             for unit, _ in self._sorted[bisect_left(self._sorted, (begun, -1)) :]:
                 if not unit.startswith(begun):
                     break
-                yield unit[len(begun) :]
+                if len(unit) <= len(begun) + most:
+                    yield unit[len(begun) :]
             node = self._failure[node]
+
+
+def _require_few(count: int) -> None:
+    if count > MOST_BYTES:
+        raise OptionError(f"words of {count:,} bytes together: at most {MOST_BYTES:,}; ban fewer or shorter words")
 
 
 def boundaries_only(units: bytes) -> bool:

@@ -292,9 +292,9 @@ class Matcher:
     def _why_not(self, token_id: int) -> str:
         vocabulary, at = self.grammar.vocabulary, len(self.text)
         if self.finished:
-            return f"token {token_id} after the end of the text at byte {at}"
+            return f"token {quoted(token_id)} after the end of the text at byte {at}"
         if not 0 <= token_id < vocabulary.width:
-            return f"token {token_id} at byte {at}: the logits have {vocabulary.width} rows"
+            return f"token {quoted(token_id)} at byte {at}: the logits have {vocabulary.width} rows"
         if token_id in vocabulary.end_ids:
             return f"end token {token_id} at byte {at}: the text is not complete"
         text = vocabulary.token(token_id)

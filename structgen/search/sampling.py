@@ -38,8 +38,9 @@ WIDER = 16
 EXACT = 1 << 24
 """Whole numbers up to this are numbers of float32."""
 
-COLDEST = 1e-30
-"""Temperatures below this would divide to NaN; from here on the likeliest tokens alone are left."""
+COLDEST, HOTTEST = 1e-30, 1e30
+"""Temperatures beyond these divide to NaN. At the first only the likeliest tokens are left; at the other all allowed
+tokens are equally likely."""
 
 Scores = NDArray[np.float32]
 Columns = NDArray[np.int64]
@@ -59,9 +60,14 @@ def pick(scores: Scores, way: Sampling, uniform: float) -> int:
     if way.greedy:
         return best
     with np.errstate(over="ignore"):
-        weights = np.exp((scores - scores[best]) / np.float32(max(way.temperature, COLDEST)))
+        weights = np.exp((scores - scores[best]) / np.float32(divisor(way)))
     kept = _kept(weights, way)
     return _locate(weights, uniform) if kept is None else int(kept[_locate(weights[kept], uniform)])
+
+
+def divisor(row: Sampling) -> float:
+    """What a row that is drawn divides its scores by: the temperature, within what float32 can divide by."""
+    return min(max(row.temperature, COLDEST), HOTTEST)
 
 
 def _kept(weights: Scores, way: Sampling) -> Columns | None:
@@ -204,8 +210,7 @@ class _Columns(NamedTuple):
 def _numbers(row: Sampling) -> tuple[float, ...]:
     """A row of a sampler's table."""
     ranked = bool(row.top_k) or row.top_p < 1
-    temperature, top_k = max(row.temperature, COLDEST), min(row.top_k, EXACT)
-    return row.greedy, ranked, temperature, top_k, row.top_p, row.min_p, row.typical_p
+    return row.greedy, ranked, divisor(row), min(row.top_k, EXACT), row.top_p, row.min_p, row.typical_p
 
 
 def _only_ranked(weights: Tensor, way: _Columns, keep: int, precise: torch.dtype) -> tuple[Tensor, Tensor]:

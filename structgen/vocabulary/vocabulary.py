@@ -179,7 +179,7 @@ class Vocabulary:
                 return self._text[self._offset(token_id) : self._offset(token_id + 1)]
         except (TypeError, ValueError):
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
-        raise IndexError(f"token id {token_id}: the logits have rows 0 to {self.width - 1}")
+        raise IndexError(f"token id {quoted(token_id)}: the logits have rows 0 to {self.width - 1}")
 
     def decode(self, token_ids: Iterable[int]) -> bytes:
         """The bytes of the tokens, one after the other. They need not be whole UTF-8 characters.
