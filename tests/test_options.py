@@ -43,6 +43,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Regex("a").compile(VOCABULARY).matcher().rollback(2), "rollback(2): 0 tokens were taken"),
     (lambda: sg.load(3), "id_or_path=3: expected a folder, or an id"),
     (lambda: CallOptions(batch_size=True), "batch_size=True: expected a count"),
+    (
+        lambda: sg.generate(scripted("x"), [10**5000]),
+        "prompt: the model does not know token id <an integer of 16,610 bits>",
+    ),
     (lambda: CallOptions(beams=2**70), "count=1180591620717411303424: expected at most 256 beams"),
     (lambda: CallOptions(fast_forward="no"), "fast_forward='no': expected True or False"),
     (

@@ -6,10 +6,12 @@ language is a superset, and there is a predicate that decides each member.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from structgen.automaton import number_sets
 from structgen.automaton.number_sets import (
     combined_languages,
     number_count,
-    number_is_empty,
     number_language,
     number_predicate,
 )
@@ -45,5 +47,7 @@ __all__ = [
     "uncapped_predicate",
 ]
 
+number_is_empty = lru_cache(1024)(number_sets.number_is_empty)
+"""Many places of a schema have the same numbers."""
 name_language = string_language
 """The same for the names of members."""

@@ -171,7 +171,7 @@ class WordSearch:
         return self._walk(0, units)[1] >= 0
 
     def rests(self, node: int, most: int) -> Iterator[bytes]:
-        """What completes the words that have begun at a node, whatever comes first, where it has at most `most` units."""
+        """What completes the words that have begun at a node, whatever comes first: `most` units at most."""
         while node:
             begun = self.units[self._sample[node]][: self._depth[node]]
             for unit, _ in self._sorted[bisect_left(self._sorted, (begun, -1)) :]:

@@ -38,7 +38,7 @@ NO_SCHEMA = (
 def in_place(schema: dict[str, Any], dialect: Dialect) -> list[tuple[Any, tuple[object, ...]]]:
     """The schemas that must be read before `schema`, references aside, with the tokens that lead to them."""
     found: list[tuple[Any, tuple[object, ...]]] = []
-    for name in IN_PLACE.intersection(schema, dialect.keywords):
+    for name in [name for name in schema if name in IN_PLACE and name in dialect.keywords]:
         value = schema[name]
         if name in _LISTS:
             found += [(branch, (name, i)) for i, branch in enumerate(value)]
@@ -105,7 +105,7 @@ def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[st
             if identifier[:1] != "#":
                 base = uri
             yield schema, trail, dialect.identifier, (base, fragment)
-        for keyword in ANCHORS.intersection(schema, dialect.keywords):
+        for keyword in (name for name in ANCHORS.intersection(schema) if name in dialect.keywords):
             yield schema, trail, keyword, (base, str(schema[keyword]))
         below = [(child, (trail, step), base) for child, step in subschemas(schema, dialect)]
         stack.extend(reversed(below))

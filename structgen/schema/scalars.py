@@ -25,14 +25,20 @@ def exact(value: int | float) -> Fraction:
 def _tighter(a: Numbers, b: Numbers, sign: int) -> tuple[Fraction | None, bool]:
     """The tighter of two lower (`sign` 1) or upper (-1) bounds, and whether it is exclusive."""
     if sign > 0:
-        sides = [(a.minimum, a.exclusive_minimum), (b.minimum, b.exclusive_minimum)]
+        (one, one_excluded), (other, other_excluded) = (
+            (a.minimum, a.exclusive_minimum),
+            (b.minimum, b.exclusive_minimum),
+        )
     else:
-        sides = [(a.maximum, a.exclusive_maximum), (b.maximum, b.exclusive_maximum)]
-    bounds = [(bound * sign, exclusive) for bound, exclusive in sides if bound is not None]
-    if not bounds:
-        return None, False
-    bound, exclusive = max(bounds)
-    return bound * sign, exclusive
+        (one, one_excluded), (other, other_excluded) = (
+            (a.maximum, a.exclusive_maximum),
+            (b.maximum, b.exclusive_maximum),
+        )
+    if one is None or other is None:
+        return (other, other_excluded) if one is None else (one, one_excluded)
+    if one == other:
+        return one, one_excluded or other_excluded
+    return (one, one_excluded) if (one > other) == (sign > 0) else (other, other_excluded)
 
 
 def holds(numbers: Numbers, value: int | float) -> bool:
