@@ -41,7 +41,7 @@ def rows_of_all_kinds(seed: int) -> list[Session]:
 
 
 @pytest.mark.parametrize("places", [1, 4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_batch_says_the_same_with_drafts_and_without(seed, places):
     """Rows of all kinds: tokens, ends, errors, rollbacks, forced text and measures."""
     module, rows = llama(), rows_of_all_kinds(seed)
@@ -167,7 +167,7 @@ def test_a_seed_draws_the_same_with_drafts_and_without(demo):
 
 
 @pytest.mark.parametrize("fast_forward", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_whatever_a_request_asks_for_it_gets_with_drafts(seed, fast_forward):
     found = [everything(seed, Execution(drafts=drafts), fast_forward=fast_forward) for drafts in (True, False)]
     assert found[0] == found[1]
