@@ -197,7 +197,9 @@ def test_the_most_that_can_be_banned_takes_seconds(words):
     assert time.process_time() - began < 8
 
 
-@pytest.mark.parametrize("guard", [BannedWords(["ab", "b c"], any_space=True), BannedPattern("ab|b +c")], ids=repr)
+@pytest.mark.parametrize(
+    "guard", [BannedWords(["ab", "b c"], any_space=True), BannedPattern("ab|b +c")], ids=["words", "pattern"]
+)
 def test_a_ban_can_be_pickled_before_and_behind_its_use(guard):
     """Processes that share work send it to each other."""
     vocabulary = byte_vocabulary()
