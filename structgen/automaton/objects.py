@@ -76,8 +76,9 @@ class ObjectFrames(NameFrames):
         choice, members, depth, before, last = between
         if close := self._close_object(choice, members):
             return self.later(lambda new: self.write_behind_gap(new, [(last, close)]))
-        required = {each.name for p in members if (each := p.first_required)}
-        named = self._named(choice, members) if _ruled(members) else {n: self._nexts(members, n) for n in required}
+        required = list(dict.fromkeys(each.name for p in members if (each := p.first_required)))
+        others = [] if _ruled(members) else self._others(members)
+        named = {n: self._beside(members, n, others) for n in required} if others else self._named(choice, members)
         owed = [(name, named[name]) for name in required if self._driven(choice, named.get(name, ()))]
         if not owed or not all(p.first_required for p in members):
             return state
@@ -128,12 +129,14 @@ class ObjectFrames(NameFrames):
             return 0
         roster, lanes = self.roster(tuple(p.objects for p in members)), choice.objects.lanes
         allowed = np.zeros(len(roster.names), np.bool_)
-        for p, ranks in zip(members, roster.ranks, strict=True):
+        other_names = self._others(members)
+        for p, ranks, rest in zip(members, roster.ranks, other_names, strict=True):
             if lanes[p.lane].drives:
-                taken = np.full(allowed.size, self._takes_any(p) and bool(self._other(p, 0)))  # by other lanes' names
+                taken = np.full(allowed.size, bool(rest))  # by other lanes' names
                 taken[ranks] = self.is_empty.open_members(p)
                 allowed |= taken
-        inside, others = self._frames_of_others(choice, members, roster)
+        any_other = self._driven(choice, [each for rest in other_names for each in rest])
+        inside, others = self._frames_of_others(members, roster, any_other=any_other)
         callee = self.names_frame(roster, allowed, inside=inside, others=others)
         if not callee:
             return 0
@@ -141,8 +144,8 @@ class ObjectFrames(NameFrames):
         def resolve(outcome: int) -> int:
             marks = outcome - len(roster.names)
             if marks < 0:
-                return self._behind_name(choice, self._nexts(members, roster.names[outcome]), depth)
-            return self._behind_name(choice, self._nexts(members, None, marks), depth)
+                return self._behind_name(choice, self._beside(members, roster.names[outcome], other_names), depth)
+            return self._behind_name(choice, self._nexts(members, marks), depth)
 
         return self.tables.call(callee, self.returns(resolve))
 
@@ -152,11 +155,14 @@ class ObjectFrames(NameFrames):
         sets, few = self.is_empty.members.outline(first.objects).sets, self.is_empty.inhabited(first.objects).few
         return not more and not first.objects.some and not few and len(sets) <= MOST_SETS
 
-    def _frames_of_others(self, choice: Choice, members: tuple[Members, ...], roster: Roster) -> tuple[int, int]:
-        """`inside` and `others` of a frame of names: their outcome is the size of the roster, and the marks."""
+    def _frames_of_others(self, members: tuple[Members, ...], roster: Roster, *, any_other: bool) -> tuple[int, int]:
+        """`inside` and `others` of a frame of names: their outcome is the size of the roster, and the marks.
+
+        Args:
+            any_other: may a name without marks come that no progress tells?
+        """
         if not _ruled(members):
-            driven = self._driven(choice, self._nexts(members, None))
-            return (self.free_name(self.pop(len(roster.names))) if driven else 0), 0
+            return (self.free_name(self.pop(len(roster.names))) if any_other else 0), 0
         p = members[0]
         if not self._takes_any(p):
             return 0, 0
@@ -168,16 +174,24 @@ class ObjectFrames(NameFrames):
         ends = [(f, self.confirmed(names.predicates, names.marks(f), TextCheck, tell)) for f in names.unlisted]
         return 0, self.lifted_names(names, tuple((final, state) for final, state in ends if state))
 
-    def _nexts(self, members: Iterable[Members], name: str | None, marks: int = 0) -> Nexts:
-        """What may come next under a name (None: one with these marks that no progress tells), where no rule speaks of
-        the names that one progress tells and another does not."""
+    def _nexts(self, members: Iterable[Members], marks: int) -> Nexts:
+        """What may come next under a name with these marks that no progress tells by itself."""
+        return tuple([each for rest in self._others(members, marks) for each in rest])
+
+    def _others(self, members: Iterable[Members], marks: int = 0) -> list[list[Next]]:
+        """Of each progress, what may come next under a name with these marks that it does not tell by itself."""
+        return [self._other(p, marks) if self._takes_any(p) else [] for p in members]
+
+    def _beside(self, members: Iterable[Members], name: str, others: Iterable[list[Next]]) -> Nexts:
+        """What may come next under a name that some progress tells, where no rule speaks of the names that one
+        progress tells and another does not. The `_others` without marks are given: many names share them."""
         found: list[Next] = []
-        for p in members:
-            i = None if name is None else self.is_empty.members.outline(p.objects).declared.get(name)
-            if i is not None:
-                found += self._own(p, i, self.is_empty.inhabited(p.objects)) if p.is_open(i) else ()
-            elif self._takes_any(p):
-                found += self._other(p, marks)
+        for p, rest in zip(members, others, strict=True):
+            i = self.is_empty.members.outline(p.objects).declared.get(name)
+            if i is None:
+                found += rest
+            elif p.is_open(i):
+                found += self._own(p, i, self.is_empty.inhabited(p.objects))
         return tuple(found)
 
     def _driven(self, choice: Choice, nexts: Iterable[Next]) -> bool:
