@@ -83,12 +83,10 @@ def _next_value(start: Matcher, been: set[int], *, most: int = 60_000) -> tuple[
         risen = depth < depth_there or (below and depth == depth_there)
         if text and ((risen and at.position not in been) or at.can_finish):
             return text, at
-        bytes_allowed = tokens_of(at.mask()[:8])
-        positions = grammar.advance_each(at.position, np.array(bytes_allowed, np.int64)).tolist()
-        for byte, position in zip(bytes_allowed, positions, strict=True):
+        for byte in tokens_of(at.mask()[:8]):
             longer = text + bytes([byte])
             name = longer[-1:] if longer[-2:-1] == b'"' else b""
-            if (position, name) in seen:
+            if (grammar.advance(at.position, byte), name) in seen:
                 continue
             after = at.fork()
             after.advance(byte)
