@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from structgen.automaton.emptiness import Emptiness
-from structgen.automaton.formats import FORMATS
-from structgen.automaton.leaves import number_predicate, string_language, string_predicate
-from structgen.automaton.regex import PatternError, PatternUnsupported
-from structgen.automaton.regex.parser import extensions
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Constraint, JsonSchema, Regex
 from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.regular.formats import FORMATS
+from structgen.regular.leaves import number_predicate, string_language, string_predicate
+from structgen.regular.regex import PatternError, PatternUnsupported
+from structgen.regular.regex.parser import extensions
 from structgen.schema.checks import canonical
 from structgen.schema.dialects import Dialect
 from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.automaton import chardfa, minimise
-from structgen.automaton.chardfa import (
+from structgen.automaton.outline import outline_of
+from structgen.errors import LimitExceeded
+from structgen.regular import chardfa, minimise
+from structgen.regular.chardfa import (
     CharDfa,
     combine,
     complement,
@@ -23,9 +25,7 @@ from structgen.automaton.chardfa import (
     literals,
     union,
 )
-from structgen.automaton.numbers import any_finite_dfa
-from structgen.automaton.outline import outline_of
-from structgen.errors import LimitExceeded
+from structgen.regular.numbers import any_finite_dfa
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("abé\U0001f600", repeat=size)]
 

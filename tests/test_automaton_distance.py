@@ -11,12 +11,12 @@ import pytest
 from structgen.automaton.distance import Distances
 from structgen.automaton.frame_search import FrameSearch
 from structgen.automaton.known_exits import NoWayOut
-from structgen.automaton.patterns import pattern_language
 from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import DONE, TARGET
 from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.masks import Grammar
 from structgen.options import Whitespace
+from structgen.regular.patterns import pattern_language
 from tests.matching import byte_vocabulary
 from tests.walking import random_schema, tokens_of
 

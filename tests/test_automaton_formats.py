@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.automaton.chardfa import CharDfa
-from structgen.automaton.formats import FORMATS, compiled, format_dfa, format_length, format_predicate
 from structgen.constraints import JsonSchema
+from structgen.regular.chardfa import CharDfa
+from structgen.regular.formats import FORMATS, compiled, format_dfa, format_length, format_predicate
 from tests.matching import accepts
 
 # What the suite says otherwise than the text of the RFC, as we read it. Nothing, at present.

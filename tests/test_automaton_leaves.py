@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from structgen.automaton.leaves import (
+from structgen.regular.leaves import (
     allowed_literals,
     is_free,
     name_language,
@@ -24,7 +24,7 @@ from structgen.automaton.leaves import (
     string_predicate,
     uncapped_language,
 )
-from structgen.automaton.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
+from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
 from structgen.schema.normal import Numbers, Strings
 
 STEPS = [Fraction(text) for text in ("2", "3", "0.5", "0.05", "7", "123.456789", "10", "400", "0.0075")]
@@ -266,6 +266,6 @@ def test_free_strings_cost_nothing() -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     """The tables of Unicode and of internationalised names are read when a pattern or format asks for them."""
-    code = "import sys, structgen.automaton.leaves; print({'regex', 'idna'} & set(sys.modules))"
+    code = "import sys, structgen.regular.leaves; print({'regex', 'idna'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

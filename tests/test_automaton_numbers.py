@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.automaton.number_sets import combined_languages, number_language, number_predicate
-from structgen.automaton.numbers import LARGEST, number_dfa
 from structgen.constraints import JsonSchema
+from structgen.regular.number_sets import combined_languages, number_language, number_predicate
+from structgen.regular.numbers import LARGEST, number_dfa
 from structgen.schema.normal import Numbers
 from tests.matching import byte_vocabulary
 from tests.walking import tokens_of

@@ -11,12 +11,12 @@ import pytest
 import regex
 
 import structgen as sg
-from structgen.automaton.chardfa import from_pattern
-from structgen.automaton.patterns import pattern_language, pattern_predicate
-from structgen.automaton.regex.backtrack import Backtracker
-from structgen.automaton.regex.lazy import LazyTable
-from structgen.automaton.regex.parser import parse
 from structgen.errors import LimitExceeded, RequestError, TokenRejected
+from structgen.regular.chardfa import from_pattern
+from structgen.regular.patterns import pattern_language, pattern_predicate
+from structgen.regular.regex.backtrack import Backtracker
+from structgen.regular.regex.lazy import LazyTable
+from structgen.regular.regex.parser import parse
 from tests.matching import accepts, allowed, byte_vocabulary
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("ab-", repeat=size)]

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structgen.automaton.chardfa import CharDfa, from_pattern
-from structgen.automaton.regex import PatternUnsupported
+from structgen.regular.chardfa import CharDfa, from_pattern
+from structgen.regular.regex import PatternUnsupported
 
 STRINGS = ["".join(chars) for size in range(5) for chars in itertools.product("aB1- ", repeat=size)]
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from structgen.automaton import number_sets, string_sets
-from structgen.automaton.chardfa import beside, combine, from_pattern, intersect, length, literals, numbered
-from structgen.automaton.regex.glance import plain_lengths
-from structgen.automaton.regex.parser import parse
+from structgen.regular import number_sets, string_sets
+from structgen.regular.chardfa import beside, combine, from_pattern, intersect, length, literals, numbered
+from structgen.regular.regex.glance import plain_lengths
+from structgen.regular.regex.parser import parse
 from structgen.schema.normal import Numbers, Strings
 
 EXPLODES = "^[ab]*a[ab]{20}$"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.automaton.chardfa import from_pattern
-from structgen.automaton.regex import PatternError, PatternUnsupported, parse
-from structgen.automaton.regex.compiler import check
-from structgen.automaton.regex.nodes import Chars
-from structgen.automaton.regex.parser import DEPTH_LIMIT, extensions
 from structgen.errors import LimitExceeded, RequestError
+from structgen.regular.chardfa import from_pattern
+from structgen.regular.regex import PatternError, PatternUnsupported, parse
+from structgen.regular.regex.compiler import check
+from structgen.regular.regex.nodes import Chars
+from structgen.regular.regex.parser import DEPTH_LIMIT, extensions
 
 SAME = [
     (r"a\-b", "a-b"),

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from structgen.automaton.chardfa import from_pattern
-from structgen.automaton.leaves import allowed_literals, string_holds
-from structgen.automaton.string_sets import strings_hold
 from structgen.constraints import JsonSchema
 from structgen.masks.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
+from structgen.regular.chardfa import from_pattern
+from structgen.regular.leaves import allowed_literals, string_holds
+from structgen.regular.string_sets import strings_hold
 from structgen.schema.normal import Listed, Strings
 from tests.matching import byte_vocabulary, plain_verdict, rich_vocabulary, takes
 

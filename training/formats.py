@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.formats import FORMATS, TABLES, compiled
+from structgen.regular.formats import FORMATS, TABLES, compiled
 
 
 def main() -> None:
-    """Write `formats.npz` anew; to be run whenever a grammar in `structgen.automaton.formats` changes."""
+    """Write `formats.npz` anew; to be run whenever a grammar in `structgen.regular.formats` changes."""
     arrays = {}
     for name in sorted(FORMATS):
         dfa = compiled(name)

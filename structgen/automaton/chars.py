@@ -16,7 +16,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from structgen.automaton.char_kernels import ALSO, UNEVEN, lift_rows, write_utf8
-from structgen.automaton.chardfa import CharDfa
+from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
 from structgen.automaton.shortest import PlainWays, shortest_ends

@@ -7,15 +7,15 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from structgen.automaton.chardfa import members
-from structgen.automaton.leaves import (
+from structgen.regular.chardfa import members
+from structgen.regular.leaves import (
     allowed_literals,
     number_count,
     string_count,
     string_language,
     string_predicate,
 )
-from structgen.automaton.multiples import common_step
+from structgen.regular.multiples import common_step
 from structgen.schema.algebra import is_empty
 from structgen.schema.checks import canonical
 from structgen.schema.literals import literal_shapes

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property, lru_cache
 
-from structgen.automaton.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
+from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.automaton.finite import FEW
-from structgen.automaton.leaves import name_language, string_predicate
+from structgen.regular.leaves import name_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings

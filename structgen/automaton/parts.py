@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
-from structgen.automaton.chardfa import CharDfa
+from structgen.regular.chardfa import CharDfa
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.values import JsonAutomaton

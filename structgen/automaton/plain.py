@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structgen.automaton.chardfa import CharDfa
+from structgen.regular.chardfa import CharDfa
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from structgen.automaton.chardfa import CharDfa
+from structgen.regular.chardfa import CharDfa
 from structgen.automaton.tables import MAX_COUNT, Int32
 
 MOST_CELLS = 1 << 18

@@ -9,12 +9,12 @@ from functools import partial
 from operator import itemgetter
 
 from structgen.automaton.bytewise import Bytewise
-from structgen.automaton.chardfa import CharDfa, combine
+from structgen.regular.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
 from structgen.automaton.choices import Choice, union
 from structgen.automaton.clashes import clash
 from structgen.automaton.late import NumberCheck, TextCheck
-from structgen.automaton.leaves import (
+from structgen.regular.leaves import (
     allowed_literals,
     combined_languages,
     doubted_language,

@@ -6,12 +6,12 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import NamedTuple
 
-from structgen.automaton.chardfa import CharDfa, from_pattern
-from structgen.automaton.patterns import STATE_LIMIT, pattern_language, pattern_predicate
-from structgen.automaton.regex.compiler import check
 from structgen.errors import LimitExceeded, OptionError, RequestError, quoted
 from structgen.guards.folding import begun_character
 from structgen.guards.words import Hit
+from structgen.regular.chardfa import CharDfa, from_pattern
+from structgen.regular.patterns import STATE_LIMIT, pattern_language, pattern_predicate
+from structgen.regular.regex.compiler import check
 
 
 class Walk(NamedTuple):

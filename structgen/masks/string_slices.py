@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.chardfa import length
+from structgen.regular.chardfa import length
 from structgen.automaton.chars import lift
 from structgen.automaton.exits import BIT_OF, BUCKETS, ODD_BIT
 from structgen.automaton.machine import Automaton

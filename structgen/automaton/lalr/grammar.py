@@ -18,11 +18,11 @@ from lark.parsers.lalr_analysis import Shift
 
 from structgen.automaton.lalr.program import Program, Threads, Unsupported
 from structgen.automaton.lalr.size import MOST_CHARACTERS, require_short, require_small
-from structgen.automaton.regex.charsets import partition
-from structgen.automaton.regex.errors import PatternError, PatternUnsupported
-from structgen.automaton.regex.folding import folded
-from structgen.automaton.regex.nodes import Chars, Node, Sequence as Series
-from structgen.automaton.regex.python import parse_python
+from structgen.regular.regex.charsets import partition
+from structgen.regular.regex.errors import PatternError, PatternUnsupported
+from structgen.regular.regex.folding import folded
+from structgen.regular.regex.nodes import Chars, Node, Sequence as Series
+from structgen.regular.regex.python import parse_python
 from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
 
 END = "$END"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from structgen.automaton.chardfa import CharDfa
+from structgen.regular.chardfa import CharDfa
 from structgen.automaton.chars import lift
 from structgen.automaton.lalr.grammar import END, Grammar
 from structgen.automaton.lalr.lr1 import LR1, State

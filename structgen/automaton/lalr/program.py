@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence as Items
 from dataclasses import dataclass
 
-from structgen.automaton.regex.charsets import Ranges
-from structgen.automaton.regex.nodes import Assertion, Chars, Choice, Group, Look, Node, Repeat, Sequence
+from structgen.regular.regex.charsets import Ranges
+from structgen.regular.regex.nodes import Assertion, Chars, Choice, Group, Look, Node, Repeat, Sequence
 from structgen.errors import LimitExceeded
 
 MOST_INSTRUCTIONS = 50_000

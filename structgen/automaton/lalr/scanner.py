@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
-from structgen.automaton.chardfa import CharDfa, tidied
+from structgen.regular.chardfa import CharDfa, tidied
 from structgen.automaton.lalr.grammar import END, Grammar, Keyword
 from structgen.errors import LimitExceeded, quoted
 

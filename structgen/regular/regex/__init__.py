@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structgen.automaton.regex.errors import PatternError, PatternUnsupported
-from structgen.automaton.regex.parser import parse
+from structgen.regular.regex.errors import PatternError, PatternUnsupported
+from structgen.regular.regex.parser import parse
 
 __all__ = ["PatternError", "PatternUnsupported", "parse"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.rows import FIRST_ROWS, empty_table, grown_rows, intern
+from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 from structgen.kernels import kernel
 
 Int32 = NDArray[np.int32]

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from structgen.automaton.chardfa import CharDfa, tidied
-from structgen.automaton.regex.charsets import ANY, SURROGATES, WORD, Ranges
-from structgen.automaton.regex.nodes import (
+from structgen.regular.chardfa import CharDfa, tidied
+from structgen.regular.regex.charsets import ANY, SURROGATES, WORD, Ranges
+from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Look, Node, Place, Sequence, everywhere,
 )  # fmt: skip
-from structgen.automaton.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
+from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
 from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 2_000

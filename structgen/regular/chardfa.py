@@ -14,11 +14,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product
-from structgen.automaton.minimise import tidy
-from structgen.automaton.regex.charsets import SURROGATES
-from structgen.automaton.regex.compiler import leading_conditions, listed_texts, pattern_table
-from structgen.automaton.regex.parser import parse
+from structgen.regular.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product
+from structgen.regular.minimise import tidy
+from structgen.regular.regex.charsets import SURROGATES
+from structgen.regular.regex.compiler import leading_conditions, listed_texts, pattern_table
+from structgen.regular.regex.parser import parse
 from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 50_000

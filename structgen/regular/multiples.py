@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.chardfa import CharDfa, literals, tidied
-from structgen.automaton.exponents import ExponentRows
-from structgen.automaton.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT
+from structgen.regular.chardfa import CharDfa, literals, tidied
+from structgen.regular.exponents import ExponentRows
+from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT
 
 MULTIPLES_LIMIT = 20_000
 """How many remainders `multiples_dfa` keeps apart before it leaves some together."""

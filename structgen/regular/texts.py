@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
+from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
 
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 

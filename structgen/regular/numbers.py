@@ -15,9 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from structgen.automaton.chardfa import CharDfa, from_pattern, intersect, literals, tidied, union
-from structgen.automaton.exponents import ExponentRows, scientific_dfa
-from structgen.automaton.intervals import BOUNDS, CLASSES, COLUMNS, EXACT_DIGITS, EXPONENT, POINT, End, interval_dfa
+from structgen.regular.chardfa import CharDfa, from_pattern, intersect, literals, tidied, union
+from structgen.regular.exponents import ExponentRows, scientific_dfa
+from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXACT_DIGITS, EXPONENT, POINT, End, interval_dfa
 from structgen.schema.normal import Numbers
 
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from structgen.automaton import number_sets
-from structgen.automaton.number_sets import (
+from structgen.regular import number_sets
+from structgen.regular.number_sets import (
     combined_languages,
     number_count,
     number_language,
     number_predicate,
 )
-from structgen.automaton.string_sets import (
+from structgen.regular.string_sets import (
     allowed_literals,
     doubted_language,
     is_free,

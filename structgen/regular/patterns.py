@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
-from structgen.automaton.lookaround import look_around
-from structgen.automaton.regex.backtrack import Backtracker
-from structgen.automaton.regex.compiler import leading_conditions, pattern_table
-from structgen.automaton.regex.errors import PatternUnsupported
-from structgen.automaton.regex.lazy import LazyTable
-from structgen.automaton.regex.nodes import Node
-from structgen.automaton.regex.parser import parse
-from structgen.automaton.regex.references import expanded, loosened, relaxed
+from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
+from structgen.regular.lookaround import look_around
+from structgen.regular.regex.backtrack import Backtracker
+from structgen.regular.regex.compiler import leading_conditions, pattern_table
+from structgen.regular.regex.errors import PatternUnsupported
+from structgen.regular.regex.lazy import LazyTable
+from structgen.regular.regex.nodes import Node
+from structgen.regular.regex.parser import parse
+from structgen.regular.regex.references import expanded, loosened, relaxed
 from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from structgen.automaton.chardfa import CharDfa
-from structgen.automaton.intervals import EXPONENT, MINUS, PLUS, POINT, End, Rows
+from structgen.regular.chardfa import CharDfa
+from structgen.regular.intervals import EXPONENT, MINUS, PLUS, POINT, End, Rows
 
 _BELOW, _ABOVE = -1, -2
 """How digits compare with those of a bound, in the place of the remainder that is left while they are equal."""

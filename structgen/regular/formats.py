@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from structgen.automaton.chardfa import CharDfa, complement, from_pattern, intersect
-from structgen.automaton.format_checks import is_email, is_host_name, is_international_host_name, is_regex
+from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect
+from structgen.regular.format_checks import is_email, is_host_name, is_international_host_name, is_regex
 
 TABLES = Path(__file__).with_name("formats.npz")
 """The compiled formats: for each name the arrays of a `CharDfa`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.chardfa import (
+from structgen.regular.chardfa import (
     CharDfa,
     combine,
     complement,
@@ -22,10 +22,10 @@ from structgen.automaton.chardfa import (
     members,
     tidied,
 )  # fmt: skip
-from structgen.automaton.formats import format_dfa, format_doubts, format_length, format_predicate
-from structgen.automaton.patterns import pattern_language, pattern_predicate
-from structgen.automaton.regex.glance import plain_lengths
-from structgen.automaton.regex.parser import parse
+from structgen.regular.formats import format_dfa, format_doubts, format_length, format_predicate
+from structgen.regular.patterns import pattern_language, pattern_predicate
+from structgen.regular.regex.glance import plain_lengths
+from structgen.regular.regex.parser import parse
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Strings
 

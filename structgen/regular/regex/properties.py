@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import cache
 
-from structgen.automaton.regex.charsets import ANY, LAST, Ranges, union
+from structgen.regular.regex.charsets import ANY, LAST, Ranges, union
 
 # Long names and aliases of Unicode's PropertyValueAliases.txt, for General_Category.
 _LONG_NAMES = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
-from structgen.automaton.regex.charsets import Ranges
+from structgen.regular.regex.charsets import Ranges
 
 
 class Place(IntEnum):

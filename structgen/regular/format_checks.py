@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from structgen.automaton.regex.errors import PatternError, PatternUnsupported
-from structgen.automaton.regex.parser import parse
+from structgen.regular.regex.errors import PatternError, PatternUnsupported
+from structgen.regular.regex.parser import parse
 from structgen.errors import LimitExceeded
 
 _DOTS = re.compile("[.\u3002\uff0e\uff61]")

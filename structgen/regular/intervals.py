@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from structgen.automaton.chardfa import STATE_LIMIT, CharDfa, tidied
+from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
 from structgen.errors import LimitExceeded
 
 BOUNDS = np.array(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.regex.backtrack import Backtracker
-from structgen.automaton.regex.nodes import (
+from structgen.regular.regex.backtrack import Backtracker
+from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Choice, Look, Node, Place, Sequence, everywhere,
 )  # fmt: skip
-from structgen.automaton.regex.parser import parse
-from structgen.automaton.regex.program import (
+from structgen.regular.regex.parser import parse
+from structgen.regular.regex.program import (
     PROGRAM_LIMIT, Assembler, too_long, without_anchor, without_anchors, written_out,
 )  # fmt: skip
-from structgen.automaton.regex.references import loosened
-from structgen.automaton.regex.subset import determinise
+from structgen.regular.regex.references import loosened
+from structgen.regular.regex.subset import determinise
 from structgen.errors import LimitExceeded, quoted
 
 _START = Assertion(Place.START)

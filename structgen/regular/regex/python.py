@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from structgen.automaton.regex import charsets
-from structgen.automaton.regex.charsets import LAST, Ranges
-from structgen.automaton.regex.nodes import Chars, Node
-from structgen.automaton.regex.parser import Parser
+from structgen.regular.regex import charsets
+from structgen.regular.regex.charsets import LAST, Ranges
+from structgen.regular.regex.nodes import Chars, Node
+from structgen.regular.regex.parser import Parser
 
 _NOT_NEWLINE = Chars(charsets.negation(((10, 10),)))
 _CLASSES = "dDwWsS"

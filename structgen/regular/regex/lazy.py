@@ -11,9 +11,9 @@ from threading import Lock
 from typing import NamedTuple
 
 
-from structgen.automaton.regex.nodes import Node
-from structgen.automaton.regex.program import Assembler, without_anchors
-from structgen.automaton.regex.subset import Machine, after
+from structgen.regular.regex.nodes import Node
+from structgen.regular.regex.program import Assembler, without_anchors
+from structgen.regular.regex.subset import Machine, after
 
 MOST_BYTES = 1 << 26
 """What the states that are kept may take."""

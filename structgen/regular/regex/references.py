@@ -6,9 +6,9 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from structgen.automaton.regex.charsets import ANY
-from structgen.automaton.regex.folding import folded
-from structgen.automaton.regex.nodes import (
+from structgen.regular.regex.charsets import ANY
+from structgen.regular.regex.folding import folded
+from structgen.regular.regex.nodes import (
     Atomic, BackReference, Chars, Choice, Group, Look, Node, Repeat, Sequence, everywhere, rebuilt,
 )  # fmt: skip
 

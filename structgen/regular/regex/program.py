@@ -14,9 +14,9 @@ Jumps are relative, so a repetition is the same list, written again.
 
 from __future__ import annotations
 
-from structgen.automaton.regex.charsets import ANY, Ranges
-from structgen.automaton.regex.errors import PatternUnsupported
-from structgen.automaton.regex.nodes import (
+from structgen.regular.regex.charsets import ANY, Ranges
+from structgen.regular.regex.errors import PatternUnsupported
+from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, quoted

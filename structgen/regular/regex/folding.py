@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from structgen.automaton.regex.charsets import LAST, Ranges, union
+from structgen.regular.regex.charsets import LAST, Ranges, union
 
 
 def simple_fold(char: str) -> str:

@@ -14,10 +14,10 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from structgen.automaton.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
-from structgen.automaton.intervals import EXACT_DIGITS
-from structgen.automaton.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa, scientific_multiples
-from structgen.automaton.numbers import WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within
+from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
+from structgen.regular.intervals import EXACT_DIGITS
+from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa, scientific_multiples
+from structgen.regular.numbers import WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
 

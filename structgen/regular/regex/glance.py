@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from structgen.automaton.regex.charsets import SURROGATES
-from structgen.automaton.regex.nodes import Assertion, Chars, Node, Place, Repeat, Sequence
+from structgen.regular.regex.charsets import SURROGATES
+from structgen.regular.regex.nodes import Assertion, Chars, Node, Place, Repeat, Sequence
 
 LONGEST = 1_000
 

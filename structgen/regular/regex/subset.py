@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.regex import charsets
-from structgen.automaton.regex.nodes import Place
-from structgen.automaton.regex.program import Assembler, Instruction
-from structgen.automaton.rows import FIRST_ROWS, empty_table, grown_rows, intern
+from structgen.regular.regex import charsets
+from structgen.regular.regex.nodes import Place
+from structgen.regular.regex.program import Assembler, Instruction
+from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 from structgen.kernels import inner_kernel, kernel
 
 LIVE, STACK, SEEN = range(3)

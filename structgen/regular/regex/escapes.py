@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from structgen.automaton.regex import charsets
-from structgen.automaton.regex.charsets import CLASS_ESCAPES, LAST, POSIX, Ranges
-from structgen.automaton.regex.errors import PatternError, PatternUnsupported
-from structgen.automaton.regex.folding import folded
-from structgen.automaton.regex.properties import property_ranges
+from structgen.regular.regex import charsets
+from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, POSIX, Ranges
+from structgen.regular.regex.errors import PatternError, PatternUnsupported
+from structgen.regular.regex.folding import folded
+from structgen.regular.regex.properties import property_ranges
 from structgen.errors import quoted
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}

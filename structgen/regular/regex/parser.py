@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from structgen.automaton.regex import charsets
-from structgen.automaton.regex.charsets import ANY, CLASS_ESCAPES
-from structgen.automaton.regex.escapes import Scanner
-from structgen.automaton.regex.nodes import (
+from structgen.regular.regex import charsets
+from structgen.regular.regex.charsets import ANY, CLASS_ESCAPES
+from structgen.regular.regex.escapes import Scanner
+from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, excerpt, quoted

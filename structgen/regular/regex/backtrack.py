@@ -11,12 +11,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeAlias
 
-from structgen.automaton.regex.charsets import WORD, Ranges
-from structgen.automaton.regex.folding import simple_fold
-from structgen.automaton.regex.nodes import (
+from structgen.regular.regex.charsets import WORD, Ranges
+from structgen.regular.regex.folding import simple_fold
+from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence, everywhere,
 )  # fmt: skip
-from structgen.automaton.regex.program import PROGRAM_LIMIT
+from structgen.regular.regex.program import PROGRAM_LIMIT
 from structgen.errors import LimitExceeded
 
 STEP_LIMIT = 1_000_000
