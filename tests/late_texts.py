@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from structgen.automaton.late import FreshItem, FreshName, NumberCheck, TextCheck
+from structgen.automaton.checks import FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.strings import NAME, VALUE, free_string

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.distance import Distances
 from structgen.automaton.frame_search import FrameSearch
 from structgen.automaton.known_exits import NoWayOut
-from structgen.automaton.shortest import PlainWays, shortest_ends
 from structgen.automaton.tables import DONE, TARGET
 from structgen.constraints import Choice, JsonSchema, Regex
 from structgen.masks import Grammar

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from structgen.automaton.late import Check, FreshItem, FreshName, NumberCheck, TextCheck
+from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.reading import JsonReading, number_value, unescaped
 from structgen.constraints import JsonSchema
 from structgen.masks.reference import PlainReading

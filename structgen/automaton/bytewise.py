@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from structgen.automaton.late import Check
+from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, may_end, registers_at, settle, step
 from structgen.automaton.tables import (

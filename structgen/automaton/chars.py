@@ -19,7 +19,7 @@ from structgen.automaton.char_kernels import ALSO, UNEVEN, lift_rows, write_utf8
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
-from structgen.automaton.shortest import PlainWays, shortest_ends
+from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.tables import (
     CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32,
 )  # fmt: skip

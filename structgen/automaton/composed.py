@@ -25,7 +25,7 @@ from functools import partial
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.composed_text import is_text, leaving, text_block
-from structgen.automaton.late import Check
+from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.part_reading import PartReading
 from structgen.automaton.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of

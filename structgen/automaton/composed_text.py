@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from structgen.automaton.text_classes import TEXT_CLASSES
-from structgen.automaton.exits import BIT_OF, ODD_BIT
+from structgen.automaton.text_loops import BIT_OF, ODD_BIT
 from structgen.automaton.tables import CHARS, FRAME_SHIFT, KIND, TARGET, Tables
 
 _BITS: list[int] = BIT_OF[:128].tolist()

@@ -8,7 +8,7 @@ from functools import partial
 from structgen.automaton.choices import Choice
 from structgen.automaton.frames import Frames
 from structgen.automaton.items import Items, uncovered
-from structgen.automaton.late import FreshItem
+from structgen.automaton.checks import FreshItem
 from structgen.automaton.literals import write_literals
 from structgen.automaton.tables import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from structgen.automaton.choices import Choice
 from structgen.automaton.emptiness import Emptiness
-from structgen.automaton.late import Check
+from structgen.automaton.checks import Check
 from structgen.automaton.layout import Layout
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import GOTO, INC, ROOM, Edge

@@ -9,7 +9,7 @@ from operator import itemgetter
 from threading import Lock
 from typing import NamedTuple
 
-from structgen.automaton.late import Check
+from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (
     CALL,

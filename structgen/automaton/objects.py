@@ -10,7 +10,7 @@ import numpy as np
 
 from structgen.automaton.chars import lift
 from structgen.automaton.choices import Choice
-from structgen.automaton.late import FreshName, TextCheck
+from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.members import Inhabited, Members, UnorderedMembers, uncovered_members
 from structgen.automaton.names import Joint, joint

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from structgen.automaton.bytewise import Answer, Bytewise
-from structgen.automaton.late import Check
+from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.threads import Reach, Thread
 

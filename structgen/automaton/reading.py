@@ -16,7 +16,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
 
-from structgen.automaton.earlier import Earlier
+from structgen.automaton.finished_items import Earlier
 from structgen.schema.checks import canonical
 
 _TOKEN = re.compile(

@@ -13,7 +13,7 @@ from structgen.regular.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
 from structgen.automaton.choices import Choice, union
 from structgen.automaton.clashes import clash
-from structgen.automaton.late import NumberCheck, TextCheck
+from structgen.automaton.checks import NumberCheck, TextCheck
 from structgen.regular.leaves import (
     allowed_literals,
     combined_languages,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from structgen.regular.chardfa import length
 from structgen.automaton.chars import lift
-from structgen.automaton.exits import BIT_OF, BUCKETS, ODD_BIT
+from structgen.automaton.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, step
 from structgen.automaton.strings import free_string

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.exits import BUCKETS
+from structgen.automaton.text_loops import BUCKETS
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import edge, int64, registers_at, states_at, unexpanded
 from structgen.automaton.tables import (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structgen.automaton.bytewise import ends_at
-from structgen.automaton.late import Check
+from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.tables import (

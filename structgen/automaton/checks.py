@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from structgen.automaton.earlier import Scalars
+from structgen.automaton.finished_items import Scalars
 from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, spelled, unescaped, whole_number
 
 
