@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.arguments import MOST, is_whole, nearest, require_unicode
-from structgen.automaton.composed import Composed
-from structgen.automaton.parts import Loop, Options, Plan, Series, Words, parts_of
-from structgen.automaton.special import Special, Stopped, tokens_of, with_tokens
 from structgen.constraints import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
+from structgen.parts.composed import Composed
+from structgen.parts.parts import Loop, Options, Plan, Series, Words, parts_of
+from structgen.parts.special import Special, Stopped, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
 from structgen.vocabulary import Vocabulary, require_vocabulary, special_text

@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.arguments import require, require_flag, require_unicode, several
-from structgen.automaton.parts import JsonValue, Plan, Words
 from structgen.automaton.plain import TextAutomaton
-from structgen.automaton.values import JsonAutomaton
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
+from structgen.parts.parts import JsonValue, Plan, Words
 from structgen.regular.chardfa import CharDfa, from_pattern, literals
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.regex import PatternError, PatternUnsupported
@@ -23,6 +22,7 @@ from structgen.schema.mistaken import require_schema
 from structgen.schema.normal import Node
 from structgen.schema.reader import algebra_of, patterns, read, require_order
 from structgen.schema.types import from_type
+from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from structgen.automaton.emptiness import Emptiness
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Constraint, JsonSchema, Regex
 from structgen.errors import LimitExceeded, OptionError, quoted
@@ -21,6 +20,7 @@ from structgen.schema.normal import Numbers, Strings
 from structgen.schema.reader import SchemaReader
 from structgen.schema.scalars import exact
 from structgen.schema.scan import escaped, joined
+from structgen.values.emptiness import Emptiness
 
 NOT_ENFORCED = "not enforced"
 _METADATA = frozenset(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 
 from structgen.arguments import require, require_unicode, several
-from structgen.automaton.composed import Composed
-from structgen.automaton.lalr.grammar import read_grammar
-from structgen.automaton.lalr.part import LarkPart
-from structgen.automaton.machines import ByteMachine, MachinePart
-from structgen.automaton.parts import Plan
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar as MaskGrammar
+from structgen.parts.composed import Composed
+from structgen.parts.lalr.grammar import read_grammar
+from structgen.parts.lalr.part import LarkPart
+from structgen.parts.machines import ByteMachine, MachinePart
+from structgen.parts.parts import Plan
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["ByteMachine", "Lark", "Machine"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from structgen.automaton.values import JsonAutomaton
 from structgen.constraints import JsonSchema
 from structgen.errors import UnsatisfiableSchema
 from structgen.masks.grammar import Grammar
@@ -26,6 +25,7 @@ from structgen.schema.normal import (
     Shape,
     Strings,
 )
+from structgen.values.json_automaton import JsonAutomaton
 from tests.matching import allowed, byte_vocabulary, plain_verdict, rich_vocabulary, valid
 from tests.walking import assert_valid, random_walk
 

@@ -9,7 +9,6 @@ import pytest
 
 import structgen as sg
 from structgen.automaton.chars import Lifted
-from structgen.automaton.rosters import NameFrames
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Constraint, JsonSchema, Regex
 from structgen.languages import Lark, Machine
@@ -17,6 +16,7 @@ from structgen.masks.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.testing import scripted
+from structgen.values.name_frames import NameFrames
 from tests.interrupting import Interrupts, wrap_kernels, writers_of_states
 from tests.matching import rich_vocabulary
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from structgen.automaton.objects import ObjectFrames
-from structgen.automaton.plain_objects import PlainObjects
 from structgen.constraints import JsonSchema
 from structgen.errors import UnsatisfiableSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
+from structgen.values.objects import ObjectFrames
+from structgen.values.plain_objects import PlainObjects
 from tests.matching import rich_vocabulary
 from tests.walking import random_walk
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.automaton.emptiness import Emptiness
-from structgen.automaton.members import Members, UnorderedMembers
-from structgen.automaton.rosters import Roster
 from structgen.constraints import JsonSchema
 from structgen.errors import TokenRejected, UnsatisfiableSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import ANY, NEVER, Objects, Property
+from structgen.values.emptiness import Emptiness
+from structgen.values.name_frames import Roster
+from structgen.values.object_progress import Members, UnorderedMembers
 from tests.matching import byte_vocabulary, rich_vocabulary
 from tests.walking import assert_valid, random_walk
 

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 import structgen as sg
-from structgen.automaton.wishes import MOST_COVERED, Together, fewest
 from structgen.masks.closing import closing_tokens
+from structgen.values.existential import MOST_COVERED, Together, fewest
 from tests.matching import byte_vocabulary
 from tests.test_decoding_steering import drive
 from tests.walking import tokens_of

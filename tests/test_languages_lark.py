@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from structgen.automaton.composed import Composed
-from structgen.automaton.lalr.grammar import read_grammar
-from structgen.automaton.lalr.lr1 import LR1
-from structgen.automaton.lalr.part import LarkPart
 from structgen.automaton.tables import R_N_FRAMES
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.errors import LimitExceeded, OptionError, TokenRejected
 from structgen.languages import Lark
 from structgen.masks.grammar import Grammar as MaskGrammar
+from structgen.parts.composed import Composed
+from structgen.parts.lalr.grammar import read_grammar
+from structgen.parts.lalr.lr1 import LR1
+from structgen.parts.lalr.part import LarkPart
 from tests.lark_grammars import ARITHMETIC, ENDINGS, JSON, RIGHT, SQL, TEXTS
 from tests.matching import END, accepts, byte_vocabulary, plain_verdict, rich_vocabulary
 from tests.walking import tokens_of
@@ -321,7 +321,7 @@ def test_tail_calls_change_no_mask(seeds, monkeypatch):
         kept += 1
         quick = MaskGrammar(Composed(LarkPart(known)), byte_vocabulary())
         with monkeypatch.context() as patch:
-            patch.setattr("structgen.automaton.lalr.part.LR1", WithoutTails)
+            patch.setattr("structgen.parts.lalr.part.LR1", WithoutTails)
             slow = MaskGrammar(Composed(LarkPart(known)), byte_vocabulary())
         for _ in range(5):
             one, other, read, tokens = quick.matcher(), slow.matcher(), "", [0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.forced import ForcedText
 from structgen.decoding.masking import count, ids_of
 from structgen.decoding.pointers import pointer_at
 from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Veto
 from structgen.masks import Matcher
+from structgen.values.json_automaton import JsonAutomaton
 
 FEW = 4
 """So many alternatives are told."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from structgen.arguments import is_listed, require, require_unicode
-from structgen.automaton.values import JsonAutomaton
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.checks import Checks
@@ -39,6 +38,7 @@ from structgen.masks import Grammar
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.schema.mistaken import require_schema
 from structgen.schema.validators import validators_of
+from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
-from structgen.automaton.choices import Choice
-from structgen.automaton.emptiness import Emptiness
+from structgen.values.lockstep import Choice
+from structgen.values.emptiness import Emptiness
 from structgen.automaton.checks import Check
-from structgen.automaton.layout import Layout
+from structgen.values.layout import Layout
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import GOTO, INC, ROOM, Edge
 from structgen.options import Whitespace

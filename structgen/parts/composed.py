@@ -24,18 +24,35 @@ from dataclasses import replace
 from functools import partial
 
 from structgen.automaton.bytewise import Bytewise
-from structgen.automaton.composed_text import is_text, leaving, text_block
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
-from structgen.automaton.part_reading import PartReading
-from structgen.automaton.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
-from structgen.automaton.threads import Continuation, Reach, Step, Thread, opened
 from structgen.automaton.tables import (
-    CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP, ROOM, SPILL,
-    TARGET, UNBOUNDED, ZERO, Edge,
+    CALL,
+    CHARS,
+    COUNT,
+    COUNT_SHIFT,
+    FRAME_MASK,
+    FRAME_SHIFT,
+    GOTO,
+    HI,
+    INC,
+    MISS,
+    NOTHING,
+    PLAIN,
+    POP,
+    ROOM,
+    SPILL,
+    TARGET,
+    UNBOUNDED,
+    ZERO,
+    Edge,
 )  # fmt: skip
-from structgen.automaton.values import JsonAutomaton
 from structgen.errors import LimitExceeded, UnsupportedSchema
+from structgen.parts.composed_text import is_text, leaving, text_block
+from structgen.parts.part_reading import PartReading
+from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
+from structgen.parts.threads import Continuation, Reach, Step, Thread, opened
+from structgen.values.json_automaton import JsonAutomaton
 
 MOST_THREADS = 64
 """Ways to read a text that are followed side by side."""

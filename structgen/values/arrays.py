@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from structgen.automaton.choices import Choice
-from structgen.automaton.frames import Frames
-from structgen.automaton.items import Items, uncovered
+from structgen.values.lockstep import Choice
+from structgen.values.frames import Frames
+from structgen.values.array_progress import Items, uncovered
 from structgen.automaton.checks import FreshItem
 from structgen.automaton.literals import write_literals
 from structgen.automaton.tables import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge

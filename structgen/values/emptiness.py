@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from structgen.automaton.items import Items, ItemSteps, Question
+from structgen.values.array_progress import Items, ItemSteps, Question
 from structgen.regular.leaves import number_is_empty, string_is_empty
-from structgen.automaton.members import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
+from structgen.values.object_progress import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.checks import MAX_DEPTH

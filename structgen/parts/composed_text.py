@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from structgen.automaton.tables import CHARS, FRAME_SHIFT, KIND, TARGET, Tables
 from structgen.automaton.text_classes import TEXT_CLASSES
 from structgen.automaton.text_loops import BIT_OF, ODD_BIT
-from structgen.automaton.tables import CHARS, FRAME_SHIFT, KIND, TARGET, Tables
 
 _BITS: list[int] = BIT_OF[:128].tolist()
 _WIDE_BIT = int(BIT_OF[128])

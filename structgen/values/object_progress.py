@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.names import Outline
-from structgen.automaton.wishes import MOST_WISHES, NOBODY, Servers, Together, fewest, together
+from structgen.values.names import Outline
+from structgen.values.existential import MOST_WISHES, NOBODY, Servers, Together, fewest, together
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Property

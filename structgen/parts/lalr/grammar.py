@@ -16,14 +16,15 @@ from lark.lexer import Lexer, PatternStr, TerminalDef
 from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import Shift
 
-from structgen.automaton.lalr.program import Program, Threads, Unsupported
-from structgen.automaton.lalr.size import MOST_CHARACTERS, require_short, require_small
+from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
+from structgen.parts.lalr.program import Program, Threads, Unsupported
+from structgen.parts.lalr.size import MOST_CHARACTERS, require_short, require_small
 from structgen.regular.regex.charsets import partition
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
 from structgen.regular.regex.folding import folded
-from structgen.regular.regex.nodes import Chars, Node, Sequence as Series
+from structgen.regular.regex.nodes import Chars, Node
+from structgen.regular.regex.nodes import Sequence as Series
 from structgen.regular.regex.python import parse_python
-from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
 
 END = "$END"
 _FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")

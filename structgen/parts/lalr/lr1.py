@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from structgen.automaton.lalr.grammar import END, Grammar
+from structgen.parts.lalr.grammar import END, Grammar
 
 Kernel = tuple[tuple[int, int], ...]
 """Items, and the terminals that may come behind the rule of each, as bits."""

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.parts import Entered, Families, Part
 from structgen.automaton.tables import NOTHING, POP, Edge
 from structgen.callbacks import Calling
 from structgen.errors import OptionError, quoted
+from structgen.parts.parts import Entered, Families, Part
 
 
 @runtime_checkable

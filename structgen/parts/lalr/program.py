@@ -8,12 +8,13 @@ on, and may match more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence as Items
+from collections.abc import Callable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
+from structgen.errors import LimitExceeded
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Assertion, Chars, Choice, Group, Look, Node, Repeat, Sequence
-from structgen.errors import LimitExceeded
 
 MOST_INSTRUCTIONS = 50_000
 

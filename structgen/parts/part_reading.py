@@ -12,7 +12,7 @@ from typing import NamedTuple
 from structgen.automaton.bytewise import Answer, Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.threads import Reach, Thread
+from structgen.parts.threads import Reach, Thread
 
 Resume = Callable[..., Reach]
 """Where a text stands before plans (see `Composed.reach`)."""

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from structgen.automaton.finite import FewValues
+from structgen.values.finite import FewValues
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Contains, Node

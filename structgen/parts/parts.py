@@ -14,13 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
-from structgen.regular.chardfa import CharDfa
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
-from structgen.automaton.values import JsonAutomaton
 from structgen.options import Whitespace
+from structgen.regular.chardfa import CharDfa
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import NEVER, Node
+from structgen.values.json_automaton import JsonAutomaton
 
 Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]
 """The JSON automata that live in the same tables, by white space and whether members come in any order."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from time import thread_time
 from typing import Any
 
-from structgen.automaton.emptiness import Emptiness
+from structgen.values.emptiness import Emptiness
 from structgen.errors import QUOTED, RequestError, excerpt, quoted
 from structgen.schema.keywords import ANNOTATION, KEYWORDS, STRUCTURE
 from structgen.schema.normal import Node

@@ -11,8 +11,8 @@ from operator import itemgetter
 from structgen.automaton.bytewise import Bytewise
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
-from structgen.automaton.choices import Choice, union
-from structgen.automaton.clashes import clash
+from structgen.values.lockstep import Choice, union
+from structgen.values.clashes import clash
 from structgen.automaton.checks import NumberCheck, TextCheck
 from structgen.regular.leaves import (
     allowed_literals,
@@ -29,10 +29,10 @@ from structgen.regular.leaves import (
 )
 from structgen.automaton.literals import write_literals, write_words
 from structgen.automaton.machine import Automaton
-from structgen.automaton.names import ending
-from structgen.automaton.objects import ObjectFrames
-from structgen.automaton.plain_objects import PlainObjects
-from structgen.automaton.rosters import quoted
+from structgen.values.names import ending
+from structgen.values.objects import ObjectFrames
+from structgen.values.plain_objects import PlainObjects
+from structgen.values.name_frames import quoted
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import cached_property, lru_cache
 
 from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
-from structgen.automaton.finite import FEW
+from structgen.values.finite import FEW
 from structgen.regular.leaves import name_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra

@@ -3,11 +3,11 @@ binds. What follows a name is looked at when a text has that name."""
 
 from __future__ import annotations
 
-from structgen.automaton.choices import Choice
+from structgen.values.lockstep import Choice
 from structgen.automaton.literals import write_literals
-from structgen.automaton.members import Members
-from structgen.automaton.objects import Next, ObjectFrames
-from structgen.automaton.rosters import quoted
+from structgen.values.object_progress import Members
+from structgen.values.objects import Next, ObjectFrames
+from structgen.values.name_frames import quoted
 from structgen.automaton.tables import DEAD
 
 

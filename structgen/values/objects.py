@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.chars import lift
-from structgen.automaton.choices import Choice
+from structgen.values.lockstep import Choice
 from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
-from structgen.automaton.members import Inhabited, Members, UnorderedMembers, uncovered_members
-from structgen.automaton.names import Joint, joint
-from structgen.automaton.rosters import NameFrames, Roster, quoted
+from structgen.values.object_progress import Inhabited, Members, UnorderedMembers, uncovered_members
+from structgen.values.names import Joint, joint
+from structgen.values.name_frames import NameFrames, Roster, quoted
 from structgen.automaton.tables import CALL, DEAD, EAGER
 from structgen.schema.normal import Node, Strings
 

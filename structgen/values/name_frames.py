@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.chars import lift
-from structgen.automaton.containers import Containers
+from structgen.values.arrays import Containers
 from structgen.automaton.literals import after_text, write_literals
-from structgen.automaton.names import Joint
+from structgen.values.names import Joint
 from structgen.automaton.strings import NAME, free_string
 from structgen.automaton.tables import DEAD
 from structgen.schema.normal import Objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from structgen.automaton.parts import Entered, Loop, Options, Plan, Series
+from structgen.parts.parts import Entered, Loop, Options, Plan, Series
 
 
 class Then(NamedTuple):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
-from structgen.regular.chardfa import CharDfa, tidied
-from structgen.automaton.lalr.grammar import END, Grammar, Keyword
 from structgen.errors import LimitExceeded, quoted
+from structgen.parts.lalr.grammar import END, Grammar, Keyword
+from structgen.regular.chardfa import CharDfa, tidied
 
 MOST_STATES = 20_000
 MOST_BEHIND = 64

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from structgen.regular.chardfa import CharDfa, combine
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
-from structgen.automaton.parts import Entered, Families, Loop, Options, Part, Plan, Series, Words, more_bytes
 from structgen.automaton.tables import Edge
+from structgen.parts.parts import Entered, Families, Loop, Options, Part, Plan, Series, Words, more_bytes
+from structgen.regular.chardfa import CharDfa, combine
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from structgen.regular.chardfa import CharDfa
 from structgen.automaton.chars import lift
-from structgen.automaton.lalr.grammar import END, Grammar
-from structgen.automaton.lalr.lr1 import LR1, State
-from structgen.automaton.lalr.scanner import Scanners, Token
 from structgen.automaton.machine import Automaton
-from structgen.automaton.parts import Entered, Families, Part
-from structgen.errors import OptionError
 from structgen.automaton.tables import CALL, EAGER, GOTO, NOTHING, POP
+from structgen.errors import OptionError
+from structgen.parts.lalr.grammar import END, Grammar
+from structgen.parts.lalr.lr1 import LR1, State
+from structgen.parts.lalr.scanner import Scanners, Token
+from structgen.parts.parts import Entered, Families, Part
+from structgen.regular.chardfa import CharDfa
 
 ACCEPTED = 0
 """The outcome of a text that is complete; others are reductions."""
