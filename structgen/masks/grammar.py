@@ -14,7 +14,7 @@ from structgen.automaton.tables import YES
 from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
-from structgen.masks.late import Late, Snapshot
+from structgen.masks.tested import Late, Snapshot
 from structgen.masks.slices import new_rows
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import has_room, home, uncounted
