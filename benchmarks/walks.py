@@ -45,8 +45,8 @@ from transformers import PreTrainedTokenizerFast
 import maskbench
 import report
 import structgen as sg
+from structgen.endings.closing import closing_tokens
 from structgen.masks import Grammar, Matcher
-from structgen.masks.closing import closing_tokens
 from structgen.options import Whitespace
 from tokenizer_files import unpacked
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
     from structgen.constraints import Choice, JsonSchema, Regex
     from structgen.decoding.validator_guard import ValidatorGuard
+    from structgen.endings.closing import closing_tokens
     from structgen.errors import (
         BudgetExhausted,
         BudgetWarning,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
-    from structgen.masks.closing import closing_tokens
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.vocabulary import Vocabulary
 
@@ -72,7 +72,7 @@ _HOMES = {
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
     "languages": ("ByteMachine", "Lark", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
-    "masks.closing": ("closing_tokens",),
+    "endings.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
     "vocabulary": ("Vocabulary",),
 }

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.distance import Distances
-from structgen.automaton.frame_search import FrameSearch
-from structgen.automaton.known_exits import NoWayOut
 from structgen.automaton.tables import DONE, TARGET
 from structgen.constraints import Choice, JsonSchema, Regex
+from structgen.endings.fewest_bytes import Distances
+from structgen.endings.frame_search import FrameSearch
+from structgen.endings.known_exits import NoWayOut
 from structgen.masks import Grammar
 from structgen.options import Whitespace
 from structgen.regular.patterns import pattern_language
@@ -161,7 +161,7 @@ def test_random_schemas_have_an_end_from_everywhere() -> None:
 @pytest.mark.parametrize("begun", [b'"', b'"\\', b'"\\u', b'"\\u0', b'"\\ud8', b'"\\ud83d', b'"\\ud83d\\ude'])
 def test_escapes_that_were_begun_are_ended_without_trying_all(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are a million pairs of surrogates, and 60 more characters to come behind each."""
-    monkeypatch.setattr("structgen.automaton.frame_search.MOST_NODES", 2_000)
+    monkeypatch.setattr("structgen.endings.frame_search.MOST_NODES", 2_000)
     grammar = JsonSchema({"type": "string", "pattern": "^[^/]{60}x$"}).compile(byte_vocabulary())
     at = grammar.start
     for byte in begun:

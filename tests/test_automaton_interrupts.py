@@ -11,8 +11,8 @@ import structgen as sg
 from structgen.automaton.chars import Lifted
 from structgen.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints import Constraint, JsonSchema, Regex
+from structgen.endings.closing import closing_tokens
 from structgen.languages import Lark, Machine
-from structgen.masks.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.testing import scripted

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 import structgen as sg
-from structgen.masks.closing import closing_tokens
+from structgen.endings.closing import closing_tokens
 from structgen.values.existential import MOST_COVERED, Together, fewest
 from tests.matching import byte_vocabulary
 from tests.test_decoding_steering import drive

@@ -22,8 +22,8 @@ from structgen.decoding.processed import Prompt
 from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
+from structgen.endings.closing import Closing, closing_tokens
 from structgen.masks import Grammar
-from structgen.masks.closing import Closing, closing_tokens
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.matching import byte_vocabulary, rich_vocabulary, vocabulary_of

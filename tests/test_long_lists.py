@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from structgen.constraints import JsonSchema
-from structgen.masks.closing import closing_tokens
+from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.regular.chardfa import from_pattern

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from structgen.compositions import Repeat, Sequence, Text
 from structgen.constraints import JsonSchema
-from structgen.masks.closing import closing_tokens
+from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from tests.matching import byte_vocabulary, plain_verdict, takes, vocabulary_of

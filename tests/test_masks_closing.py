@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from structgen.constraints import JsonSchema, Regex
+from structgen.endings.agreed import Effort
+from structgen.endings.closing import UNKNOWN, Closing, Speller, closing_tokens
 from structgen.masks import Matcher
-from structgen.masks.closing import UNKNOWN, Closing, Speller, closing_tokens
-from structgen.masks.ending import Effort
 from structgen.vocabulary import Vocabulary
 from tests.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.walking import assert_valid, random_schema, tokens_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from structgen.automaton.kept import Kept
 from structgen.constraints import JsonSchema
+from structgen.endings.bounded_cache import Kept
+from structgen.endings.byte_edges import Leads
 from structgen.errors import TokenRejected
-from structgen.masks.leads import Leads
 from tests.matching import END, byte_vocabulary, rich_vocabulary
 from tests.walking import random_schema, tokens_of
 

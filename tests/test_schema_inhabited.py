@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
 from structgen.constraints import JsonSchema
-from structgen.masks.closing import closing_tokens
+from structgen.endings.closing import closing_tokens
 from structgen.schema import checks, evaluation, in_place_keywords
 from structgen.schema.inhabited import UNCLEAR, plainly_inhabited
 from structgen.schema.keywords import ANNOTATION, KEYWORDS, MASKED, STRUCTURE, Keyword

@@ -13,9 +13,9 @@ from jsonschema.exceptions import SchemaError as MetaSchemaError
 from jsonschema.validators import Draft202012Validator, validator_for
 
 from structgen.constraints import JsonSchema
+from structgen.endings.closing import closing_tokens
 from structgen.errors import SchemaError, UnsupportedSchema
 from structgen.explanation import explain
-from structgen.masks.closing import closing_tokens
 from structgen.schema.keywords import KEYWORDS
 from structgen.schema.reader import read
 from tests.matching import accepts, byte_vocabulary

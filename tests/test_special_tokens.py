@@ -10,8 +10,8 @@ import structgen as sg
 from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
 from structgen.constraints import Regex
 from structgen.decoding.model import Model
+from structgen.endings.closing import closing_tokens
 from structgen.errors import OptionError, TokenRejected
-from structgen.masks.closing import closing_tokens
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
 from tests.matching import Checked, allowed

@@ -27,9 +27,9 @@ from structgen.decoding.steering import MAX_NEW_TOKENS, Cap
 from structgen.decoding.transcript import Transcript
 from structgen.decoding.tries import Tries
 from structgen.decoding.undo import Undone
+from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.masks import Matcher
-from structgen.masks.closing import Closing
 from structgen.options import Limits, Sampling
 from structgen.search.draws import Draws
 from structgen.search.sampling import NOTHING

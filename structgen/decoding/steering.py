@@ -21,10 +21,10 @@ from structgen.decoding.guarding import Guarding, Listening
 from structgen.decoding.masking import Words, pack
 from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
+from structgen.endings.agreed import Effort, agrees
+from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.masks import Grammar, Matcher
-from structgen.masks.closing import UNKNOWN, Closing
-from structgen.masks.ending import Effort, agrees
 
 TRIES = 4
 """So often another token is drawn before the close is all that is left."""

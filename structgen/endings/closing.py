@@ -16,11 +16,11 @@ from itertools import islice
 
 import numpy as np
 
-from structgen.automaton.distance import Distances
-from structgen.automaton.known_exits import Exit, NoWayOut
-from structgen.automaton.kept import Kept
-from structgen.masks.ending import MOST_BYTES, Effort, EndSearch, Listener, agrees
-from structgen.masks.leads import Leads
+from structgen.endings.fewest_bytes import Distances
+from structgen.endings.known_exits import Exit, NoWayOut
+from structgen.endings.bounded_cache import Kept
+from structgen.endings.agreed import MOST_BYTES, Effort, EndSearch, Listener, agrees
+from structgen.endings.byte_edges import Leads
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
 from structgen.vocabulary import Vocabulary, once_per_vocabulary

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from structgen.automaton.kept import Kept
+from structgen.endings.bounded_cache import Kept
 from structgen.masks.transitions import Asked, Question, Transitions
 
 if TYPE_CHECKING:

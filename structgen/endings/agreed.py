@@ -14,8 +14,8 @@ from itertools import count
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from structgen.automaton.known_exits import Exit
-from structgen.masks.leads import Leads
+from structgen.endings.known_exits import Exit
+from structgen.endings.byte_edges import Leads
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading

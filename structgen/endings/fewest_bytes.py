@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from structgen.automaton.frame_search import FrameSearch
-from structgen.automaton.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
-from structgen.automaton.kept import Kept
+from structgen.endings.frame_search import FrameSearch
+from structgen.endings.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
+from structgen.endings.bounded_cache import Kept
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import DONE, HI, INC, LO, NOTHING, ROOM, TARGET
 

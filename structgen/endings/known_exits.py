@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from structgen.automaton.kept import Kept
+from structgen.endings.bounded_cache import Kept
 from structgen.automaton.machine import Automaton
 from structgen.automaton.tables import GOTO, NOTHING
 
