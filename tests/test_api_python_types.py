@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.schema.types import from_type
+from structgen.schema.python.types import from_type
 from structgen.testing import scripted
 from tests.python_classes import Item
 from tests.test_schema_python_types import IDS, ROWS

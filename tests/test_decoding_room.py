@@ -19,7 +19,7 @@ from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering
 from structgen.decoding.validating import Validating
 from structgen.demo import load_demo
-from structgen.schema.validators import validators_of
+from structgen.schema.python.validators import validators_of
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 

@@ -144,7 +144,7 @@ def run(code: str) -> str:
         "structgen",
         "structgen.masks",
         "structgen.constraints.basic",
-        "structgen.schema.types",
+        "structgen.schema.python.types",
         "structgen.vocabulary",
     ],
 )

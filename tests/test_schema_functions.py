@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field, validate_call
 from typing_extensions import NotRequired, TypeAliasType, TypedDict, Unpack
 
 import structgen as sg
-from structgen.schema.functions import is_function, value_type
-from structgen.schema.types import from_type
+from structgen.schema.python.functions import is_function, value_type
+from structgen.schema.python.types import from_type
 from structgen.testing import scripted
 from tests.test_schema_python_types import ROWS
 

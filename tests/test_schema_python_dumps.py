@@ -19,7 +19,7 @@ from structgen.constraints import JsonSchema
 from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
-from structgen.schema.types import from_type
+from structgen.schema.python.types import from_type
 from tests.matching import rich_vocabulary
 from tests.python_classes import Key, Point, Size
 

@@ -15,7 +15,7 @@ from pydantic import EmailStr, NameEmail, ValidationError
 
 from structgen.constraints import JsonSchema
 from structgen.errors import DeadEnd, TokenRejected, UnsupportedSchema
-from structgen.schema.types import from_type
+from structgen.schema.python.types import from_type
 from tests.matching import rich_vocabulary
 from tests.python_object_values import CONTAINERS, MODELS
 from tests.python_values import SCALARS, STRINGS, Row

@@ -25,8 +25,8 @@ from pydantic import (
 from typing_extensions import NotRequired, TypedDict, Unpack
 
 from structgen.errors import UnsupportedSchema
+from structgen.schema.python.types import from_type
 from structgen.schema.reader import read
-from structgen.schema.types import from_type
 from tests.python_classes import Cat, Dog
 from tests.schema_oracle import accepts
 

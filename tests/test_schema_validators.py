@@ -24,7 +24,7 @@ from pydantic import (
 from typing_extensions import TypeAliasType, TypedDict
 
 import structgen as sg
-from structgen.schema.validators import validators_of
+from structgen.schema.python.validators import validators_of
 
 
 def even(n: int) -> int:

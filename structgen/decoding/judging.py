@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from structgen.decoding.pointers import Span
-from structgen.schema.validators import Validators
+from structgen.schema.python.validators import Validators
 
 REMEMBERED = 1024
 """Verdicts that are kept."""

@@ -16,7 +16,7 @@ from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
 
 from structgen.decoding.pointers import Span
 from structgen.errors import ValidatorError
-from structgen.schema.users_code import validated
+from structgen.schema.python.users_code import validated
 
 
 class _Unset:

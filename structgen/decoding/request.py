@@ -36,8 +36,8 @@ from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
 from structgen.options import Beams, Limits, Sampling, Thinking
-from structgen.schema.mistaken import require_schema
-from structgen.schema.validators import validators_of
+from structgen.schema.python.mistaken import require_schema
+from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 

@@ -12,10 +12,10 @@ from structgen.arguments import require
 from structgen.constraints import Constraint, JsonSchema
 from structgen.errors import OptionError
 from structgen.options import Whitespace
-from structgen.schema.functions import value_type
+from structgen.schema.python.functions import value_type
+from structgen.schema.python.types import from_type
+from structgen.schema.python.users_code import validated
 from structgen.schema.reader import require_order
-from structgen.schema.types import from_type
-from structgen.schema.users_code import validated
 
 
 @dataclass(frozen=True, slots=True)

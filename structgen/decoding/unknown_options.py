@@ -9,7 +9,7 @@ from typing import Any
 
 from structgen.errors import OptionError, quoted
 from structgen.options import Beams, Limits, Sampling, Thinking
-from structgen.schema.mistaken import inner_schema
+from structgen.schema.python.mistaken import inner_schema
 
 _CLASSES: dict[str, type] = {"sampling": Sampling, "limits": Limits, "beams": Beams, "thinking": Thinking}
 """The options whose values have fields of their own."""

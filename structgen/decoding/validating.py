@@ -22,7 +22,7 @@ from structgen.decoding.judging import Accepted, Judge
 from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.tries import Refusal
 from structgen.errors import ValidationFailed, excerpt, quoted
-from structgen.schema.validators import Validators
+from structgen.schema.python.validators import Validators
 from structgen.vocabulary import Vocabulary
 
 PATIENCE = 8

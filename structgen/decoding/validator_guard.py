@@ -15,7 +15,7 @@ from structgen.decoding.pointers import PointerReader, Span
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.suspects import holding
-from structgen.schema.validators import validators_of
+from structgen.schema.python.validators import validators_of
 from structgen.vocabulary import Vocabulary
 
 NUMBERS = b"+-.0123456789Ee"

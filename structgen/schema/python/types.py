@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import UnsupportedSchema, quoted
-from structgen.schema.functions import value_type
-from structgen.schema.mistaken import require_schema
+from structgen.schema.python.functions import value_type
+from structgen.schema.python.mistaken import require_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -40,7 +40,7 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
 
 
 def _describe(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
-    from structgen.schema.pydantic_schema import describe
+    from structgen.schema.python.pydantic_schema import describe
 
     try:
         return describe(tp, closed=closed)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from structgen.schema.object_fields import fields_of
+from structgen.schema.python.object_fields import fields_of
 
 Node = Mapping[str, Any]
 FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})

@@ -16,9 +16,9 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.number_text import at_least, at_most, integers
-from structgen.schema.python_types import float_bounds
-from structgen.schema.temporal_text import text
+from structgen.schema.python.number_text import at_least, at_most, integers
+from structgen.schema.python.python_types import float_bounds
+from structgen.schema.python.temporal_text import text
 
 Describe = Callable[[Any], dict[str, Any]]
 WRAPPERS = frozenset({"nullable", "default", "function-after", "function-before", "function-wrap"})

@@ -16,13 +16,13 @@ from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaValue
 from pydantic_core import SchemaError, core_schema
 
 from structgen.errors import UnsupportedSchema, excerpt, quoted
-from structgen.schema import python_types, temporal_text
-from structgen.schema.hashability import unhashable
-from structgen.schema.json_text import json_text
-from structgen.schema.member_names import names
-from structgen.schema.network_text import url
-from structgen.schema.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
-from structgen.schema.python_patterns import ecma
+from structgen.schema.python import python_types, temporal_text
+from structgen.schema.python.hashability import unhashable
+from structgen.schema.python.json_text import json_text
+from structgen.schema.python.member_names import names
+from structgen.schema.python.network_text import url
+from structgen.schema.python.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
+from structgen.schema.python.python_patterns import ecma
 
 """An integer without a fraction, which is what draft 4 means by the word: `1.0` is none in strict mode."""
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}

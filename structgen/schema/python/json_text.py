@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.number_text import integers
+from structgen.schema.python.number_text import integers
 
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
 _CHAR = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structgen.schema.member_names import WRAPPERS
+from structgen.schema.python.member_names import WRAPPERS
 
 _UNHASHABLE = frozenset({"list", "set", "dict", "deque", "typed-dict", "counter", "ordered-dict"})
 

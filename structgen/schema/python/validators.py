@@ -16,10 +16,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
-from structgen.schema.core_parts import CoreParts, Node, Part, spellings
-from structgen.schema.object_fields import fields_of
-from structgen.schema.types import from_type
-from structgen.schema.users_code import UsersCode
+from structgen.schema.python.core_parts import CoreParts, Node, Part, spellings
+from structgen.schema.python.object_fields import fields_of
+from structgen.schema.python.types import from_type
+from structgen.schema.python.users_code import UsersCode
 
 Path = tuple[str | int, ...]
 REMEMBERED = 4096

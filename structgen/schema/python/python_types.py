@@ -17,9 +17,9 @@ from operator import or_
 from typing import Any
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.network_text import ADDRESSES, address, email
-from structgen.schema.number_text import at_least, at_most, decimals
-from structgen.schema.temporal_text import text
+from structgen.schema.python.network_text import ADDRESSES, address, email
+from structgen.schema.python.number_text import at_least, at_most, decimals
+from structgen.schema.python.temporal_text import text
 
 SCALAR = {"type": ["null", "boolean", "number", "string"]}
 """Any JSON that becomes a value that Python can hash."""
