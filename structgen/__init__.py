@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
     from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
     from structgen.constraints import Choice, JsonSchema, Regex
-    from structgen.decoding.validator_guard import ValidatorGuard
     from structgen.endings.closing import closing_tokens
     from structgen.errors import (
         BudgetExhausted,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     )
     from structgen.explanation import Explanation, explain
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
+    from structgen.guards.validators import ValidatorGuard
     from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
@@ -47,7 +47,7 @@ _HOMES = {
     "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
     "compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
     "constraints": ("Choice", "JsonSchema", "Regex"),
-    "decoding.validator_guard": ("ValidatorGuard",),
+    "guards.validators": ("ValidatorGuard",),
     "errors": (
         "BudgetExhausted",
         "BudgetWarning",

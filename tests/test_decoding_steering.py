@@ -17,12 +17,12 @@ from pydantic import BaseModel, model_validator
 
 import structgen as sg
 from structgen.decoding.checks import Checks
-from structgen.decoding.pointers import pointer_at
 from structgen.decoding.processed import Prompt
 from structgen.decoding.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.decoding.steering import Steering, require_room
 from structgen.endings.closing import Closing, closing_tokens
+from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary

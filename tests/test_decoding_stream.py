@@ -19,7 +19,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import structgen as sg
 from structgen.decoding.partial import completed, partial
-from structgen.decoding.pointers import PointerReader
+from structgen.guards.pointers import PointerReader
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary
 

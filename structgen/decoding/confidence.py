@@ -11,7 +11,7 @@ from typing import Any
 
 from structgen.decoding.forced import ForcedText
 from structgen.decoding.measure import Choice
-from structgen.decoding.pointers import PointerReader, Span
+from structgen.guards.pointers import PointerReader, Span
 from structgen.masks import Matcher
 
 LOST = 1e-3

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from structgen.decoding.forced import ForcedText
 from structgen.decoding.masking import count, ids_of
-from structgen.decoding.pointers import pointer_at
 from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Veto
+from structgen.guards.pointers import pointer_at
 from structgen.masks import Matcher
 from structgen.values.json_automaton import JsonAutomaton
 

@@ -15,7 +15,6 @@ from structgen.decoding.checks import Checks
 from structgen.decoding.choice import Ask, logits_error
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.forced import Spans
-from structgen.decoding.judging import Accepted
 from structgen.decoding.masking import Words, existing, pack
 from structgen.decoding.measure import Choice, Entry, Ledger
 from structgen.decoding.processed import Prompt
@@ -29,6 +28,7 @@ from structgen.decoding.tries import Tries
 from structgen.decoding.undo import Undone
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
+from structgen.guards.judge import Accepted
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
 from structgen.search.draws import Draws

@@ -19,11 +19,11 @@ import numpy as np
 
 from structgen.decoding.guarding import Guarding, Listening
 from structgen.decoding.masking import Words, pack
-from structgen.decoding.pointers import pointer_at
 from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
 from structgen.endings.agreed import Effort, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
+from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
 
 TRIES = 4

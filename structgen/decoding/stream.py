@@ -16,10 +16,10 @@ from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch
 from structgen.decoding.partial import completed, partial
-from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
 from structgen.guards.folding import begun_character
+from structgen.guards.pointers import PointerReader, Span
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 
-from structgen.decoding.judging import Accepted, Judge
-from structgen.decoding.pointers import PointerReader, Span
 from structgen.decoding.tries import Refusal
 from structgen.errors import ValidationFailed, excerpt, quoted
+from structgen.guards.judge import Accepted, Judge
+from structgen.guards.pointers import PointerReader, Span
 from structgen.schema.python.validators import Validators
 from structgen.vocabulary import Vocabulary
 

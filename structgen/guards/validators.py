@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.arguments import require
-from structgen.decoding.judging import Judge
-from structgen.decoding.pointers import PointerReader, Span
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
+from structgen.guards.judge import Judge
+from structgen.guards.pointers import PointerReader, Span
 from structgen.guards.suspects import holding
 from structgen.schema.python.validators import validators_of
 from structgen.vocabulary import Vocabulary

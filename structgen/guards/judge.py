@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from structgen.decoding.pointers import Span
+from structgen.guards.pointers import Span
 from structgen.schema.python.validators import Validators
 
 REMEMBERED = 1024
