@@ -18,14 +18,14 @@ from gpu_model import ITEM, KEYS, SCHEMA, prompts
 from gpu_race import in_a_line
 from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.device_masks import apply_masks, apply_masks_plainly
-from structgen.decoding.evaluating import evaluating
-from structgen.decoding.forward import forward_for, is_exact
-from structgen.decoding.graphs import Captured, warm_up
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.masking import pack
 from structgen.decoding.request import CallOptions, prepare
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.static import StaticSteps
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.forward import forward_for, is_exact
+from structgen.models.graphs import Captured, warm_up
+from structgen.models.slots import SlotForward
+from structgen.models.static import StaticSteps
 
 
 @dataclass

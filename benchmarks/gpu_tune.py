@@ -14,10 +14,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import structgen as sg
 from gpu_model import SCHEMA, prompts
 from gpu_race import constrained, in_a_line
-from structgen.decoding import loop, slots, static
-from structgen.decoding.evaluating import evaluating
+from structgen.decoding import loop
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
+from structgen.models import slots, static
+from structgen.models.evaluation_mode import evaluating
 
 CHOICES: dict[str, Sequence[Any]] = {
     "AHEAD_SHARE": (0.0, 0.5, 0.75, 1.01),

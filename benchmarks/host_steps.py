@@ -29,9 +29,9 @@ from structgen.decoding.loop import Batch, Execution
 from structgen.decoding.masking import Words
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.static import Shape, StaticSteps
 from structgen.masks import batch as mask_batch
+from structgen.models.slots import SlotForward
+from structgen.models.static import Shape, StaticSteps
 from structgen.search.sampling import Sampler
 
 COLUMNS = 8

@@ -19,10 +19,10 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.arguments import require_unicode
-from structgen.decoding.model import Model
 from structgen.errors import quoted
 from structgen.guards import Guard, Veto
 from structgen.languages import ByteMachine
+from structgen.models.model import Model
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "check_machine", "scripted", "veto_of"]

@@ -16,10 +16,10 @@ import structgen as sg
 from structgen.decoding import beam_batch as loop
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.whole import WholeForward
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.models.slots import SlotForward
+from structgen.models.uncached import WholeForward
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.simulated_device import simulated
 from tests.test_decoding_overlap import llama

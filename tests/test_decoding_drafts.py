@@ -14,14 +14,14 @@ from structgen.decoding.drafts import LONGEST, Draft, worthwhile
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.processed import Prompt
 from structgen.decoding.request import CallOptions, prepare
-from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
-from structgen.decoding.slots import DRAFTED, SHORT, SlotForward
 from structgen.decoding.stream import events
-from structgen.decoding.whole import at_once
 from structgen.demo import load_demo
 from structgen.demo.show import SENTENCES
 from structgen.demo.tasks import TASKS
+from structgen.models.row import Row
+from structgen.models.slots import DRAFTED, SHORT, SlotForward
+from structgen.models.uncached import at_once
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.architectures import MORE_SLOTTED, SLOTTED, make
 from tests.mixed_rows import WITHOUT_Z, everything, llama, outcome, sessions

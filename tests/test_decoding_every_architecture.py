@@ -14,7 +14,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import structgen as sg
-from structgen.decoding.forward import forward_for
+from structgen.models.forward import forward_for
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.tiny_configurations import IDS, WAYS, WIDTH, make
 

@@ -12,17 +12,17 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 import structgen as sg
-from structgen.decoding import slots
-from structgen.decoding.forward import forward_for, is_exact
-from structgen.decoding.hybrid import HybridForward
-from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
-from structgen.decoding.slot_cache import SlotModel
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward
-from structgen.decoding.states import ONE_BY_ONE, AtOnce, at_once_behind_states
-from structgen.decoding.whole import WholeForward, at_once
 from structgen.errors import OptionError
+from structgen.models import slots
+from structgen.models.forward import forward_for, is_exact
+from structgen.models.hybrid import HybridForward
+from structgen.models.recurrent import ONE_BY_ONE, AtOnce, at_once_behind_states
+from structgen.models.row import Row
+from structgen.models.slot_cache import SlotModel
+from structgen.models.slots import SlotForward
+from structgen.models.solo import SoloForward
+from structgen.models.uncached import WholeForward, at_once
 from structgen.testing import ByteTokenizer
 from tests.architectures import ALONE, EVEN, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
 

@@ -20,11 +20,11 @@ from transformers import (
 )
 
 from structgen.constraints import Regex
-from structgen.decoding.forward import forward_for
 from structgen.decoding.loop import decode
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import LogitsError, OptionError
+from structgen.models.forward import forward_for
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel, byte_vocabulary
 from tests.simulated_device import simulated

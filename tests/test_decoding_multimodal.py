@@ -38,11 +38,11 @@ from transformers import (
 )
 
 import structgen as sg
-from structgen.decoding.forward import forward_for
-from structgen.decoding.multimodal import prompt_groups
-from structgen.decoding.rows import Row
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward
+from structgen.models.forward import forward_for
+from structgen.models.multimodal import prompt_groups
+from structgen.models.row import Row
+from structgen.models.slots import SlotForward
+from structgen.models.solo import SoloForward
 from structgen.testing import ByteTokenizer, byte_vocabulary
 
 WIDTH = 300

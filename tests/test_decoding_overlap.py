@@ -17,8 +17,8 @@ from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.processed import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SlotForward
 from structgen.decoding.stream import events
+from structgen.models.slots import SlotForward
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted
 from tests.mixed_rows import PATTERNS, SIZES, WITHOUT_Z, everything, llama, outcome, sessions
 

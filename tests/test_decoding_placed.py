@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.decoding.transfer import device_of
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.models.transfer import device_of
 
 TEXTS = "Ada Moreau, 36, lives in Lyon", "Tom Berg is 51 years old and lives in Oslo"
 PROMPTS = [f"Extract the person: name, age, city.\nText: {text}.\nJSON: " for text in TEXTS]

@@ -21,17 +21,18 @@ from transformers import (
 
 import structgen as sg
 from structgen.constraints import Regex
-from structgen.decoding import device_masks, graphs, static, triton_masks
-from structgen.decoding.attention import of_any_shape
-from structgen.decoding.graphs import Captured, warm_up
-from structgen.decoding.hybrid import HybridForward
+from structgen.decoding import device_masks, triton_masks
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.processed import Prompt
-from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward
-from structgen.decoding.transfer import Download, upload
+from structgen.models import graphs, static
+from structgen.models.attention import of_any_shape
+from structgen.models.graphs import Captured, warm_up
+from structgen.models.hybrid import HybridForward
+from structgen.models.row import Row
+from structgen.models.slots import SlotForward
+from structgen.models.solo import SoloForward
+from structgen.models.transfer import Download, upload
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.architectures import WIDTH, make
 from tests.simulated_device import CUDA, HiddenWait, OnDevice, SimulatedDevice, simulated

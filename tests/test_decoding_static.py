@@ -10,16 +10,16 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.decoding import static
-from structgen.decoding.forward import forward_for
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.processed import Prompt
 from structgen.decoding.request import CallOptions, prepare
-from structgen.decoding.rows import Row
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
 from structgen.decoding.stream import events
+from structgen.models import static
+from structgen.models.forward import forward_for
+from structgen.models.row import Row
+from structgen.models.slots import SlotForward
+from structgen.models.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
 from structgen.testing import ByteTokenizer
 from tests.test_decoding_forward import SLOTTED, WIDTH, make, mostly_slow, wander
 from tests.test_decoding_overlap import WITHOUT_Z, llama, outcome, sessions

@@ -10,10 +10,10 @@ from transformers import PreTrainedTokenizerFast
 
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.model import Model
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
+from structgen.models.model import Model
 from structgen.testing import ScriptedModel, scripted
 from structgen.vocabulary import Vocabulary
 

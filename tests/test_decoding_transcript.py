@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from structgen.decoding.rows import Row
 from structgen.decoding.transcript import Transcript
+from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 
 TOKENS = [b"a", b"b", b"ab", b"\n", b"\n\n", "é".encode(), b"\xc3", b"\xa9", b"", b"stop", b"st", b"op", None]

@@ -10,8 +10,8 @@ from huggingface_hub import constants
 from huggingface_hub.utils import http_backoff
 
 import structgen as sg
-from structgen.decoding import whereabouts
-from structgen.decoding.whereabouts import require_there
+from structgen.models import local_files as whereabouts
+from structgen.models.local_files import require_there
 
 DEMO = Path(sg.__file__).parent / "demo" / "model"
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 import structgen as sg
 from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
 from structgen.constraints import Regex
-from structgen.decoding.model import Model
 from structgen.endings.closing import closing_tokens
 from structgen.errors import OptionError, TokenRejected
+from structgen.models.model import Model
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
 from tests.matching import Checked, allowed

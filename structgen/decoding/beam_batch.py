@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.attention import of_any_shape
 from structgen.decoding.beams import Candidates, Search
-from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.masking import existing
 from structgen.decoding.measure import Ledger
 from structgen.decoding.offers import Offers
-from structgen.decoding.rows import Row
-from structgen.decoding.slots import SlotForward
 from structgen.masks import find_masks
+from structgen.models.attention import of_any_shape
+from structgen.models.forward import Forward, Over, forward_for
+from structgen.models.row import Row
+from structgen.models.slots import SlotForward
 from structgen.options import Beams
 from structgen.vocabulary import Vocabulary
 

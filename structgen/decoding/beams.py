@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from structgen.decoding.forward import Forward
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.masking import Words
 from structgen.decoding.offers import Offers
-from structgen.decoding.rows import Row, common
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
+from structgen.models.forward import Forward
+from structgen.models.row import Row, common
 from structgen.options import Beams
 from structgen.search.beam import Best, Offer, Step, Taken, select
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from structgen.decoding.device_masks import MaskRows, apply_masks
 from structgen.decoding.masking import FEW, Words, bits_of, count, existing, ids_of
 from structgen.decoding.processors import processed
-from structgen.decoding.transfer import Download, upload
 from structgen.errors import CallbackError, LogitsError, quoted
+from structgen.models.transfer import Download, upload
 from structgen.options import Sampling
 from structgen.search.penalties import Penalties, penalise, penalties
 from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores, pick

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from structgen.decoding.lookup import Lookup
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward
-from structgen.decoding.transfer import sent
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
+from structgen.models.slots import SlotForward
+from structgen.models.solo import SoloForward
+from structgen.models.transfer import sent
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 8

@@ -18,21 +18,21 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.attention import of_any_shape
 from structgen.decoding.choice import Ask, Drawn, chooser_for
 from structgen.decoding.device_masks import why_without_triton
 from structgen.decoding.drafts import Drafts
-from structgen.decoding.evaluating import evaluating
-from structgen.decoding.forward import Forward, Over, forward_for
 from structgen.decoding.generation import Stats
 from structgen.decoding.measure import Ledger
-from structgen.decoding.rows import Foreseen
 from structgen.decoding.session import Session
-from structgen.decoding.slots import SlotForward
-from structgen.decoding.solo import SoloForward
-from structgen.decoding.transfer import device_of, sent
 from structgen.errors import OptionError
 from structgen.masks import find_masks
+from structgen.models.attention import of_any_shape
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.forward import Forward, Over, forward_for
+from structgen.models.row import Foreseen
+from structgen.models.slots import SlotForward
+from structgen.models.solo import SoloForward
+from structgen.models.transfer import device_of, sent
 from structgen.vocabulary import Vocabulary
 
 ROWS = 64

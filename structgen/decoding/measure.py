@@ -13,7 +13,7 @@ from torch import Tensor
 
 from structgen.decoding.choice import Ask
 from structgen.decoding.masking import FEW, Words, bits_of, count, forbid, ids_of
-from structgen.decoding.transfer import upload
+from structgen.models.transfer import upload
 from structgen.search.sampling import Columns, Scores
 
 Entry = tuple[int, int]

@@ -13,7 +13,7 @@ from structgen.decoding.choice import Ask
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.masking import Words, forbid
 from structgen.decoding.measure import Entry, Ledger
-from structgen.decoding.transfer import Download, sent, upload
+from structgen.models.transfer import Download, sent, upload
 from structgen.options import Sampling
 from structgen.search.beam import Offer
 

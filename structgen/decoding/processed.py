@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.model import Model
-from structgen.decoding.multimodal import reads_both_ways
 from structgen.decoding.prompts import checked, encode
-from structgen.decoding.rows import Row
 from structgen.errors import OptionError, excerpt, quoted
+from structgen.models.model import Model
+from structgen.models.multimodal import reads_both_ways
+from structgen.models.row import Row
 
 IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
 """What becomes the prompt's tokens."""

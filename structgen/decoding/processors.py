@@ -23,8 +23,8 @@ from transformers import (
 )
 
 from structgen.callbacks import Calling
-from structgen.decoding.transfer import sent
 from structgen.errors import CallbackError, quoted
+from structgen.models.transfer import sent
 from structgen.options import Sampling
 from structgen.search.sampling import divisor
 

@@ -9,8 +9,8 @@ from typing import Any
 from jinja2 import TemplateError
 
 from structgen.arguments import require_unicode
-from structgen.decoding.model import Model
 from structgen.errors import OptionError, excerpt, quoted
+from structgen.models.model import Model
 
 EXPECTED = (
     "a string, chat messages (dicts with role and content), token ids, what a processor returns, "

@@ -14,14 +14,12 @@ from structgen.arguments import is_listed, require, require_unicode
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.checks import Checks
-from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.measure import Ledger
-from structgen.decoding.model import Model, as_model
 from structgen.decoding.per_row import each_of, lists, per_row
 from structgen.decoding.processed import Prompt, read_prompts
 from structgen.decoding.prompts import is_batch
@@ -35,6 +33,8 @@ from structgen.errors import OptionError, RunError, StructgenError, Unsatisfiabl
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.model import Model, as_model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.validators import validators_of

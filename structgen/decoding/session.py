@@ -21,7 +21,6 @@ from structgen.decoding.processed import Prompt
 from structgen.decoding.recent import RECENT, Known, Recent
 from structgen.decoding.rollback import Rollback
 from structgen.decoding.room import Room
-from structgen.decoding.rows import Row
 from structgen.decoding.steering import MAX_NEW_TOKENS, Cap
 from structgen.decoding.transcript import Transcript
 from structgen.decoding.tries import Tries
@@ -30,6 +29,7 @@ from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.guards.judge import Accepted
 from structgen.masks import Matcher
+from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.search.draws import Draws
 from structgen.search.sampling import NOTHING

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 from structgen.decoding.beam_batch import BeamBatch
 from structgen.decoding.beams import Search
 from structgen.decoding.cuts import Cuts
-from structgen.decoding.evaluating import evaluating
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch
 from structgen.decoding.partial import completed, partial
@@ -20,6 +19,7 @@ from structgen.decoding.request import Request
 from structgen.decoding.session import Session
 from structgen.guards.folding import begun_character
 from structgen.guards.pointers import PointerReader, Span
+from structgen.models.evaluation_mode import evaluating
 
 T = TypeVar("T")
 

@@ -20,7 +20,6 @@ from structgen.decoding.checks import Checks
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.guarding import Guarding
-from structgen.decoding.model import Model
 from structgen.decoding.per_row import per_row
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session
@@ -28,6 +27,7 @@ from structgen.decoding.steering import Cap
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
+from structgen.models.model import Model
 from structgen.options import Limits, Thinking
 
 LIMIT = "thinking.max_tokens"

@@ -7,8 +7,8 @@ from copy import copy
 
 from structgen.decoding.checks import Checks
 from structgen.decoding.measure import Entry
-from structgen.decoding.rows import Row
 from structgen.masks import Matcher
+from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 
 

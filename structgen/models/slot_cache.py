@@ -17,8 +17,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from structgen.decoding.attention import Experts, attention_of
-from structgen.decoding.layers import NOTHING, empty_layer, layer_kinds
+from structgen.models.attention import Experts, attention_of
+from structgen.models.layers import NOTHING, empty_layer, layer_kinds
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
 """Kinds of layers that do not see all that was read."""

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from structgen.decoding.transfer import device_of
+from structgen.models.transfer import device_of
 
 MASKED = (None, "sdpa", "eager")
 """Kinds of attention that take our masks."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.rounding import near
-from structgen.decoding.transfer import device_of
+from structgen.models.rounding import near
+from structgen.models.transfer import device_of
 
 WARM_UPS = 2
 """Runs before a capture, on the stream of captures: what is set up lazily is set up then."""

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from structgen.decoding.attention import MASKED, attention_of
-from structgen.decoding.layers import NOTHING, layer_kinds
-from structgen.decoding.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
-from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.slot_cache import TRASH, Places, SlotModel
-from structgen.decoding.static import CHUNKS, Shape, StaticSteps, planes, rounded, seen_bucket
-from structgen.decoding.transfer import device_of, send_into, sent
+from structgen.models.attention import MASKED, attention_of
+from structgen.models.layers import NOTHING, layer_kinds
+from structgen.models.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
+from structgen.models.row import Foreseen, Row
+from structgen.models.slot_cache import TRASH, Places, SlotModel
+from structgen.models.static import CHUNKS, Shape, StaticSteps, planes, rounded, seen_bucket
+from structgen.models.transfer import device_of, send_into, sent
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""

@@ -20,15 +20,15 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.decoding.attention import MASKED, attention_of
-from structgen.decoding.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
-from structgen.decoding.multimodal import no_logits, read_prompt
-from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.slot_cache import Places, SlotLayer, SlotModel
-from structgen.decoding.slots import MOST_READ, SlotForward, twins_among
-from structgen.decoding.solo import SNAPSHOT_EVERY, SNAPSHOTS
-from structgen.decoding.states import ONE_BY_ONE, AtOnce
-from structgen.decoding.transfer import sent
+from structgen.models.attention import MASKED, attention_of
+from structgen.models.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
+from structgen.models.multimodal import no_logits, read_prompt
+from structgen.models.recurrent import ONE_BY_ONE, AtOnce
+from structgen.models.row import Foreseen, Row
+from structgen.models.slot_cache import Places, SlotLayer, SlotModel
+from structgen.models.slots import MOST_READ, SlotForward, twins_among
+from structgen.models.solo import SNAPSHOT_EVERY, SNAPSHOTS
+from structgen.models.transfer import sent
 
 SLOTS_ONLY = {"full_attention"}
 """Kinds of layers that keep keys and values of all that was read."""

@@ -22,10 +22,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from structgen.decoding.rounding import near
-from structgen.decoding.rows import Row
-from structgen.decoding.transfer import device_of
 from structgen.errors import RunError
+from structgen.models.rounding import near
+from structgen.models.row import Row
+from structgen.models.transfer import device_of
 
 REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
 """What models raise on inputs that do not fit each other: their own words for it are the row's error."""

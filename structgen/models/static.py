@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.graphs import Captured, cannot_capture, warm_up
-from structgen.decoding.rows import Row
-from structgen.decoding.slot_cache import TRASH, Places, SlotModel
-from structgen.decoding.transfer import device_of
+from structgen.models.graphs import Captured, cannot_capture, warm_up
+from structgen.models.row import Row
+from structgen.models.slot_cache import TRASH, Places, SlotModel
+from structgen.models.transfer import device_of
 
 B = TypeVar("B")
 

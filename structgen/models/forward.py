@@ -12,18 +12,18 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from structgen.decoding.attention import MASKED, attention_of
-from structgen.decoding.hybrid import HybridForward, takes_states
-from structgen.decoding.multimodal import REFUSALS, reads_both_ways
-from structgen.decoding.rounding import near
-from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.slots import SlotForward, takes_slots
-from structgen.decoding.solo import AGAIN, SoloForward, cache_argument
-from structgen.decoding.states import ONE_BY_ONE, at_once_behind_states, has_states
-from structgen.decoding.static import borrow
-from structgen.decoding.transfer import device_of
-from structgen.decoding.whole import WholeForward, at_once, looks_ahead
 from structgen.errors import OptionError, excerpt, warn_caller
+from structgen.models.attention import MASKED, attention_of
+from structgen.models.hybrid import HybridForward, takes_states
+from structgen.models.multimodal import REFUSALS, reads_both_ways
+from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_states
+from structgen.models.rounding import near
+from structgen.models.row import Foreseen, Row
+from structgen.models.slots import SlotForward, takes_slots
+from structgen.models.solo import AGAIN, SoloForward, cache_argument
+from structgen.models.static import borrow
+from structgen.models.transfer import device_of
+from structgen.models.uncached import WholeForward, at_once, looks_ahead
 
 PROBE = list(range(2, 16))
 """Ids that every model knows."""

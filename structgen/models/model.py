@@ -22,9 +22,9 @@ from transformers import (
 )
 
 from structgen.arguments import is_whole, require
-from structgen.decoding.transfer import device_of
-from structgen.decoding.whereabouts import require_there
 from structgen.errors import OptionError, quoted
+from structgen.models.local_files import require_there
+from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import declared_ends, declared_width
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from torch import nn
 from transformers import PreTrainedModel
 
-from structgen.decoding.attention import switch_attention
+from structgen.models.attention import switch_attention
 
 
 class _Runs(NamedTuple):

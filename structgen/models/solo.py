@@ -17,11 +17,11 @@ from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.decoding.layers import NOTHING, layer_kinds
-from structgen.decoding.multimodal import encoded, no_logits, read_prompt
-from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.states import ONE_BY_ONE, AtOnce
-from structgen.decoding.transfer import device_of, sent
+from structgen.models.layers import NOTHING, layer_kinds
+from structgen.models.multimodal import encoded, no_logits, read_prompt
+from structgen.models.recurrent import ONE_BY_ONE, AtOnce
+from structgen.models.row import Foreseen, Row
+from structgen.models.transfer import device_of, sent
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from structgen.decoding.multimodal import encoded, no_logits, read_prompt
-from structgen.decoding.rounding import near
-from structgen.decoding.rows import Foreseen, Row
-from structgen.decoding.transfer import device_of
+from structgen.models.multimodal import encoded, no_logits, read_prompt
+from structgen.models.rounding import near
+from structgen.models.row import Foreseen, Row
+from structgen.models.transfer import device_of
 
 
 class WholeForward:

@@ -19,9 +19,9 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.decoding.layers import BOTH, STATES_ONLY, layer_kinds
-from structgen.decoding.multimodal import REFUSALS
-from structgen.decoding.transfer import device_of
+from structgen.models.layers import BOTH, STATES_ONLY, layer_kinds
+from structgen.models.multimodal import REFUSALS
+from structgen.models.transfer import device_of
 
 CHUNK = 64
 """Tokens of a chunk where the model does not say: those of the gated delta rule."""
