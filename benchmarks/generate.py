@@ -154,7 +154,7 @@ def xgrammar_peer(case: Case, width: int) -> Factory:
 def contestants(case: Case, rows: int) -> Iterator[Contestant]:
     """Every way to generate for so many rows. transformers drafts for one row only."""
     import structgen
-    from structgen.constraints import JsonSchema
+    from structgen.constraints.basic import JsonSchema
 
     width = case.module.get_output_embeddings().weight.shape[0]
     model, seconds = timed(lambda: structgen.Model.of(case.module, case.tokenizer))

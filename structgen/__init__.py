@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
-    from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
-    from structgen.constraints import Choice, JsonSchema, Regex
+    from structgen.constraints.basic import Choice, JsonSchema, Regex
+    from structgen.constraints.compositions import Repeat, Sequence, SpecialToken, Text, Union
+    from structgen.constraints.languages import ByteMachine, Lark, Machine
     from structgen.endings.closing import closing_tokens
     from structgen.errors import (
         BudgetExhausted,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from structgen.explanation import Explanation, explain
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.guards.validators import ValidatorGuard
-    from structgen.languages import ByteMachine, Lark, Machine
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.vocabulary import Vocabulary
@@ -45,8 +45,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
-    "compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
-    "constraints": ("Choice", "JsonSchema", "Regex"),
+    "constraints.compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
+    "constraints.basic": ("Choice", "JsonSchema", "Regex"),
     "guards.validators": ("ValidatorGuard",),
     "errors": (
         "BudgetExhausted",
@@ -70,7 +70,7 @@ _HOMES = {
     ),
     "explanation": ("Explanation", "explain"),
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
-    "languages": ("ByteMachine", "Lark", "Machine"),
+    "constraints.languages": ("ByteMachine", "Lark", "Machine"),
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "endings.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
     from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
-    from structgen.compositions import Composition
-    from structgen.constraints import Choice, Regex
+    from structgen.constraints.basic import Choice, Regex
+    from structgen.constraints.compositions import Composition
+    from structgen.constraints.languages import Lark, Machine
     from structgen.guards import Guard
-    from structgen.languages import Lark, Machine
 
     Message = dict[str, Any]
     Prompt = str | list[int] | list[Message] | Mapping[str, Any]

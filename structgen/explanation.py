@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from structgen.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints import Constraint, JsonSchema, Regex
+from structgen.constraints.basic import Constraint, JsonSchema, Regex
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.regular.formats import FORMATS
 from structgen.regular.leaves import number_predicate, string_language, string_predicate

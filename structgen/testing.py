@@ -19,9 +19,9 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.arguments import require_unicode
+from structgen.constraints.languages import ByteMachine
 from structgen.errors import quoted
 from structgen.guards import Guard, Veto
-from structgen.languages import ByteMachine
 from structgen.models.model import Model
 from structgen.vocabulary import Vocabulary
 

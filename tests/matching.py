@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.reference import Place, Reference

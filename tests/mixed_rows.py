@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
 from structgen.decoding.checks import Checks
 from structgen.decoding.forced import Spans
 from structgen.decoding.guarding import Guarding

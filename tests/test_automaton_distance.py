@@ -10,7 +10,7 @@ import pytest
 
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.tables import DONE, TARGET
-from structgen.constraints import Choice, JsonSchema, Regex
+from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import FrameSearch
 from structgen.endings.known_exits import NoWayOut

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.formats import FORMATS, compiled, format_dfa, format_length, format_predicate
 from tests.matching import accepts

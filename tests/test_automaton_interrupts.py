@@ -9,10 +9,10 @@ import pytest
 
 import structgen as sg
 from structgen.automaton.chars import Lifted
-from structgen.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints import Constraint, JsonSchema, Regex
+from structgen.constraints.basic import Constraint, JsonSchema, Regex
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.languages import Lark, Machine
 from structgen.endings.closing import closing_tokens
-from structgen.languages import Lark, Machine
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.testing import scripted

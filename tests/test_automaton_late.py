@@ -15,7 +15,7 @@ import pytest
 
 from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.reading import JsonReading, number_value, unescaped
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.masks.reference import PlainReading
 from structgen.schema.checks import canonical
 from tests.matching import rich_vocabulary

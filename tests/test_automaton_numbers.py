@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.regular.number_sets import combined_languages, number_language, number_predicate
 from structgen.regular.numbers import LARGEST, number_dfa
 from structgen.schema.normal import Numbers

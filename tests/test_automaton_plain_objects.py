@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsatisfiableSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace

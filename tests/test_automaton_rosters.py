@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import TokenRejected, UnsatisfiableSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from tests.matching import allowed, byte_vocabulary
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.options import Whitespace
 from tests.matching import accepts, byte_vocabulary, plain_verdict, valid
 

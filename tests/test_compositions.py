@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints import Choice, JsonSchema, Regex
+from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded, OptionError, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
-from structgen.languages import Lark
 from structgen.testing import scripted
 from tests.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary
 from tests.walking import random_walk

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.constraints import Choice, Constraint, JsonSchema, Regex
+from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import (
     LimitExceeded,
     OptionError,

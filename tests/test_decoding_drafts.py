@@ -9,7 +9,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, MambaConfig, MambaForCausalLM
 
 import structgen as sg
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
 from structgen.decoding.drafts import LONGEST, Draft, worthwhile
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.processed import Prompt

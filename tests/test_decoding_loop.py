@@ -19,7 +19,7 @@ from transformers import (
     Qwen2Config,
 )
 
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
 from structgen.decoding.loop import decode
 from structgen.decoding.processed import Prompt
 from structgen.decoding.session import Session

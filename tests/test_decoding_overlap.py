@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import MambaConfig, MambaForCausalLM
 
 import structgen as sg
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
 from structgen.decoding import choice, loop
 from structgen.decoding.choice import DeviceChooser
 from structgen.decoding.loop import Batch, Execution, decode

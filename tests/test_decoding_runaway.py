@@ -12,7 +12,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.decoding.runaway import ARRAY_CAPS, Runaway
 from structgen.decoding.session import Session
 from structgen.testing import scripted

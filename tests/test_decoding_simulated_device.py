@@ -20,7 +20,7 @@ from transformers import (
 )
 
 import structgen as sg
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
 from structgen.decoding import device_masks, triton_masks
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.processed import Prompt

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
-from structgen.constraints import JsonSchema, Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.decoding.forced import Spans
 from structgen.decoding.loop import decode
 from structgen.decoding.processed import Prompt

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.decoding.checks import Checks
 from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode

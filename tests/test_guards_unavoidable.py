@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from structgen.constraints import JsonSchema, Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.guards import BannedWords
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.unavoidable import MOST_STEPS, in_every_text

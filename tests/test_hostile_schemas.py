@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import RequestError, TokenRejected
 from structgen.explanation import explain
 from structgen.masks.grammar import Grammar

@@ -29,7 +29,6 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "search"},
-    {"compositions", "languages"},
     {"explanation"},
     {"decoding"},
     {"api"},
@@ -41,7 +40,6 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "arguments", "options", "callbacks", "kernel_contents", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "compositions", "languages",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
 from structgen.automaton.tables import R_N_FRAMES
-from structgen.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded, OptionError, TokenRejected
-from structgen.languages import Lark
 from structgen.masks.grammar import Grammar as MaskGrammar
 from structgen.parts.composed import Composed
 from structgen.parts.lalr.grammar import read_grammar

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.compositions import Repeat, Sequence, Text
+from structgen.constraints.compositions import Repeat, Sequence, Text
+from structgen.constraints.languages import Machine
 from structgen.errors import OptionError
-from structgen.languages import Machine
 from structgen.testing import check_machine
 from tests.matching import accepts, byte_vocabulary, plain_verdict
 

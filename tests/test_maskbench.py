@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded, SchemaError
 from tests.matching import byte_vocabulary, plain_verdict
 

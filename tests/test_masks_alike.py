@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from structgen.compositions import Repeat, Sequence, Text
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
+from structgen.constraints.compositions import Repeat, Sequence, Text
 from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace

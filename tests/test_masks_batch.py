@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from structgen.constraints import JsonSchema, Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.errors import DeadEnd
 from structgen.masks import Matcher, batch, fill_masks, find_masks
 from structgen.masks import grammar as grammar_module

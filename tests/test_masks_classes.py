@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.compositions import Sequence, Text
-from structgen.constraints import JsonSchema, Regex
-from structgen.languages import Lark
+from structgen.constraints.basic import JsonSchema, Regex
+from structgen.constraints.compositions import Sequence, Text
+from structgen.constraints.languages import Lark
 from structgen.masks.class_slices import RestSlice
 from structgen.masks.slices import Slices
 from structgen.masks.string_slices import IMPURE

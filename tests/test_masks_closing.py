@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema, Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.endings.agreed import Effort
 from structgen.endings.closing import UNKNOWN, Closing, Speller, closing_tokens
 from structgen.masks import Matcher

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.constraints import Choice, JsonSchema, Regex
+from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks import fill_masks
 from structgen.masks import grammar as grammar_module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.endings.bounded_cache import Kept
 from structgen.endings.byte_edges import Leads
 from structgen.errors import TokenRejected

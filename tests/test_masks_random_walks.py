@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsatisfiableSchema
 from structgen.options import Whitespace
 from tests.matching import rich_vocabulary

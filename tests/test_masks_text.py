@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from structgen.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.languages import Machine
 from structgen.errors import DeadEnd, OptionError
-from structgen.languages import Machine
 from structgen.masks.grammar import Grammar
 from structgen.vocabulary import Vocabulary
 from tests.matching import Checked, allowed, vocabulary_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.constraints import Choice, JsonSchema, Regex
+from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.errors import SchemaError, TokenRejected
 from structgen.masks.grammar import Grammar
 from structgen.masks.reference import Reference

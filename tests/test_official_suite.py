@@ -16,7 +16,7 @@ from typing import Any
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsatisfiableSchema, UnsupportedSchema
 from tests.matching import byte_vocabulary, plain_verdict
 

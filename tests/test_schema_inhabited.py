@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.endings.closing import closing_tokens
 from structgen.schema import checks, evaluation, in_place_keywords
 from structgen.schema.inhabited import UNCLEAR, plainly_inhabited

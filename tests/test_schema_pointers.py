@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded, RequestError, SchemaError, UnsatisfiableSchema
 from structgen.schema.dialects import DEFAULT, DIALECTS, dialect_of
 from structgen.schema.scan import every, joined

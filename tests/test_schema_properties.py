@@ -15,7 +15,7 @@ from hypothesis.internal.conjecture.utils import many
 from hypothesis_jsonschema import from_schema
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import DeadEnd, LimitExceeded, UnsatisfiableSchema
 from structgen.masks.grammar import Grammar, Matcher
 from tests.matching import END, byte_vocabulary, plain_verdict

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import AwareDatetime, Base64Bytes, Field, NaiveDatetime
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace

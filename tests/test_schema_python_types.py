@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator, validators
 from jsonschema import ValidationError as Invalid
 from pydantic import EmailStr, NameEmail, ValidationError
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.errors import DeadEnd, TokenRejected, UnsupportedSchema
 from structgen.schema.python.types import from_type
 from tests.matching import rich_vocabulary

@@ -12,7 +12,7 @@ from jsonschema import FormatChecker
 from jsonschema.exceptions import SchemaError as MetaSchemaError
 from jsonschema.validators import Draft202012Validator, validator_for
 
-from structgen.constraints import JsonSchema
+from structgen.constraints.basic import JsonSchema
 from structgen.endings.closing import closing_tokens
 from structgen.errors import SchemaError, UnsupportedSchema
 from structgen.explanation import explain

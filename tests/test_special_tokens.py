@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.compositions import Repeat, Sequence, SpecialToken, Text, Union
-from structgen.constraints import Regex
+from structgen.constraints.basic import Regex
+from structgen.constraints.compositions import Repeat, Sequence, SpecialToken, Text, Union
 from structgen.endings.closing import closing_tokens
 from structgen.errors import OptionError, TokenRejected
 from structgen.models.model import Model

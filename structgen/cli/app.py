@@ -91,7 +91,7 @@ def doctor() -> None:
 
 def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
     """The constraint of the options; None for plain text."""
-    from structgen.constraints import Choice, JsonSchema, Regex
+    from structgen.constraints.basic import Choice, JsonSchema, Regex
 
     if sum(option is not None and option != [] for option in (schema, regex, choice)) > 1:
         raise typer.BadParameter("give one of --schema, --regex, --choice")

@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from threading import Lock
 from typing import Any
 
-from structgen.compositions import Composition
-from structgen.constraints import Constraint, JsonSchema
+from structgen.constraints.basic import Constraint, JsonSchema
+from structgen.constraints.compositions import Composition
 from structgen.decoding.forced import Spans
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from structgen.arguments import require
-from structgen.constraints import Constraint, JsonSchema
+from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.errors import OptionError
 from structgen.options import Whitespace
 from structgen.schema.python.functions import value_type

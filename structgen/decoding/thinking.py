@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from structgen.compositions import Text
+from structgen.constraints.compositions import Text
 from structgen.decoding.checks import Checks
 from structgen.decoding.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.arguments import MOST, is_whole, nearest, require_unicode
-from structgen.constraints import Choice, Constraint, JsonSchema, Regex
+from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
