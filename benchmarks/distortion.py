@@ -40,11 +40,11 @@ import torch
 from numpy.typing import NDArray
 from transformers import NoBadWordsLogitsProcessor
 
-from structgen.decoding.checks import Checks
-from structgen.decoding.guarding import Guarding
+from structgen.decoding.choosing.masking import bits_of
 from structgen.decoding.loop import decode
-from structgen.decoding.masking import bits_of
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, GuardMask
 from structgen.options import Limits, Sampling

@@ -16,10 +16,10 @@ import torch
 import structgen as sg
 from gpu_model import ITEM, KEYS, SCHEMA, prompts
 from gpu_race import in_a_line
-from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
-from structgen.decoding.device_masks import apply_masks, apply_masks_plainly
+from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
+from structgen.decoding.choosing.device_masks import apply_masks, apply_masks_plainly
+from structgen.decoding.choosing.masking import pack
 from structgen.decoding.loop import Batch, Execution, decode
-from structgen.decoding.masking import pack
 from structgen.decoding.request import CallOptions, prepare
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for, is_exact

@@ -35,11 +35,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
-from structgen.decoding.checks import Checks
-from structgen.decoding.forced import plain_encoder
-from structgen.decoding.guarding import Guarding
+from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.loop import decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedWords, Veto

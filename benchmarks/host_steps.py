@@ -22,17 +22,18 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 import structgen as sg
 from gpu_model import ITEM, WIDTHS, LongestMatch, prompts, tokens_of
-from structgen.decoding import choice, loop
-from structgen.decoding.choice import Ask, DeviceChooser, Drawn
-from structgen.decoding.device_masks import MaskRows
+from structgen.decoding import loop
+from structgen.decoding.choosing import choice
+from structgen.decoding.choosing.choice import Ask, DeviceChooser, Drawn
+from structgen.decoding.choosing.device_masks import MaskRows
+from structgen.decoding.choosing.masking import Words
+from structgen.decoding.choosing.sampling import Sampler
 from structgen.decoding.loop import Batch, Execution
-from structgen.decoding.masking import Words
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
 from structgen.masks import batch as mask_batch
 from structgen.models.slots import SlotForward
 from structgen.models.static import Shape, StaticSteps
-from structgen.search.sampling import Sampler
 
 COLUMNS = 8
 """Of the logits, as far as the choice looks at them."""

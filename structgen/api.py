@@ -11,8 +11,8 @@ from structgen.decoding.confidence import Field
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
+from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.request import Request, prepare, raise_first_error
-from structgen.decoding.steering import Cap
 from structgen.decoding.stream import Event, told, told_in_thread
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace

@@ -11,11 +11,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
 from structgen.constraints.basic import Regex
-from structgen.decoding.checks import Checks
-from structgen.decoding.forced import Spans
-from structgen.decoding.guarding import Guarding
+from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.loop import Batch, Execution, decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.guards import BannedPattern

@@ -407,8 +407,8 @@ def _poison(tensor: Tensor) -> None:
 @contextmanager
 def simulated() -> Iterator[SimulatedDevice]:
     """The device, with what `torch.cuda` says of it."""
-    from structgen.decoding import triton_masks
-    from structgen.decoding.device_masks import apply_masks_plainly
+    from structgen.decoding.choosing import triton_masks
+    from structgen.decoding.choosing.device_masks import apply_masks_plainly
 
     device = SimulatedDevice.current = SimulatedDevice()
     instead = {

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
-from structgen.search.sampling import NOTHING
+from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
+from structgen.decoding.choosing.sampling import NOTHING
 from structgen.testing import byte_vocabulary, scripted
 
 SAYS = ["abcdefgh", "hgfedcba", "ddddaaaa"]

@@ -13,7 +13,7 @@ import transformers as hf
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 import structgen as sg
-from structgen.decoding import beam_batch as loop
+from structgen.decoding.beams import batch as loop
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
-from structgen.decoding.masking import FEW, pack
+from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
+from structgen.decoding.choosing.masking import FEW, pack
+from structgen.decoding.choosing.penalties import penalise, penalties
+from structgen.decoding.choosing.sampling import NOTHING
 from structgen.options import Sampling
-from structgen.search.penalties import penalise, penalties
-from structgen.search.sampling import NOTHING
 from structgen.vocabulary import Vocabulary
 
 WIDTH = 3000

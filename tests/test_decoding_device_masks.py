@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.device_masks import EVERYTHING, MaskRows, apply_masks, triton_is_there
-from structgen.decoding.masking import pack
+from structgen.decoding.choosing.device_masks import EVERYTHING, MaskRows, apply_masks, triton_is_there
+from structgen.decoding.choosing.masking import pack
 from structgen.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
@@ -106,8 +106,8 @@ def test_torch_s_own_operations_mask_what_numpy_masks(width, columns, dtype):
 
 INTERPRETED = """
 import numpy as np, torch
-from structgen.decoding.device_masks import apply_masks_plainly
-from structgen.decoding.triton_masks import launch
+from structgen.decoding.choosing.device_masks import apply_masks_plainly
+from structgen.decoding.choosing.triton_masks import launch
 
 rng, checked = np.random.default_rng(0), 0
 for width, columns in [(31, 31), (64, 64), (257, 260), (1024, 1024), (5001, 5056)]:
@@ -175,7 +175,7 @@ def test_the_triton_kernel_is_compiled_to_machine_code_without_a_device(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from structgen.decoding.triton_masks import WORDS, kernel
+    from structgen.decoding.choosing.triton_masks import WORDS, kernel
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     signature = {"scores": f"*{scores}", **ARGUMENTS, "block": "constexpr"}

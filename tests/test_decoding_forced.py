@@ -8,7 +8,7 @@ import pytest
 
 import structgen as sg
 from structgen.constraints.basic import Choice, JsonSchema, Regex
-from structgen.decoding.forced import Spans, plain_encoder
+from structgen.decoding.ahead.forced import Spans, plain_encoder
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
 from tests.small_tokenizers import byte_level_bpe
 

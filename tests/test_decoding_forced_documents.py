@@ -10,7 +10,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 import structgen as sg
-from structgen.decoding.forced import Spans
+from structgen.decoding.ahead.forced import Spans
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import structgen as sg
-from structgen.decoding.lookup import STRICTEST, Lookup
+from structgen.decoding.ahead.lookup import STRICTEST, Lookup
 from structgen.testing import byte_vocabulary
 
 WORDS = [b" ", b'"', b'": "', b" Hall", b"Hall", b"or", b"an", b" Ltd", b"INV", b" INV", b"-", b"77", b"30", b"x", b"H"]

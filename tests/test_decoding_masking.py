@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.masking import bits_of, count, existing, forbid, ids_of, pack
+from structgen.decoding.choosing.masking import bits_of, count, existing, forbid, ids_of, pack
 from structgen.vocabulary import Vocabulary
 
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
-from structgen.decoding.choice import Ask
-from structgen.decoding.masking import bits_of, pack
-from structgen.decoding.measure import ALTERNATIVES, Ledger, measured
+from structgen.decoding.choosing.choice import Ask
+from structgen.decoding.choosing.masking import bits_of, pack
+from structgen.decoding.choosing.measure import ALTERNATIVES, Ledger, measured
 from structgen.demo import load_demo
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 

@@ -11,10 +11,11 @@ from transformers import MambaConfig, MambaForCausalLM
 
 import structgen as sg
 from structgen.constraints.basic import Regex
-from structgen.decoding import choice, loop
-from structgen.decoding.choice import DeviceChooser
+from structgen.decoding import loop
+from structgen.decoding.choosing import choice
+from structgen.decoding.choosing.choice import DeviceChooser
 from structgen.decoding.loop import Batch, Execution, decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.stream import events

@@ -23,9 +23,9 @@ from transformers import (
 )
 
 import structgen as sg
-from structgen.decoding.choice import Ask, DeviceChooser, HostChooser
-from structgen.decoding.masking import pack
-from structgen.decoding.processors import processed
+from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
+from structgen.decoding.choosing.logits_processors import processed
+from structgen.decoding.choosing.masking import pack
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.architectures import make
 

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import structgen as sg
-from structgen.decoding.prompts import encode, is_batch
+from structgen.decoding.prompts.token_ids import encode, is_batch
 from structgen.errors import OptionError
 
 TEMPLATE = (

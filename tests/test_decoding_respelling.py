@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.allowed import Allowed
-from structgen.decoding.checks import Checks
-from structgen.decoding.guarding import Guarding
+from structgen.decoding.choosing.masking import ids_of, pack
 from structgen.decoding.loop import decode
-from structgen.decoding.masking import ids_of, pack
-from structgen.decoding.processed import Prompt
-from structgen.decoding.respelling import Begun
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.respelling import Begun
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.tries import Tries
 from structgen.decoding.session import Session
-from structgen.decoding.tries import Tries
 from structgen.guards import BannedWords
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel

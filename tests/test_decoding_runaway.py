@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
 from structgen.constraints.basic import JsonSchema
-from structgen.decoding.runaway import ARRAY_CAPS, Runaway
+from structgen.decoding.refusals.runaway import ARRAY_CAPS, Runaway
 from structgen.decoding.session import Session
 from structgen.testing import scripted
 from tests.matching import byte_vocabulary, rich_vocabulary

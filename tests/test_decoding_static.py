@@ -11,7 +11,7 @@ import torch
 
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.stream import events

@@ -16,11 +16,11 @@ import torch
 from pydantic import BaseModel, model_validator
 
 import structgen as sg
-from structgen.decoding.checks import Checks
-from structgen.decoding.processed import Prompt
-from structgen.decoding.runaway import Runaway
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.budget import Steering, require_room
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.runaway import Runaway
 from structgen.decoding.session import Session
-from structgen.decoding.steering import Steering, require_room
 from structgen.endings.closing import Closing, closing_tokens
 from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from structgen.decoding.transcript import Transcript
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 

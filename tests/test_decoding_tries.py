@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structgen.decoding.tries import Refusal, Tries
+from structgen.decoding.refusals.tries import Refusal, Tries
 from structgen.errors import RunError
 
 END = 9

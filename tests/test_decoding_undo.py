@@ -10,9 +10,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
 from structgen.constraints.basic import JsonSchema, Regex
-from structgen.decoding.forced import Spans
+from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.loop import decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import DeadEnd
 from structgen.options import Limits, Sampling

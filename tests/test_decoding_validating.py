@@ -27,12 +27,12 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import structgen as sg
-from structgen.decoding.checks import Checks
-from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
-from structgen.decoding.validating import Validating
 from structgen.demo import load_demo
 from structgen.schema.python.validators import validators_of
 from structgen.testing import scripted

@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 
 import structgen as sg
-from structgen.decoding.checks import Checks
-from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted, veto_of

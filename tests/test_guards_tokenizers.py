@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from structgen.constraints.basic import JsonSchema
-from structgen.decoding.checks import Checks
-from structgen.decoding.guarding import Guarding
 from structgen.decoding.loop import decode
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto

@@ -28,7 +28,7 @@ LAYERS = [
     {"automaton"},
     {"masks", "values"},
     {"endings", "guards", "parts"},
-    {"constraints", "models", "search"},
+    {"constraints", "models"},
     {"explanation"},
     {"decoding"},
     {"api"},

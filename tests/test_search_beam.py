@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.search.beam import Best, Step, Taken, select
+from structgen.decoding.beams.policy import Best, Step, Taken, select
 
 END = "."
 

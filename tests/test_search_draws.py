@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.search.draws import TAIL, Draws
+from structgen.decoding.choosing.draws import TAIL, Draws
 
 
 def test_a_draw_belongs_to_its_text_whatever_else_was_drawn():

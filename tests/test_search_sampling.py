@@ -13,8 +13,8 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
+from structgen.decoding.choosing.sampling import KEEP, NOTHING, UNDECIDED, Sampler, pick
 from structgen.options import Sampling
-from structgen.search.sampling import KEEP, NOTHING, UNDECIDED, Sampler, pick
 
 WAYS = [
     Sampling(temperature=1.0),

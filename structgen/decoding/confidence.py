@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.decoding.forced import ForcedText
-from structgen.decoding.measure import Choice
+from structgen.decoding.ahead.forced import ForcedText
+from structgen.decoding.choosing.measure import Choice
 from structgen.guards.pointers import PointerReader, Span
 from structgen.masks import Matcher
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen.decoding.generation import Generation
-from structgen.decoding.steering import Cap
+from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.thinking import LIMIT as THINKING_LIMIT
 from structgen.errors import BudgetWarning, excerpt
 

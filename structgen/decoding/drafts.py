@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from torch import Tensor
 
-from structgen.decoding.lookup import Lookup
+from structgen.decoding.ahead.lookup import Lookup
 from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
+from structgen.decoding.refusals.budget import Cap
+from structgen.decoding.refusals.undo import Undone
 from structgen.decoding.session import Finish
-from structgen.decoding.steering import Cap
-from structgen.decoding.undo import Undone
 from structgen.errors import StructgenError
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
-from structgen.decoding.forced import Spans
+from structgen.decoding.ahead.forced import Spans
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary
 

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.choice import Ask, Drawn, chooser_for
-from structgen.decoding.device_masks import why_without_triton
+from structgen.decoding.choosing.choice import Ask, Drawn, chooser_for
+from structgen.decoding.choosing.device_masks import why_without_triton
+from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
 from structgen.decoding.generation import Stats
-from structgen.decoding.measure import Ledger
 from structgen.decoding.session import Session
 from structgen.errors import OptionError
 from structgen.masks import find_masks

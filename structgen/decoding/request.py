@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from structgen.arguments import is_listed, require, require_unicode
-from structgen.decoding.beam_batch import BeamBatch
+from structgen.decoding.beams.batch import BeamBatch
+from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
-from structgen.decoding.checks import Checks
+from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.grammars import grammar_for, spans_for
-from structgen.decoding.guarding import Guarding
-from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
-from structgen.decoding.measure import Ledger
-from structgen.decoding.per_row import each_of, lists, per_row
-from structgen.decoding.processed import Prompt, read_prompts
-from structgen.decoding.prompts import is_batch
-from structgen.decoding.runaway import Runaway
+from structgen.decoding.prompts.per_row import each_of, lists, per_row
+from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
+from structgen.decoding.prompts.targets import Target, targets_of
+from structgen.decoding.prompts.token_ids import is_batch
+from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.runaway import Runaway
+from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
-from structgen.decoding.steering import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
-from structgen.decoding.targets import Target, targets_of
 from structgen.decoding.thinking import thinking_caps, thought, ways_to_think
-from structgen.decoding.validating import Validating
 from structgen.errors import OptionError, RunError, StructgenError, UnsatisfiableSchema, ValidatorError, excerpt, quoted
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema

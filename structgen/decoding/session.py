@@ -10,29 +10,29 @@ from typing import ClassVar, Literal, ParamSpec, TypeVar
 import numpy as np
 from torch import Tensor
 
-from structgen.decoding.allowed import Allowed
-from structgen.decoding.checks import Checks
-from structgen.decoding.choice import Ask, logits_error
+from structgen.decoding.ahead.forced import Spans
+from structgen.decoding.choosing.choice import Ask, logits_error
+from structgen.decoding.choosing.draws import Draws
+from structgen.decoding.choosing.masking import Words, existing, pack
+from structgen.decoding.choosing.measure import Choice, Entry, Ledger
+from structgen.decoding.choosing.recent_logits import RECENT, Known, Recent
+from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.confidence import Confidence
-from structgen.decoding.forced import Spans
-from structgen.decoding.masking import Words, existing, pack
-from structgen.decoding.measure import Choice, Entry, Ledger
-from structgen.decoding.processed import Prompt
-from structgen.decoding.recent import RECENT, Known, Recent
-from structgen.decoding.rollback import Rollback
-from structgen.decoding.room import Room
-from structgen.decoding.steering import MAX_NEW_TOKENS, Cap
-from structgen.decoding.transcript import Transcript
-from structgen.decoding.tries import Tries
-from structgen.decoding.undo import Undone
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
+from structgen.decoding.refusals.reserve import Room
+from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.tries import Tries
+from structgen.decoding.refusals.undo import Undone
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.guards.judge import Accepted
 from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
-from structgen.search.draws import Draws
-from structgen.search.sampling import NOTHING
 from structgen.vocabulary import Vocabulary
 
 P = ParamSpec("P")

@@ -9,8 +9,8 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from structgen.decoding.beam_batch import BeamBatch
-from structgen.decoding.beams import Search
+from structgen.decoding.beams.batch import BeamBatch
+from structgen.decoding.beams.search import Search
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch

@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from structgen.constraints.compositions import Text
-from structgen.decoding.checks import Checks
-from structgen.decoding.forced import plain_encoder
+from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
-from structgen.decoding.guarding import Guarding
-from structgen.decoding.per_row import per_row
-from structgen.decoding.processed import Prompt
+from structgen.decoding.prompts.per_row import per_row
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.budget import Cap
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
-from structgen.decoding.steering import Cap
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned

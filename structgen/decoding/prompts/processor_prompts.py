@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.prompts import checked, encode
+from structgen.decoding.prompts.token_ids import checked, encode
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.models.model import Model
 from structgen.models.multimodal import reads_both_ways

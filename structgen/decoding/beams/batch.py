@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.beams import Candidates, Search
+from structgen.decoding.beams.hypothesis import Hypothesis
+from structgen.decoding.beams.offers import Offers
+from structgen.decoding.beams.search import Candidates, Search
+from structgen.decoding.choosing.masking import existing
+from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
-from structgen.decoding.hypothesis import Hypothesis
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
-from structgen.decoding.masking import existing
-from structgen.decoding.measure import Ledger
-from structgen.decoding.offers import Offers
 from structgen.masks import find_masks
 from structgen.models.attention import of_any_shape
 from structgen.models.forward import Forward, Over, forward_for

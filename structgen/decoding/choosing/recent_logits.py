@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from structgen.decoding.masking import Words
-from structgen.decoding.measure import Choice, measured
+from structgen.decoding.choosing.masking import Words
+from structgen.decoding.choosing.measure import Choice, measured
 
 RECENT = 4
 """So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from structgen.decoding.guarding import Guarding, Listening
-from structgen.decoding.masking import Words, pack
-from structgen.decoding.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
+from structgen.decoding.choosing.masking import Words, pack
+from structgen.decoding.refusals.guarding import Guarding, Listening
+from structgen.decoding.refusals.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
 from structgen.endings.agreed import Effort, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted

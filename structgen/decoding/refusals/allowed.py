@@ -7,12 +7,12 @@ from copy import copy
 
 import numpy as np
 
-from structgen.decoding.conflicts import conflict
-from structgen.decoding.guarding import Guarding
-from structgen.decoding.masking import Words, pack
-from structgen.decoding.respelling import Begun
-from structgen.decoding.steering import Steering
-from structgen.decoding.tries import Tries
+from structgen.decoding.choosing.masking import Words, pack
+from structgen.decoding.refusals.budget import Steering
+from structgen.decoding.refusals.conflicts import conflict
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.respelling import Begun
+from structgen.decoding.refusals.tries import Tries
 from structgen.errors import DeadEnd, quoted
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary

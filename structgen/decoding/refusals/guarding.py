@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.masking import Words, existing, pack
+from structgen.decoding.choosing.masking import Words, existing, pack
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import MOST_TOLD, Watch
 from structgen.vocabulary import Vocabulary

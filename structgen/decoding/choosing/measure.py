@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structgen.decoding.choice import Ask
-from structgen.decoding.masking import FEW, Words, bits_of, count, forbid, ids_of
+from structgen.decoding.choosing.choice import Ask
+from structgen.decoding.choosing.masking import FEW, Words, bits_of, count, forbid, ids_of
+from structgen.decoding.choosing.sampling import Columns, Scores
 from structgen.models.transfer import upload
-from structgen.search.sampling import Columns, Scores
 
 Entry = tuple[int, int]
 """Where a token's measures stand in the ledger: step and row."""

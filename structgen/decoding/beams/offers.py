@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structgen.decoding.choice import Ask
-from structgen.decoding.hypothesis import Hypothesis
-from structgen.decoding.masking import Words, forbid
-from structgen.decoding.measure import Entry, Ledger
+from structgen.decoding.beams.hypothesis import Hypothesis
+from structgen.decoding.beams.policy import Offer
+from structgen.decoding.choosing.choice import Ask
+from structgen.decoding.choosing.masking import Words, forbid
+from structgen.decoding.choosing.measure import Entry, Ledger
 from structgen.models.transfer import Download, sent, upload
 from structgen.options import Sampling
-from structgen.search.beam import Offer
 
 UNSAMPLED = Sampling()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.decoding.masking import Words, count, ids_of
+from structgen.decoding.choosing.masking import Words, count, ids_of
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary

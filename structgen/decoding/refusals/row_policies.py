@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from structgen.decoding.guarding import Guarding
-from structgen.decoding.steering import Steering
-from structgen.decoding.validating import Validating
+from structgen.decoding.refusals.budget import Steering
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.validating import Validating
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.masking import FEW, Words, count, ids_of, pack
-from structgen.decoding.straddling import Straddling
+from structgen.decoding.ahead.straddling import Straddling
+from structgen.decoding.choosing.masking import FEW, Words, count, ids_of, pack
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
 from structgen.masks.grammar import only_token

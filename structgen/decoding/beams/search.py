@@ -16,14 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from structgen.decoding.hypothesis import Hypothesis
-from structgen.decoding.masking import Words
-from structgen.decoding.offers import Offers
+from structgen.decoding.beams.hypothesis import Hypothesis
+from structgen.decoding.beams.offers import Offers
+from structgen.decoding.beams.policy import Best, Offer, Step, Taken, select
+from structgen.decoding.choosing.masking import Words
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
 from structgen.models.forward import Forward
 from structgen.models.row import Row, common
 from structgen.options import Beams
-from structgen.search.beam import Best, Offer, Step, Taken, select
 
 KEPT = 64
 """Earlier sets of hypotheses that a search can go back to."""

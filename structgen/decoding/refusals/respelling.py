@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from structgen.decoding.masking import Words, pack
+from structgen.decoding.choosing.masking import Words, pack
 from structgen.vocabulary import Vocabulary
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from structgen.decoding.measure import Entry
+from structgen.decoding.choosing.measure import Entry
 from structgen.errors import StructgenError
 
 PATIENCE = 16

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from structgen.decoding.masking import Words, existing, forbid
+from structgen.decoding.choosing.masking import Words, existing, forbid
 from structgen.errors import warn_caller
 from structgen.vocabulary import Vocabulary
 
@@ -123,7 +123,7 @@ def apply_masks(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> N
         width: tokens that the masks are of.
     """
     if scores.is_cuda and triton_is_there() and not _failures:
-        from structgen.decoding.triton_masks import FAILURES, launch
+        from structgen.decoding.choosing.triton_masks import FAILURES, launch
 
         try:
             launch(scores, table, numbers, width)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from structgen.decoding.forced import ForcedText
-from structgen.decoding.masking import count, ids_of
+from structgen.decoding.ahead.forced import ForcedText
+from structgen.decoding.choosing.masking import count, ids_of
 from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Veto
 from structgen.guards.pointers import pointer_at

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 
-from structgen.decoding.tries import Refusal
+from structgen.decoding.refusals.tries import Refusal
 from structgen.errors import ValidationFailed, excerpt, quoted
 from structgen.guards.judge import Accepted, Judge
 from structgen.guards.pointers import PointerReader, Span

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from structgen.decoding.checks import Checks
-from structgen.decoding.transcript import Transcript
-from structgen.decoding.tries import Refusal
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.tries import Refusal
 
 FIRST = 4
 """Tokens that are kept at first."""

@@ -23,10 +23,10 @@ from transformers import (
 )
 
 from structgen.callbacks import Calling
+from structgen.decoding.choosing.sampling import divisor
 from structgen.errors import CallbackError, quoted
 from structgen.models.transfer import sent
 from structgen.options import Sampling
-from structgen.search.sampling import divisor
 
 WARPERS = (
     TopHLogitsWarper,

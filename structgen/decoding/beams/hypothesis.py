@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from structgen.decoding.allowed import Allowed
-from structgen.decoding.checks import Checks
-from structgen.decoding.forced import Spans
-from structgen.decoding.masking import Words, pack
-from structgen.decoding.measure import Entry
-from structgen.decoding.processed import Prompt
-from structgen.decoding.rollback import Rollback
-from structgen.decoding.room import Room
+from structgen.decoding.ahead.forced import Spans
+from structgen.decoding.choosing.masking import Words, pack
+from structgen.decoding.choosing.measure import Entry
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.reserve import Room
+from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.tries import Refusal
+from structgen.decoding.refusals.undo import Undone
 from structgen.decoding.session import Session
-from structgen.decoding.transcript import Transcript
-from structgen.decoding.tries import Refusal
-from structgen.decoding.undo import Undone
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed
 from structgen.vocabulary import Vocabulary
 

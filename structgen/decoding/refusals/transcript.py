@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
-from structgen.decoding.checks import Checks
-from structgen.decoding.measure import Entry
+from structgen.decoding.choosing.measure import Entry
+from structgen.decoding.refusals.row_policies import Checks
 from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary

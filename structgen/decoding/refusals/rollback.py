@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from structgen.decoding.allowed import Allowed
-from structgen.decoding.checks import Checks
-from structgen.decoding.conflicts import conflict
-from structgen.decoding.measure import Ledger
-from structgen.decoding.recent import Recent
-from structgen.decoding.room import Room
-from structgen.decoding.transcript import Transcript
-from structgen.decoding.tries import Place, Refusal, Tries
-from structgen.decoding.undo import Undo, Undone
+from structgen.decoding.choosing.measure import Ledger
+from structgen.decoding.choosing.recent_logits import Recent
+from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.conflicts import conflict
+from structgen.decoding.refusals.reserve import Room
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.tries import Place, Refusal, Tries
+from structgen.decoding.refusals.undo import Undo, Undone
 from structgen.errors import DeadEnd, quoted
 from structgen.guards import Veto
 

@@ -1,0 +1,1 @@
+"""What need not be asked of the model: forced text, text that stands elsewhere already."""

@@ -1,0 +1,1 @@
+"""Beam search over rows of one cache."""
