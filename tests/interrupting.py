@@ -113,10 +113,10 @@ def wrap_kernels(set_attribute: Callable[[Any, str, Any], None]) -> None:
 def writers_of_states() -> set[str]:
     """The names of all functions in the package that are called to write states, told from its source."""
     found = set(_BY_VARIABLE.values())
-    for file in (PACKAGE / "automaton").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVEN:
-                found.add(_name_of(node.args[_GIVEN[node.func.attr]]))
+    files = [file for folder in ("automaton", "values", "parts") for file in (PACKAGE / folder).rglob("*.py")]
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text()))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVEN:
+            found.add(_name_of(node.args[_GIVEN[node.func.attr]]))
     return found - _BY_VARIABLE.keys()
 
 

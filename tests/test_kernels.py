@@ -90,7 +90,7 @@ from rich.console import Console
 from structgen.cli.doctor import examine
 
 assert examine(Console(quiet=True))
-for package in ("automaton", "masks", "vocabulary"):
+for package in ("regular", "automaton", "values", "parts", "masks", "endings", "vocabulary"):
     found = importlib.import_module(f"structgen.{package}")
     for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}."):
         importlib.import_module(module.name)
