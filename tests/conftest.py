@@ -39,7 +39,7 @@ def data_folder() -> Path:
 @pytest.fixture
 def small_bpe():
     """A tokenizer that knows a few words about cities."""
-    from tests.small_tokenizers import byte_level_bpe
+    from tests.support.small_tokenizers import byte_level_bpe
 
     cities = ['{"name": "Paris", "population": 2}', '{"name": "Rome", "population": 3}']
     return byte_level_bpe([*cities, "the name of the city and its population"] * 9, 400)

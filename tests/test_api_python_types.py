@@ -10,8 +10,8 @@ import pytest
 import structgen as sg
 from structgen.schema.python.types import from_type
 from structgen.testing import scripted
-from tests.python_classes import Item
-from tests.test_schema_python_types import IDS, ROWS
+from tests.schema.python.test_python_types import IDS, ROWS
+from tests.support.python_classes import Item
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,241 @@
+"""Tests at run time: what a reading knows, which answers checks give, and what they suspect."""
+
+# ruff: noqa: E501 - rows of tables
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
+from structgen.automaton.reading import JsonReading, number_value, unescaped
+from structgen.constraints.basic import JsonSchema
+from structgen.masks.reference import PlainReading
+from structgen.schema.checks import canonical
+from tests.support.matching import rich_vocabulary
+
+TEXT = json.dumps(
+    {"a": [1, -2.5e3, "x", None, True, {"b": []}], 'q"\\é😀\n': {"": [[], {}, ["]", "}"]]}, "z": [10, 1.0, 1]},
+    ensure_ascii=False,
+).encode()
+
+
+def read(text: bytes | str) -> JsonReading:
+    """A reading of the beginning of a text."""
+    return JsonReading.start().feed(text.encode() if isinstance(text, str) else text)
+
+
+def facts(known: Any, inner: Any) -> list[Any]:
+    """What a reading knows where a name or an item has just ended."""
+    if inner.is_object:
+        return [known.string(), list(known.names())]
+    return [list(known.items()), known.item()]
+
+
+def test_a_reading_knows_the_same_however_the_text_is_cut() -> None:
+    """Whole, byte by byte and in random pieces: the open container, the pending token, the finished members."""
+    draw = random.Random(5)
+    for end in range(1, len(TEXT)):
+        text = TEXT[:end]
+        whole = read(text)
+        cuts = sorted(draw.sample(range(1, end), min(end - 1, 4)))
+        for pieces in (
+            [text[i : i + 1] for i in range(end)],
+            [text[a:b] for a, b in zip([0, *cuts], [*cuts, end], strict=True)],
+        ):
+            reading = JsonReading.start()
+            for piece in pieces:
+                reading = reading.feed(piece)
+            assert (reading.rest, reading.begun, reading.inner.values) == (whole.rest, whole.begun, whole.inner.values)
+            assert (reading.inner.is_object, reading.inner.name) == (whole.inner.is_object, whole.inner.name)
+    assert canonical(read(TEXT).inner.values) == canonical([json.loads(TEXT)])
+
+
+def test_a_reading_knows_what_the_plain_reading_of_the_whole_text_knows() -> None:
+    """Names, items, strings and numbers behind every prefix that ends something."""
+    asked = 0
+    for end in range(1, len(TEXT)):
+        fast = read(TEXT[:end])
+        inner, last, digits = fast.inner, TEXT[end - 1 : end], fast.rest[-1:].isdigit()
+        over = (not fast.rest and last in (b'"', b"]", b"}")) or digits
+        named, item = last == b'"' and inner.name is not None, not inner.is_object and (inner.size > 0 or digits)
+        if over and inner.parent is not None and (named or item):
+            assert facts(fast, inner) == facts(PlainReading(TEXT[:end]), inner), TEXT[:end]
+            asked += 1
+    assert asked > 20
+
+
+def test_readings_that_go_different_ways_do_not_see_each_other() -> None:
+    """A reading stays as it was when others go on from it, in any order."""
+    first = read('{"a": 1, "b": [1')
+    one, two = first.feed(b', 2], "x": 1, "'), first.feed(b', 3], "y": 1, "')
+    three = first.feed(b', 4], "z": 1, "')
+    assert set(one.names()) == {"a", "b", "x"}
+    assert set(two.names()) == {"a", "b", "y"}
+    assert "z" in three.names()
+    assert "z" not in one.names()
+    assert "x" not in two.names()
+    assert list(first.items()) == []
+    assert set(first.feed(b", 7").items()) == {canonical(1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1), ("1.0", 1), ("1e2", 100), ("-0", 0), ("-0.0", 0), ("0.1", 0.1), ("12345678901234567891.0", 12345678901234567891),
+        ("0.5e1", 5), ("1e999999999", Decimal("1e999999999")), ("0e999999999", 0), ("9007199254740993", 9007199254740993),
+    ],
+)  # fmt: skip
+def test_a_number_is_known_by_its_value(text: str, value: Any) -> None:
+    """However it is spelled, whole numbers exactly, and huge exponents at no cost."""
+    assert number_value(text) == value
+    assert hash(number_value(text)) == hash(value)
+
+
+@pytest.mark.parametrize(
+    ("begun", "text"),
+    [
+        (b"abc", b"abc"), (b"\\n", b"\n"), (b"\\", None), (b"\\\\", b"\\"), (b"\\u00e", None), (b"\\u00e9", "é".encode()),
+        (b"\\ud83d", None), (b"\\ud83d\\", None), (b"\\ud83d\\ude0", None), (b"x\\ud83d\\ude00y", "x😀y".encode()),
+        (b"\xf0\x9f", b"\xf0\x9f"), (b"\\n\xf0\x9f", b"\n\xf0\x9f"), (b"\\\\u00e9", b"\\u00e9"), (b"\\\\\\", None),
+    ],
+)  # fmt: skip
+def test_the_beginning_of_a_string_is_unescaped(begun: bytes, text: bytes | None) -> None:
+    """Into UTF-8, halves of characters included; not within an escape."""
+    assert unescaped(begun) == text
+
+
+@pytest.mark.parametrize(
+    ("check", "text", "holds"),
+    [
+        (FreshName(), '{"a": 1, "b"', True), (FreshName(), '{"a": 1, "a"', False), (FreshName(), '{"a": {"a"', True),
+        (FreshName(), '{"a": 1, "\\u0061"', False), (FreshName(), '{"a": {"b": 1}, "b"', True),
+        (FreshItem(), "[1, 2", True), (FreshItem(), "[1, 1", False), (FreshItem(), "[1, 1.0", False),
+        (FreshItem(), "[1, true", True), (FreshItem(), '[{"a": 1, "b": 2}, {"b": 2.0, "a": 1}', False),
+        (FreshItem(), '["\\n", "\\u000a"', False), (FreshItem(), '["a", ["a"]', True), (FreshItem(), "[0, -0.0", False),
+        (FreshItem(), "[0, false", True), (FreshItem(), "[10, 1e1", False), (FreshItem(), "[[1], [true]", True),
+        (TextCheck(str.isupper), '["a", "A"', True), (TextCheck(str.isupper), '{"A": "\\u0061"', False),
+        (NumberCheck(str.isdigit), "[-1, 12", True), (NumberCheck(str.isdigit), '{"a": -1', False),
+    ],
+)  # fmt: skip
+def test_checks_answer_for_values(check: Check, text: str, holds: bool) -> None:
+    """From the fast reading and from the plain one."""
+    assert check.holds(read(text)) == holds
+    assert check.holds(PlainReading(text.encode())) == holds
+
+
+NONE: list[bytes] = []
+
+
+@pytest.mark.parametrize(
+    ("check", "text", "suspects"),
+    [
+        (FreshName(), '{"name": 1, "na', [b'me"']), (FreshName(), '{"name": 1, "x', NONE), (FreshName(), '{"name": "na', NONE),
+        (FreshName(), '{"a": 1, "b": 2, "', [b'a"', b'b"']), (FreshName(), '{"q\\"": 1, "q', [b'\\""']), (FreshName(), "{", NONE),
+        (FreshName(), '{"\\u0061": 1, "', [b'a"']), (FreshName(), '{"éa": 1, "é', [b'a"']),
+        (FreshItem(), '["abc", "ab', [b'c"']), (FreshItem(), '["abc", "b', NONE), (FreshItem(), '["abc", 1', NONE),
+        (FreshItem(), "[12, 1", NONE), (FreshItem(), "[12, 12", None), (FreshItem(), "[12, 1.2e1", None), (FreshItem(), "[1, 1.", NONE),
+        (FreshItem(), "[true, tru", None), (FreshItem(), "[true, nu", NONE), (FreshItem(), "[[1], [1", None), (FreshItem(), "[[1, 2], [1", NONE),
+        (FreshItem(), "[[1], [", NONE), (FreshItem(), "[[], [", None), (FreshItem(), '[{"a": "xy"}, {"a": "x', [b'y"']),
+        (FreshItem(), '[{"a": 1}, {"a": 1, "', NONE), (FreshItem(), '[{"a": 1}, {"a"', NONE), (FreshItem(), '[{"a": 1}, {"a": 1', None),
+        (FreshItem(), '[{"a": 1}, {"b": 1', NONE), (FreshItem(), '[[["a"]], [["', [b'a"']), (FreshItem(), "[1, 2, ", NONE),
+        (FreshItem(), '[{"a": []}, {"a": [', None), (FreshItem(), '[{"a": []}, {"a": [1', NONE), (FreshItem(), '[{"a": 1}, {"', NONE),
+        (TextCheck(str.isupper), '["a', None), (TextCheck(str.isupper), '["a"', NONE), (TextCheck(str.isupper), "[1", NONE),
+        (NumberCheck(str.isdigit), "[12", NONE), (NumberCheck(str.isdigit), "[-12", None), (NumberCheck(str.isdigit), "[-", NONE),
+        (NumberCheck(str.isdigit), "[tru", NONE), (NumberCheck(str.isdigit), '["-1', NONE),
+    ],
+)  # fmt: skip
+def test_checks_suspect_only_what_can_be_refused(check: Check, text: str, suspects: list[bytes] | None) -> None:
+    """Nothing where no earlier name or item can be met; the rest of it where its spelling is known; else None."""
+    found = check.suspects(read(text))
+    assert (None if found is None else sorted(found)) == suspects
+
+
+def test_a_long_array_is_read_in_time_that_grows_with_its_length() -> None:
+    """10,000 items, each asked about, with nothing read twice."""
+    reading = read("[0")
+    for i in range(1, 10_000):
+        reading = reading.feed(b", %d" % i)
+        assert reading.item() not in reading.items()
+    assert reading.feed(b", 77").item() in reading.feed(b", 77").items()
+
+
+def drawn(draw: random.Random, depth: int = 0) -> Any:
+    """A small random value; many are equal."""
+    kind = draw.randrange(8 if depth < 3 else 5)
+    if kind < 5:
+        return draw.choice([0, 1, 1.0, True, False, None, -12, 0.5, "", "a", "ab", "abc", "é中", 'q"\\', "x" * 40])
+    if kind == 5:
+        return [drawn(draw, depth + 1) for _ in range(draw.randrange(4))]
+    return {name: drawn(draw, depth + 1) for name in draw.sample(["a", "b", "é", "ab"], draw.randrange(4))}
+
+
+def shuffled(draw: random.Random, value: Any) -> Any:
+    """An equal value: members in another order, whole numbers with a point."""
+    if isinstance(value, dict):
+        return {name: shuffled(draw, value[name]) for name in draw.sample(list(value), len(value))}
+    if isinstance(value, list):
+        return [shuffled(draw, item) for item in value]
+    return float(value) if type(value) is int and draw.random() < 0.3 else value
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_would_end_an_equal_item_is_suspect_wherever_it_stands(seed: int) -> None:
+    """Behind any part of an item that equals one of many earlier ones, up to where its last string begins."""
+    draw = random.Random(seed)
+    items = [drawn(draw) for _ in range(60)]
+    begun = json.dumps(items, ensure_ascii=False).encode()[:-1] + b", "
+    for value in draw.sample(items, 12):
+        spelled = json.dumps(shuffled(draw, value), ensure_ascii=False).encode()
+        text = spelled.rstrip(b"]}")
+        inside = range(text[:-1].rfind(b'"') + 1, len(text)) if text.endswith(b'"') and b"\\" not in text else ()
+        for end in inside:
+            found = FreshItem().suspects(read(begun + text[:end]))
+            assert found is None or text[end:] in found, (value, text[:end])
+        if spelled.endswith((b"]", b"}")):
+            assert FreshItem().suspects(read(begun + spelled[:-1])) is None
+
+
+def calls(run: Callable[[], None]) -> int:
+    """How many functions of Python are called."""
+    made = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal made
+        made += event == "call"
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+UNIQUE: dict[str, Callable[[int], Any]] = {
+    "integers": lambda i: i * 37, "strings": lambda i: f"{'abcdef'[i % 6]}{i}", "objects": lambda i: {"a": 1, "id": i},
+    "objects that end alike": lambda i: {"id": i, "a": "same"}, "pairs": lambda i: [i % 5, i],
+    "mixed": lambda i: [i, i + 0.5, f"x{i}", {"a": i}, ["é", i]][i % 5],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", UNIQUE)
+def test_the_masks_of_unique_items_take_no_longer_behind_many(kind: str) -> None:
+    """Ten times the items, ten times the work: an item is found among the earlier ones, not compared with each."""
+    grammar = JsonSchema({"type": "array", "uniqueItems": True}).compile(rich_vocabulary())
+
+    def walk(count: int) -> None:
+        matcher = grammar.matcher()
+        for byte in json.dumps([UNIQUE[kind](i) for i in range(count)], ensure_ascii=False).encode():
+            matcher.mask()
+            matcher.advance(byte)
+
+    walk(25)
+    few, many = calls(lambda: walk(25)), calls(lambda: walk(250))
+    assert many < 14 * few

@@ -1,0 +1,191 @@
+"""An exception anywhere in the making of masks, as Ctrl-C raises it, leaves a grammar that is right."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.automaton.chars import Lifted
+from structgen.constraints.basic import Constraint, JsonSchema, Regex
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.languages import Lark, Machine
+from structgen.endings.closing import closing_tokens
+from structgen.masks.grammar import Grammar
+from structgen.options import Whitespace
+from structgen.testing import scripted
+from structgen.values.name_frames import NameFrames
+from tests.support.interrupting import Interrupts, wrap_kernels, writers_of_states
+from tests.support.matching import rich_vocabulary
+
+
+class Ring:
+    """Texts of a's and b's, every third byte a b."""
+
+    start = 0
+
+    def step(self, state: int, byte: int) -> int | None:
+        return (state + 1) % 3 if byte == (0x62 if state == 2 else 0x61) else None
+
+    def accepts(self, state: int) -> bool:
+        return state == 0
+
+
+FLEXIBLE = Whitespace("flexible", bound=3)
+OBJECT = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {"enum": ["x", "xy", 3]}},
+    "required": ["a"],
+}
+CLOSED = {**OBJECT, "additionalProperties": False, "required": ["a", "b", "c"]}
+MANY = {
+    "type": "object",
+    "properties": {f"name{i}": {"type": "integer"} for i in range(14)},
+    "required": ["name13"],
+}
+RULED = {
+    "type": "object",
+    "properties": {"a1": {"type": "integer"}},
+    "patternProperties": {"^[a-c]\\d": {"type": "integer"}, "^\\w{3}$": {"type": "string"}},
+    "minProperties": 2,
+}
+UNION = {
+    "anyOf": [
+        {"type": "object", "properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "required": ["k", "v"]},
+        {"type": "object", "properties": {"k": {"const": "y"}, "v": {"type": "string"}}, "required": ["k", "v"]},
+        {"type": "array", "items": {"type": ["integer", "null"]}, "contains": {"type": "null"}},
+    ]
+}
+UNIQUE = {"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True, "maxItems": 4}
+SUMS = {"type": "array", "items": {"type": "number", "multipleOf": 1e-7}}
+TALE = {"type": "string", "pattern": "^([ab])c*\\1$"}
+LISTS = """
+    start: item
+    item: "(" item* ")" | NAME | "if" item
+    NAME: /[a-c]+|i[a-e]+/
+    %ignore " "
+"""
+
+CASES: dict[str, tuple[Constraint, list[str]]] = {
+    "object": (JsonSchema(OBJECT), ['{"a": 1, "b": "q", "d": {"e": [1, true]}}', '{"a": 10, "c": "xy"}']),
+    "closed": (JsonSchema(CLOSED), ['{"a": 1, "b": null, "c": "x"}']),
+    "any order": (JsonSchema(CLOSED, order="any"), ['{"b": null, "c": 3, "a": -1}']),
+    "flexible": (JsonSchema(CLOSED, whitespace=FLEXIBLE), ['{ "a":  1, "b":null,"c" : "x" }']),
+    "flexible array": (JsonSchema(UNION, whitespace=FLEXIBLE), ["[ 1,  null ]"]),
+    "indented": (JsonSchema({"type": "array", "items": OBJECT}, whitespace=Whitespace.INDENTED(1)),
+                 ['[\n {\n  "a": 1\n },\n {\n  "a": 2\n }\n]']),
+    "many names": (JsonSchema(MANY), ['{"name3": 1, "name13": 2, "other": "x"}']),
+    "many closed names": (JsonSchema({**MANY, "additionalProperties": False}), ['{"name3": 1, "name13": 2}']),
+    "ruled names": (JsonSchema(RULED), ['{"a1": 1, "b2": 3, "xyz": "t", "zz": null}']),
+    "union": (JsonSchema(UNION), ['{"k": "y", "v": "s"}', "[1, null, 3]"]),
+    "unique": (JsonSchema(UNIQUE), ['["a", 1, "ab", 2.5]']),
+    "counted items": (
+        JsonSchema({"type": "array", "items": {"type": ["integer", "array"]}, "minItems": 2, "maxItems": 9}),
+        ["[1, [2], 3, 4]"],
+    ),
+    "tested numbers": (JsonSchema(SUMS), ["[0.5, 100, -20]"]),
+    "tested text": (JsonSchema(TALE), ['"aca"', '"\\u0061a"']),
+    "words": (JsonSchema({"type": "string", "pattern": "^\\S+\\s\\S+$"}), ['"a b"', '"é\\u00e9\\t\\ud83d\\ude00"']),
+    "letters": (JsonSchema({"type": "string", "pattern": "^[é-ü]{2}[a-z]?$"}), ['"éêa"', '"\\u00e9ü"']),
+    "counted": (JsonSchema({"type": "string", "pattern": "^(?:[α-ω]|[a-f]é)+$", "maxLength": 9}),
+                ['"αaéω"', '"\\u03b1\\u03c9"']),
+    "astral": (JsonSchema({"type": "string", "pattern": "^[😀-😃]x|y[\\uFFF0-\\u{10010}]$"}),
+               ['"😀x"', '"\\ud83d\\ude00x"']),
+    "regex": (Regex("(?:[a-c]{2}é?|[^x]+x)"), ["abé", "中文x"]),
+    "grammar": (Lark(LISTS), ["(a if (ab) )"]),
+    "machine": (Machine(Ring()), ["aabaab"]),
+    "parts": (Sequence(Text(until="</t>"), Union(CLOSED, Regex("[0-9]{2,4}")), Repeat("ab", 1, 3, separator=", ")),
+              ["x<y</t>123ab, ab", '</t>{"a": 1, "b": "", "c": "x"}ab']),
+    "counted parts": (Sequence(Text(max_chars=6), Regex("[xy]+"), "!"), ["abcxy!", "xyx!"]),
+}  # fmt: skip
+
+
+def compiled(name: str) -> Grammar:
+    """The grammar of a case, new."""
+    return CASES[name][0].compile(rich_vocabulary())
+
+
+def seen(grammar: Grammar, text: str) -> list[tuple[bytes, bool, int | None]]:
+    """At each byte of a text the mask, whether the text may end, and the bytes of the shortest end."""
+    matcher, found = grammar.matcher(), []
+    for byte in [*text.encode(), None]:
+        close = closing_tokens(matcher)
+        ending = None if close is None else len(grammar.vocabulary.decode(close))
+        found.append((matcher.mask().tobytes(), matcher.can_finish, ending))
+        if byte is not None:
+            matcher.advance(byte)
+    return found
+
+
+def walk(interrupts: Interrupts, grammar: Grammar, text: str, growth: float) -> None:
+    """Feed a text with every call interrupted again and again."""
+    matcher = grammar.matcher()
+    for count, byte in enumerate([*text.encode(), None], 1):
+        interrupts.stubbornly(matcher.mask, 1 + count % 7, growth)
+        interrupts.stubbornly(partial(closing_tokens, matcher), 1 + count % 5, growth)
+        interrupts.stubbornly(lambda: matcher.can_finish, 1 + count % 3, growth)
+
+        def advance(byte: int | None = byte, count: int = count) -> None:
+            if byte is not None and len(matcher.token_ids) < count:  # else the interrupt came when it was taken
+                matcher.advance(byte)
+
+        interrupts.stubbornly(advance, 1 + count % 2, growth)
+
+
+def check(name: str, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch, growth: float) -> None:
+    """Walk the texts of a case, interrupted; then its grammar has the masks of a fresh one."""
+    texts = CASES[name][1]
+    wanted = {text: seen(compiled(name), text) for text in texts}
+    with monkeypatch.context() as patched:
+        wrap_kernels(patched.setattr)
+        grammar = compiled(name)
+        for text in texts:
+            walk(interrupts, grammar, text, growth)
+        for text in reversed(texts):
+            assert seen(grammar, text) == wanted[text], (name, text)
+
+
+@pytest.fixture(autouse=True)
+def few_names_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects with more than eight names call a frame for them."""
+    monkeypatch.setattr(NameFrames, "many_names", 8)
+    monkeypatch.setattr(NameFrames, "at_once", 3)
+
+
+def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call of a walk is interrupted some dozens of times, and so is every function that writes states."""
+    interrupts = Interrupts()
+    for name in CASES:
+        check(name, interrupts, monkeypatch, 1.3)
+    assert writers_of_states() <= interrupts.interrupted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_grammar_that_was_interrupted_everywhere_has_the_masks_of_a_fresh_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each of the first fifty places where Python may look for signals, and at one in fifty of those behind."""
+    check(name, Interrupts(), monkeypatch, 1.02)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 10, 40, 100])
+def test_generate_is_right_after_an_interrupt(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`generate` keeps grammars between calls: one that was interrupted lost characters beyond ASCII for good."""
+    schema = {"type": "string", "pattern": "^[é-ü]{2}[a-z]?$", "title": f"not kept by another test: {calls}"}
+    model = scripted('"óów"')
+    spell, left = Lifted._spell, calls
+
+    def interrupted(self: Lifted, *arguments: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        spell(self, *arguments)
+
+    monkeypatch.setattr(Lifted, "_spell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sg.generate(model, "x", schema)
+    assert sg.generate(model, "x", schema) == "óów"

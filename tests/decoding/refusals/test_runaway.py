@@ -1,0 +1,205 @@
+"""What a stuck model says without end is closed at a cap, what the schema asks for is not, and the text goes on."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Annotated, Any
+
+import jsonschema
+import pytest
+from pydantic import AfterValidator, BaseModel
+
+import structgen as sg
+from structgen.constraints.basic import JsonSchema
+from structgen.decoding.refusals.runaway import ARRAY_CAPS, Runaway
+from structgen.decoding.session import Session
+from structgen.testing import scripted
+from tests.decoding.refusals.test_budget import drive
+from tests.support.matching import byte_vocabulary, rich_vocabulary
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "tags": {"type": "array"}, "n": {"type": "number"}},
+    "required": ["name", "n"],
+    "additionalProperties": False,
+}
+LAYOUTS = [sg.Whitespace.SPACED, sg.Whitespace.FLEXIBLE, sg.Whitespace.INDENTED(2)]
+
+
+def run(text: str, schema: Any = PERSON, **options: Any) -> Any:
+    """A scripted model's generation with these caps."""
+    caps = {name: options.pop(name) for name in list(options) if name.startswith("max_")}
+    return sg.generate(scripted(text), "x", schema=schema, limits=sg.Limits(400, **caps), details=True, **options)
+
+
+@pytest.mark.parametrize("whitespace", LAYOUTS, ids=lambda layout: layout.kind)
+@pytest.mark.parametrize("fast_forward", [True, False])
+@pytest.mark.parametrize(
+    ("text", "caps", "pointer", "wanted"),
+    [
+        ('{"name": "' + "x" * 99, {"max_characters": 20}, "/name", {"name": "x" * 20}),
+        ('{"name": "' + "\\\\" * 99, {"max_characters": 20}, "/name", {"name": "\\" * 10}),
+        ('{"name": "' + "é" * 99, {"max_characters": 20}, "/name", {"name": "é" * 10}),
+        ('{"name": "a", "n": ' + "1" * 99, {"max_digits": 12}, "/n", {"n": int("1" * 12)}),
+        ('{"name": "a", "n": 0.' + "3" * 99, {"max_digits": 5}, "/n", {"n": 0.3333}),
+        ('{"name": "a", "n": -1e' + "2" * 99, {"max_digits": 3}, "/n", {"n": -1e22}),
+        ('{"name": "a' + " " * 99, {"max_blanks": 7}, "/name", {"name": "a" + " " * 7}),
+        ('{"name": "a' + "\\n" * 99, {"max_blanks": 7}, "/name", {"name": "a" + "\n" * 7}),
+        ('{"name": "a", "tags": [' + '"t", ' * 50, {"max_equal_items": 5}, "/tags", {"tags": ["t"] * 5}),
+        ('{"name": "a", "tags": [' + "[0], " * 50, {"max_equal_items": 5}, "/tags", {"tags": [[0]] * 5}),
+        ('{"name": "a", "tags": [' + "12, " * 50, {"max_equal_items": 5}, "/tags", {"tags": [12] * 5}),
+        (json.dumps({"name": "a", "tags": [*range(60)]}), {"max_items": 7}, "/tags", {"tags": [*range(7)]}),
+        (json.dumps({"name": "a", "tags": [[*range(60)]]}), {"max_items": 7}, "/tags/0", {}),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) and len(value) == 1 else None,
+)
+def test_a_value_is_closed_at_its_cap_and_the_text_goes_on(
+    text: str, caps: dict[str, int], pointer: str, wanted: Any, whitespace: sg.Whitespace, fast_forward: bool
+) -> None:
+    if whitespace.kind == "indented":
+        text = text.replace('", "', '",\n  "').replace('{"', '{\n  "', 1)
+        text = text.replace("[", "[\n    ").replace(", ", ",\n    ")
+    found = run(text, whitespace=whitespace, fast_forward=fast_forward, **caps)
+    (name, limit) = next(iter(caps.items()))
+    assert found.finish == "complete"
+    jsonschema.validate(found.value, PERSON)
+    if whitespace.kind != "indented" or name not in ARRAY_CAPS:  # a script that stops at a blank goes no further
+        assert found.caps[0] == sg.Cap(name, pointer, limit)
+        assert {key: found.value[key] for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "caps"),
+    [
+        ({"type": "string", "minLength": 30}, '"' + "x" * 30 + '"', {"max_characters": 7}),
+        ({"type": "string", "pattern": "^x{30}$"}, '"' + "x" * 30 + '"', {"max_characters": 7}),
+        ({"enum": ["x" * 50, "y"]}, '"' + "x" * 50 + '"', {"max_characters": 7}),
+        ({"enum": [int("1" * 50), 2]}, "1" * 50, {"max_digits": 7}),
+        ({"type": "array", "minItems": 20, "items": {"type": "integer"}}, str([*range(20)]), {"max_items": 7}),
+        ({"type": "array", "minItems": 20, "items": {"const": "a"}}, json.dumps(["a"] * 20), {"max_equal_items": 7}),
+        ({"type": "array", "minItems": 9, "items": {"type": "string"}}, json.dumps(["a"] * 9), {"max_equal_items": 7}),
+        ({"const": " " * 20}, json.dumps(" " * 20), {"max_blanks": 7}),
+        ({"type": "array", "prefixItems": [True] * 9, "minItems": 9, "items": False}, str([0] * 9), {"max_items": 2}),
+    ],
+)
+@pytest.mark.parametrize("fast_forward", [True, False])
+def test_what_the_schema_asks_for_wins(schema: Any, text: str, caps: dict[str, int], fast_forward: bool) -> None:
+    found = run(text, schema, fast_forward=fast_forward, **caps)
+    assert found.text == text
+    assert found.caps == ()
+
+
+@pytest.mark.parametrize("text", ['{"n": 1}' + "\n " * 200, " " * 400, "\t" * 9 + '{"n": 1}' + "\t" * 9])
+def test_white_space_around_a_flexible_value_ends(text: str) -> None:
+    """A model that says nothing but blanks before the value, or behind it, comes to the layout's bound."""
+    schema = {"type": "object", "properties": {"n": {"enum": [1]}}, "required": ["n"], "additionalProperties": False}
+    result = run(text, JsonSchema(schema, whitespace=sg.Whitespace.FLEXIBLE))
+    assert result.value == {"n": 1}
+    assert result.finish in ("end", "complete")
+    assert [len(blank) for blank in re.split(r"\S+(?:.*\S)?", result.text, flags=re.DOTALL)] == [
+        min(20, len(text) - len(text.lstrip())),
+        min(20, len(text) - len(text.rstrip())),
+    ]
+
+
+def test_a_cap_holds_as_soon_as_the_schema_lets_it() -> None:
+    found = run('"' + "x" * 99, {"type": "string", "minLength": 30}, max_characters=7)
+    assert found.text == '"' + "x" * 30 + '"'
+    assert found.caps == (sg.Cap("max_characters", "", 7),)
+
+
+def test_the_defaults_let_long_values_be() -> None:
+    """And None lets all be."""
+    value = {"name": "x" * 90 + " " * 90, "tags": [0] * 40, "n": 10**15 + 0.25}
+    text = json.dumps(value)
+    assert run(text).caps == ()
+    assert run(text).value == value
+    endless = run('{"name": "a", "n": ' + "1" * 399, max_digits=None)
+    assert endless.finish == "closed_by_budget"
+    with pytest.raises(sg.OptionError, match="max_items=0"):
+        sg.Limits(max_items=0)
+
+
+def test_text_that_is_no_json_has_no_caps() -> None:
+    assert run("1" * 50, sg.Regex("[0-9]{50}"), max_digits=5).text == "1" * 50
+
+
+def test_caps_and_the_budget_hold_together() -> None:
+    schema = {**PERSON, "required": ["name", "tags", "n"]}
+    for budget in range(46, 60, 3):
+        limits = sg.Limits(budget, max_characters=9, max_items=3)
+        text = '{"name": "' + "x" * 50
+        found = sg.generate(scripted(text), "x", schema=schema, limits=limits, details=True)
+        jsonschema.validate(found.value, schema)
+        assert len(found.token_ids) <= budget
+        assert found.caps[0] == sg.Cap("max_characters", "/name", 9)
+
+
+def test_strict_limits_have_caps_too() -> None:
+    limits = sg.Limits(60, strict=True, max_characters=9, max_digits=4)
+    found = sg.generate(scripted('{"name": "' + "x" * 99), "x", schema=PERSON, limits=limits, details=True)
+    assert found.value["name"] == "x" * 9
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_text_is_read_alike_in_any_pieces_and_behind_any_rollback(seed: int) -> None:
+    """The slow twin: each prefix read anew, from its first byte."""
+    draw = random.Random(seed)
+    value = {"a b": ['x\\"y' * 3, ["é  \n\n\n", 1.5e-7, None], [[], [], []]], "c": [1, 1, 1, 1, {"d": True}]}
+    value["long"] = ["x" * 30, 10**20, "  \n" * 7, [0] * 20, [*range(20)], [[[1] * 9] * 16] * 3]  # type: ignore[assignment]
+    text = json.dumps(value, indent=draw.choice([None, 1])).encode()
+    most = draw.choice([0, 3, 12])
+    limits = sg.Limits(
+        max_digits=2 + most, max_blanks=2 + most, max_equal_items=2 + most, max_items=3 + most, max_characters=4 + most
+    )
+    runaway, at = Runaway(limits), 0
+    for _ in range(300):
+        if at and draw.random() < 0.3:
+            at = draw.randrange(at)
+            runaway.truncate(at)
+        before, at = at, min(len(text), at + draw.randint(1, 4))
+        twin = Runaway(limits)
+        if before:
+            twin.read(text[:before], 0)
+        twin.until = -1
+        assert runaway.read(text[:at], before) == twin.read(text[:at], before), (text[:before], text[before:at])
+        assert runaway.in_string(text[:at]) == twin.in_string(text[:at])
+
+
+def test_random_models_stay_below_every_cap() -> None:
+    """With any tokens; and the text is a document of the schema."""
+    schema = {
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": {"type": ["string", "integer", "array"]}},
+        "minProperties": 1,
+    }
+    caps = {"max_digits": 3, "max_items": 3, "max_characters": 6, "max_blanks": 2, "max_equal_items": 2}
+    for vocabulary in byte_vocabulary(), rich_vocabulary():
+        grammar = JsonSchema(schema).compile(vocabulary)
+        capped = 0
+        for seed in range(40):
+            session: Session = drive(grammar, 120, random.Random(seed), Runaway(sg.Limits(**caps)))
+            assert session.error is None, session.error
+            jsonschema.validate(json.loads(session.text()), schema)
+            capped += any(cap.name != "max_new_tokens" for cap in session.caps(is_json=True))
+        assert capped > 10
+
+
+def test_caps_hold_where_a_validator_sends_the_row_back() -> None:
+    """Each way back that is left comes before a cap is let go."""
+    seen: list[int] = []
+
+    def refuse(n: int) -> int:
+        seen.append(n)
+        raise ValueError("never")
+
+    class Refused(BaseModel):
+        n: Annotated[int, AfterValidator(refuse)]
+
+    limits = sg.Limits(60, max_digits=3, validations=200)
+    with pytest.raises(sg.ValidationFailed):
+        sg.generate(scripted('{"n": 12'), "x", schema=Refused, limits=limits, sampling=sg.Sampling(seed=0))
+    assert len(set(seen)) > 190
+    assert max(len(str(abs(n))) for n in seen) == 3

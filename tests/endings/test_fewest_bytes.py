@@ -1,0 +1,250 @@
+"""The cheapest way out is as short as the shortest one that trying every byte finds, and it is a way out."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
+from structgen.automaton.tables import DONE, TARGET
+from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.endings.fewest_bytes import Distances
+from structgen.endings.frame_search import FrameSearch
+from structgen.endings.known_exits import NoWayOut
+from structgen.masks import Grammar
+from structgen.options import Whitespace
+from structgen.regular.patterns import pattern_language
+from tests.support.matching import byte_vocabulary
+from tests.support.walking import random_schema, tokens_of
+
+MOST_BYTES = 9
+MOST_POSITIONS = 4_000
+
+
+def brute_force(grammar: Grammar, position: int) -> int | None:
+    """The fewest bytes to an end, by trying all bytes level by level; None where that goes too far."""
+    level, seen = [position], {position}
+    for length in range(MOST_BYTES + 1):
+        if any(grammar.may_end(at) for at in level):
+            return length
+        after = (grammar.advance(at, byte) for at in level for byte in range(256))
+        level = [at for at in after if at >= 0 and at not in seen and not seen.add(at)]
+        if len(seen) > MOST_POSITIONS:
+            return None
+    return None
+
+
+def distance(grammar: Grammar, position: int) -> bytes:
+    """The cheapest end behind a position, which the grammar takes."""
+    text = Distances(grammar.automaton).end(position).text
+    at = position
+    for byte in text:
+        at = grammar.advance(at, byte)
+        assert at >= 0, text
+    assert grammar.may_end(at), text
+    return text
+
+
+NESTED = {"type": "object", "properties": {"n": {"$ref": "#"}, "v": {"type": "null"}}, "required": ["n"]}
+SCHEMAS: dict[str, Any] = {
+    "any": True,
+    "words": {"enum": ["abc", "ab", 12345, None, [1, 2]]},
+    "digits": {"type": "integer", "minimum": 1000},
+    "negative": {"type": "number", "maximum": -0.25, "minimum": -0.5},
+    "string of two to three": {"type": "string", "minLength": 2, "maxLength": 3},
+    "pattern": {"type": "string", "pattern": "^[a-f]{2}-\\d$"},
+    "pattern of escapes only": {"type": "string", "pattern": "^[\\u0000-\\u0003]$"},
+    "required": {"type": "object", "properties": {"a": {}, "b": {"const": 1}}, "required": ["b"]},
+    "any name": {"type": "object", "minProperties": 1, "properties": {"long": {"const": 1}}},
+    "array of two": {"type": "array", "items": {"type": "boolean"}, "minItems": 2},
+    "union": {"anyOf": [{"type": "object", "required": ["abc"]}, {"type": "array", "minItems": 2}, {"const": "xyz"}]},
+    "lockstep": {
+        "type": "object",
+        "properties": {"k": {"enum": ["a", "bb"]}},
+        "required": ["k"],
+        "oneOf": [{"properties": {"k": {"const": "bb"}}}, {"required": ["z"]}],
+    },
+    "recursive": {"anyOf": [{"type": "array", "items": {"$ref": "#"}, "minItems": 1}, {"type": "boolean"}]},
+    "contains": {"type": "array", "contains": {"const": 7}, "maxItems": 2},
+}
+LAYOUTS = [Whitespace.SPACED, Whitespace.COMPACT, Whitespace("flexible", bound=2), Whitespace.INDENTED(1)]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("whitespace", LAYOUTS, ids=lambda layout: layout.kind)
+def test_no_shorter_way_exists_than_the_one_found(name: str, whitespace: Whitespace) -> None:
+    """From the start and from places on random walks."""
+    grammar = JsonSchema(SCHEMAS[name], whitespace=whitespace).compile(byte_vocabulary())
+    compared = 0
+    for seed in range(4):
+        draw, matcher = random.Random(seed), grammar.matcher()
+        for _ in range(12):
+            wanted = brute_force(grammar, matcher.position)
+            if wanted is not None:
+                compared += 1
+                assert len(distance(grammar, matcher.position)) == wanted, matcher.text
+            choices = [token for token in tokens_of(matcher.mask()) if token < 128]
+            if not choices:
+                break
+            matcher.advance(draw.choice(choices))
+    assert compared > 3 or name in ("required", "lockstep")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "length"),
+    [(Regex("(ab|c){3,}x?"), 3), (Regex("a{50}|b{60}"), 50), (Choice(["yes", "no", "maybe"]), 2), (Regex("é|xxx"), 2)],
+)
+def test_texts_that_are_no_json(constraint: Any, length: int) -> None:
+    grammar = constraint.compile(byte_vocabulary())
+    assert len(distance(grammar, grammar.start)) == length
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_many_members_in_any_order_cost_no_more_than_in_the_schemas(order: str) -> None:
+    """A search through the orders of 40 members would never end."""
+    names = [f"k{i:02}" for i in range(40)]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": names}
+    grammar = JsonSchema(schema, order=order).compile(byte_vocabulary())
+    assert len(distance(grammar, grammar.start)) == 40 * len('"k00": 0, ') - len(", ") + len("{}")
+
+
+def test_long_bounds_are_counted_not_walked() -> None:
+    grammar = JsonSchema({"type": "string", "minLength": 100_000}).compile(byte_vocabulary())
+    assert len(distance(grammar, grammar.start)) == 100_002
+
+
+def test_bytes_that_a_state_would_take_itself_do_not_lead_out_of_it() -> None:
+    """A refused name cannot be closed; a number is not over before a digit."""
+    schema = {"type": "object", "minProperties": 1, "properties": {"a": False}, "additionalProperties": {"const": 1}}
+    grammar = JsonSchema(schema).compile(byte_vocabulary())
+    at = grammar.start
+    for byte in b'{"a':
+        at = grammar.advance(at, byte)
+    assert distance(grammar, at)[:1] != b'"'
+
+
+def test_a_way_past_a_test_is_doubted() -> None:
+    for schema, doubted in ({"uniqueItems": True, "type": "array", "minItems": 2}, True), ({"type": "array"}, False):
+        grammar = JsonSchema(schema).compile(byte_vocabulary())
+        assert Distances(grammar.automaton).end(grammar.start).doubted is doubted
+
+
+def test_random_schemas_have_an_end_from_everywhere() -> None:
+    """Found, and taken by the grammar, where no test stands on the way."""
+    found = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        schema = random_schema(draw)
+        try:
+            grammar = JsonSchema(schema, order=draw.choice(["schema", "any"])).compile(byte_vocabulary())
+        except ValueError:
+            continue
+        matcher, distances = grammar.matcher(), Distances(grammar.automaton)
+        for _ in range(15):
+            try:
+                way = distances.end(matcher.position)
+            except NoWayOut as why:
+                raise AssertionError(f"seed {seed} after {matcher.text!r}: {why}; {schema}") from why
+            if not way.doubted:
+                found += 1
+                distance(grammar, matcher.position)
+            choices = [token for token in tokens_of(matcher.mask()) if token < 128]
+            if not choices:
+                break
+            matcher.advance(draw.choice(choices))
+    assert found > 300
+
+
+@pytest.mark.parametrize("begun", [b'"', b'"\\', b'"\\u', b'"\\u0', b'"\\ud8', b'"\\ud83d', b'"\\ud83d\\ude'])
+def test_escapes_that_were_begun_are_ended_without_trying_all(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are a million pairs of surrogates, and 60 more characters to come behind each."""
+    monkeypatch.setattr("structgen.endings.frame_search.MOST_NODES", 2_000)
+    grammar = JsonSchema({"type": "string", "pattern": "^[^/]{60}x$"}).compile(byte_vocabulary())
+    at = grammar.start
+    for byte in begun:
+        at = grammar.advance(at, byte)
+    text = distance(grammar, at)
+    assert len(json.loads(begun + text)) == 61
+
+
+NAMED: list[Any] = [
+    {"type": "object", "patternProperties": {"^[a-f]{2}$": {"type": "integer"}, "x$": {"type": "null"}}},
+    {"type": "object", "patternProperties": {"^(é|ab+)$": {"const": 1}}, "additionalProperties": False},
+    {"type": "array", "minItems": 2, "items": {"type": "string", "format": "date-time"}},
+    {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^(\\n|é|aaaa)(b|\\t)+$"}},
+    {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string", "format": "uuid"}}},
+]
+
+
+@pytest.mark.parametrize("schema", NAMED)
+def test_short_cuts_find_ways_as_short_as_a_search_without_them(schema: Any) -> None:
+    """Along random walks, into escapes too; what was learned on the way is used."""
+    grammar, plain = (JsonSchema(schema).compile(byte_vocabulary()) for _ in range(2))
+    known = Distances(grammar.automaton)
+    for seed in range(6):
+        draw, matcher, twin = random.Random(seed), grammar.matcher(), plain.matcher()
+        for _ in range(20):
+            node = (matcher.position & (1 << 24) - 1, matcher.position >> 44, 0)
+            apart = Distances(plain.automaton)
+            there = (twin.position & (1 << 24) - 1, twin.position >> 44, 0)
+            FrameSearch(apart.known, there, None, short_cuts=False).run()
+            known.leave(matcher.position)
+            assert len(known.known.first[node].text) == len(apart.known.first[there].text), matcher.text
+            token = draw.choice([token for token in tokens_of(matcher.mask()) if token < 256])
+            matcher.advance(token)
+            twin.advance(token)
+            if matcher.position == DONE:
+                break
+
+
+@pytest.mark.parametrize("pattern", ["a+b?a|b{2,4}", "(é|ab|\n)*c", "x|\\u00e9{3}", "[a-z]{3}|\t"])
+def test_the_shortest_plain_way_is_as_short_as_any(pattern: str) -> None:
+    """Each state of a DFA: following the byte of `PlainWays` takes as many characters as the shortest way of all."""
+    dfa = pattern_language(f"^(?:{pattern})$")
+    ways, left = PlainWays(dfa, one_end=True), shortest_ends(dfa)
+    followed = 0
+    for q in range(1, len(dfa.next)):
+        at, steps = q, 0
+        while not dfa.final[at] and (led := ways.of(at)) is not None and len(led) == 1:
+            ((at, byte),) = led.items()
+            assert byte in range(0x20, 0x7F)
+            steps += 1
+        if dfa.final[at]:
+            assert steps == left[q]
+            followed += 1
+    assert followed
+
+
+BOUNDED: list[Any] = [
+    {"type": "string", "maxLength": 12},
+    {"type": "string", "minLength": 3, "maxLength": 4},
+    {"type": "string", "minLength": 2, "maxLength": 9, "pattern": "^[a-c\\\\]"},
+    {"type": "string", "pattern": "^([a-b]{2,9}c?){1,3}$"},
+    {"type": "array", "items": {"type": "string", "maxLength": 4}, "minItems": 2, "maxItems": 5},
+    {"type": "object", "propertyNames": {"maxLength": 3}, "additionalProperties": {"maxLength": 2}, "minProperties": 2},
+]
+
+
+@pytest.mark.parametrize("schema", BOUNDED, ids=str)
+def test_a_way_out_that_counts_nothing_is_that_of_every_count(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow twin: each position's way by a search of its own."""
+    grammar, draw = JsonSchema(schema).compile(byte_vocabulary()), random.Random(1)
+    ways, reused = Distances(grammar.automaton), 0
+    for _ in range(12):
+        position = grammar.start
+        while position & TARGET != DONE and not (grammar.may_end(position) and draw.random() < 0.3):
+            allowed = tokens_of(grammar.mask(position)[0])
+            position = grammar.advance(position, draw.choice([token for token in allowed if token < 256]))
+            if position < 0:  # the name must be asked for whether it is new
+                break
+            before = len(ways.known.first)
+            found = ways.end(position)
+            reused += before == len(ways.known.first)
+            with monkeypatch.context() as patch:
+                patch.setattr(Distances, "_needs_no_room", lambda *_: False)
+                assert found == Distances(grammar.automaton).end(position)
+    assert reused
+    assert ways._uncounted

@@ -1,0 +1,82 @@
+"""Tokens allowed at once, by their first byte and the class of the rest: equal to the plain twin, bit by bit."""
+
+from __future__ import annotations
+
+import random
+import string
+from typing import Any
+
+import numpy as np
+import pytest
+
+from structgen.constraints.basic import JsonSchema, Regex
+from structgen.constraints.compositions import Sequence, Text
+from structgen.constraints.languages import Lark
+from structgen.masks.class_slices import RestSlice
+from structgen.masks.slices import Slices
+from structgen.masks.string_slices import IMPURE
+from structgen.masks.walk import MANY
+from structgen.vocabulary import Vocabulary
+from tests.masks.test_text_walk import assert_equal_along
+from tests.support.lark_grammars import ARITHMETIC, SQL
+from tests.support.matching import Checked, vocabulary_of
+
+
+def pieces() -> list[bytes]:
+    """Words behind blanks, brackets and letters, pure and not, so many that a walk looks for classes."""
+    draw, words = random.Random(5), []
+    alphabets = [string.ascii_lowercase, string.ascii_letters, string.digits, string.ascii_letters + "_", "ab-_9"]
+    for first in [" ", "a", "s", "(", "'", '"', "1", "=", "-", "\n"]:
+        for _ in range(140):
+            rest = "".join(draw.choices(draw.choice(alphabets), k=draw.randint(1, 7)))
+            words.append(first + rest + draw.choice(["", "", "", "", ".", "(", " ", "'", "é", '"']))
+    return [word.encode() for word in words]
+
+
+VOCABULARY = vocabulary_of([*pieces(), b" from", b" from", b"select", b" where", b"limit"])
+
+CONSTRAINTS = [
+    (Lark(ARITHMETIC), [b"(alpha + 3.25) * -(beta", b"-sab1 /99"]),
+    (Lark(SQL), [b"select a_1, s from tab where a >= 2 and name = 'Bob ", b"select count(x) from t limit 1"]),
+    (Regex("[a-z]+( [A-Za-z_]\\w*)*(-[0-9]+)?"), [b"abs ab_9 s-99"]), (Regex("(a|[^b] ?){0,40}"), [b"as  sa(a"]),
+    (JsonSchema({"enum": ["aab", "ab-9", "sass", 19, 'a"b']}), [b'"a', b"1"]),
+    (JsonSchema({"type": "object", "patternProperties": {"^[a-z]+$": {"type": "string", "pattern": "^a?[a-z]*$"}}}),
+     [b'{"abc": "as']),
+    (Sequence(Text(until="'", max_chars=30), Lark(ARITHMETIC)), [b"so 'alpha + 1", b"a's*12"]),
+]  # fmt: skip
+
+
+def test_classes_are_looked_for_in_this_vocabulary() -> None:
+    first = VOCABULARY.trie.first
+    assert sum(first[byte + 1] - first[byte] >= MANY for byte in b" as('\"1=-\n") == 10
+
+
+@pytest.mark.parametrize(("constraint", "texts"), CONSTRAINTS, ids=lambda given: repr(given)[:30])
+def test_masks_with_classes_are_the_plain_twins(constraint: Any, texts: list[bytes]) -> None:
+    """At the start of names and numbers, in the middle of them, and behind what a blank ends."""
+    grammar = constraint.compile(VOCABULARY)
+    for seed, text in enumerate(texts):
+        assert_equal_along(grammar, text, seed)
+        again = Checked(grammar)
+        again.mask()
+
+
+def test_the_rest_slice_holds_the_tokens_of_each_first_byte_and_class() -> None:
+    """Against the definition, token by token; twins are there as often as they are ids."""
+    rest = Slices.of(VOCABULARY).rest
+    letters = frozenset(string.ascii_letters.encode())
+    tokens = [VOCABULARY.token(i) for i in range(VOCABULARY.width)]
+    for byte in range(256):
+        wanted = [i for i, t in enumerate(tokens) if len(t) > 1 and t[0] == byte and letters.issuperset(t[1:])]
+        assert sorted(rest.ids[rest.starts[2, byte] : rest.starts[2, byte + 1]].tolist()) == wanted
+    nodes = Slices.of(VOCABULARY).nodes
+    for i in np.flatnonzero(rest.cover[2] != IMPURE).tolist():
+        assert nodes[i, 0] >> 8 > 1
+        assert nodes[i, 0] & 255 in letters
+
+
+def test_a_vocabulary_without_such_tokens_has_an_empty_slice() -> None:
+    vocabulary = Vocabulary.from_tokens([b"a", b"\xff", None], [2])
+    rest = RestSlice.build(vocabulary.data, vocabulary.offsets, Slices.of(vocabulary).nodes, vocabulary.words)
+    assert len(rest.ids) == 0
+    assert (rest.cover == IMPURE).all()

@@ -1,0 +1,141 @@
+"""Masks of plain text, which walk only what may leave it: equal to the plain twin, bit by bit, at every place."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from structgen.constraints.basic import Regex
+from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.languages import Machine
+from structgen.errors import DeadEnd, OptionError
+from structgen.masks.grammar import Grammar
+from structgen.vocabulary import Vocabulary
+from tests.masks.test_walk import assert_equal_at, llama3, tokenised  # noqa: F401 - llama3 is a fixture
+from tests.support.matching import Checked, allowed, vocabulary_of
+
+PIECES = [
+    b"</", b"</think>", b"think", b"k>", b"> x", b"<x", b"a<", b"a</think>b", b". ", b".\n", b"!!", b"one", b"two",
+    b"o", b"```", b"``", b"`x", b'{"x', b'{"x": 1}', b"x" * 9, b"x" * 40, b"x" * 300, b"y" * 39 + b"<", b"ab",
+    "é".encode(), "éé".encode(), "é".encode() * 20, "\u2003".encode(), "a\u2003b".encode(), "😀".encode(),
+    "😀<".encode(), b"\xf0\x9f", b"\x98\x80x", b"a\xe2", b"\x80\x83", b"\xff", b"a\xff", b"<\xff", b"\xed\xa0\x80",
+    b"\xc3<",
+]  # fmt: skip
+VOCABULARY = vocabulary_of([*PIECES, b"ab", b"</"])
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+DISTINCT = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
+
+
+class AnyBytes:
+    """A machine whose texts are an exclamation mark and any bytes, UTF-8 or not."""
+
+    start = 0
+
+    def step(self, state: int, byte: int) -> int | None:
+        return 1 if state or byte == ord("!") else None
+
+    def accepts(self, state: int) -> bool:
+        return state == 1
+
+
+CONSTRAINTS = [
+    Text(),
+    Text(until="</think>"), Text(until=["</think>", "\n", "one"]), Text(until="aab"), Text(before="{"),
+    Text(until=Regex("</?think(ing)?>")), Text(until=Regex("[.!?]\\s")), Text(until=Regex("[é😀]x")),
+    Text(until="</think>", min_chars=12), Text(before=["<", "é"], min_chars=3), Regex("[^<]*<[^>]*>[^{]*"),
+    Sequence(Text(before="{"), POINT), Sequence(Text(before="!"), Machine(AnyBytes())),
+    Sequence(Text(until="</think>"), DISTINCT), Sequence(Text(before="["), DISTINCT, Text(until="!")),
+    Union(Sequence(Text(before="{"), POINT), "x"), Sequence(Text(before="`"), "```", Text()),
+]  # fmt: skip
+BOUNDED = [
+    lambda most: Text(max_chars=most), lambda most: Text(until="</think>", max_chars=most),
+    lambda most: Text(until=["one", "two", "."], max_chars=most), lambda most: Text(before="{", max_chars=most),
+    lambda most: Text(until=Regex("[.!?]\\s"), max_chars=most),
+    lambda most: Text(until="!", min_chars=5, max_chars=most),
+    lambda most: Sequence(Text(before="{", max_chars=most), POINT),
+    lambda most: Sequence(Text(until="</think>", max_chars=most), DISTINCT),
+    lambda most: Sequence(Text(max_chars=most), "one"), lambda most: Sequence(Text(max_chars=most), POINT),
+    lambda most: Repeat(Text(until=" ", max_chars=most), 1, 5),
+    lambda most: Union(Text(until="</", max_chars=most), Text(until="!", max_chars=most // 2 + 1)),
+    lambda most: Sequence(Text(before=Regex("[.!?]\\s"), max_chars=most), ["one", "é< "]),
+]  # fmt: skip
+
+
+def assert_equal_along(grammar: Grammar, text: bytes, seed: int, lead: bytes = b"") -> None:
+    """Behind `lead`, every mask along a text in random tokens, as far as it is allowed, is the plain twin's."""
+    walk = Checked(grammar)
+    for byte in lead:
+        if not allowed(walk.matcher.mask(), byte):
+            return
+        walk.matcher.advance(byte)
+    walk.place = walk.reference.walk(walk.place, lead)
+    for token in tokenised(grammar.vocabulary, text, random.Random(seed)):
+        try:
+            walk.mask()
+        except DeadEnd:
+            return
+        if not walk.take(token):
+            return
+
+
+TEXTS = [
+    "xa< </think one two. é{\u2003</thinking </tab aaab".encode(),
+    'é😀<</think>["a", "one"]'.encode(), b'ab{"x": 12', b'[one] ["x"]ab', b"x! \xff!", b"``x````</",
+    b"aaaaab<x</think>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: repr(constraint)[:60])
+def test_masks_of_text_are_the_plain_twins(constraint: Any) -> None:
+    """In the middle of stops, of characters, and of what follows the text."""
+    grammar = constraint.compile(VOCABULARY)
+    for seed, text in enumerate(TEXTS):
+        assert_equal_along(grammar, text, seed)
+
+
+@pytest.mark.parametrize("most", [1, 9, 60, 400])
+@pytest.mark.parametrize("bounded", BOUNDED)
+def test_masks_of_bounded_text_are_the_plain_twins(bounded: Any, most: int) -> None:
+    """With room for every token, for some, and for none."""
+    try:
+        grammar = bounded(most).compile(VOCABULARY)
+    except OptionError:
+        return  # there is no text that short
+    for seed, text in enumerate(TEXTS[:3]):
+        assert_equal_along(grammar, text, seed, lead=b"x" * max(0, most - 30))
+
+
+def test_far_from_its_bound_a_text_has_one_mask_in_each_state() -> None:
+    """Positions that differ in what was counted alone share a row."""
+    matcher = Text(until="</think>", max_chars=2000).compile(VOCABULARY).matcher()
+    rows = set()
+    for byte in b"some words, and then < and more":
+        rows.add(matcher.mask().ctypes.data)
+        matcher.advance(byte)
+    assert len(rows) == 2
+
+
+def test_where_a_bounded_text_may_end_at_any_place_it_has_one_mask_in_each_state_too() -> None:
+    """Behind its texts stands what may stand inside them."""
+    matcher = Sequence(Text(max_chars=2000), "one").compile(VOCABULARY).matcher()
+    rows = set()
+    for byte in b"some words, and then o and more":
+        rows.add(matcher.mask().ctypes.data)
+        matcher.advance(byte)
+    assert len(rows) <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (Text(until="</think>"), b"so </"), (Text(until="</think>", max_chars=60), b"so it is. " * 4),
+        (Text(until=Regex("[.!?]\\s"), max_chars=2000), b"so it is."), (Sequence(Text(before="{"), POINT), b"so: "),
+        (Text(max_chars=20), b"a few words"), (Sequence(Text(max_chars=60), "x"), b"so it is. x " * 4),
+        (Sequence(Text(max_chars=2000), POINT), b'so: {"x": 1'),
+    ],
+)  # fmt: skip
+def test_masks_of_text_over_128k_tokens_are_the_plain_twins(llama3: Vocabulary, constraint: Any, text: bytes) -> None:  # noqa: F811
+    assert_equal_at(constraint.compile(llama3), text)

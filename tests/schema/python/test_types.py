@@ -1,0 +1,196 @@
+"""Python types: what the schema admits, the type's own validator accepts."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from pydantic import (
+    AliasPath,
+    Base64Str,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    ImportString,
+    Json,
+    RootModel,
+    Tag,
+)
+from typing_extensions import NotRequired, TypedDict, Unpack
+
+from structgen.errors import UnsupportedSchema
+from structgen.schema.python.types import from_type
+from structgen.schema.reader import read
+from tests.support.python_classes import Cat, Dog
+from tests.support.schema_oracle import accepts
+
+
+class Tree(BaseModel):
+    value: int
+    children: list[Tree] = []
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    name: str
+
+
+class Spaced(BaseModel):
+    name: str = Field(alias="the name")
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    ONE = 1
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Options(TypedDict):
+    a: int
+    b: NotRequired[str]
+
+
+@dataclasses.dataclass
+class Item:
+    name: str
+    price: float = 0.0
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+Price = Annotated[Decimal, Field(max_digits=5, decimal_places=2, ge=0)]
+Positive = Annotated[Decimal, Field(max_digits=3, gt=0)]
+
+# A type, JSON that must be taken, JSON that must be refused.
+ROWS: list[tuple[Any, list[str], list[str]]] = [
+    (int, ["1"], ['"a"', "1.5", "null"]),
+    (int | None, ["1", "null"], ['"a"']),
+    (Literal["a", 1, True], ['"a"', "1", "true"], ['"b"', "2", "false"]),
+    (Colour, ['"red"', "1"], ['"blue"', "2"]),
+    (tuple[int, str], ['[1, "a"]'], ["[1]", '[1, "a", 2]']),
+    (Point, ["[1, 2]", "[1]"], ["[]", "[1, 2, 3]"]),
+    (list[Literal["a"]], ["[]", '["a"]'], ['["b"]']),
+    (dict[str, int], ["{}", '{"a": 1}'], ['{"a": "b"}']),
+    (
+        Tree,
+        ['{"value": 1, "children": [{"value": 2}]}'],
+        ['{"value": 1, "children": [{}]}', '{"value": 1, "x": 1}'],
+    ),
+    (Open, ['{"name": "a", "x": 1}'], ["{}"]),
+    (Spaced, ['{"the name": "a"}'], ['{"name": "a"}']),
+    (Options, ['{"a": 1}', '{"a": 1, "b": "c"}'], ["{}", '{"a": 1, "c": 2}']),
+    (Item, ['{"name": "a"}', '{"name": "a", "price": 1.5}'], ["{}", '{"name": "a", "x": 1}']),
+    (RootModel[list[int]], ["[1]"], ['["a"]']),
+    (
+        Pet,
+        ['{"kind": "cat", "lives": 9}', '{"kind": "dog"}'],
+        ["{}", '{"kind": "dog", "lives": 9}', '{"lives": 9}'],
+    ),
+    (list[Pet], ['[{"kind": "dog", "owner": {"lives": 1}}]'], ["[{}]"]),
+    (Decimal, ["1", "1.5", '"1.50"', '"-0.001"', '"0"'], ['"abc"', '""', '"1."', '".5"', '"1e"', "null"]),
+    (Price, ['"999.99"', '"0"', '"0.05"', '"1.5"'], ['"1000"', '"1.234"', '"-1"', '"abc"']),
+    (Positive, ['"1"', '"0.01"', '"12.5"', '"999"'], ['"0"', '"0.0"', '"1234"', '"12.34"', '"-1"']),
+    (Base64Str, ['"YWJj"', '""', '"YQ=="'], ['"a"', '"YWJj="']),
+]
+
+
+@pytest.mark.parametrize(("tp", "right", "wrong"), ROWS, ids=[str(row[0])[:60] for row in ROWS])
+def test_schema_and_validator_agree(tp: Any, right: list[str], wrong: list[str]) -> None:
+    """Right JSON is in the normal form and validates; wrong JSON is not in it."""
+    schema, adapter = from_type(tp)
+    node = read(schema)
+    for text in right:
+        assert accepts(node, json.loads(text)), text
+        adapter.validate_json(text)
+    for text in wrong:
+        assert not accepts(node, json.loads(text)), text
+
+
+def test_objects_of_types_are_closed_unless_asked_otherwise() -> None:
+    """`closed=False` leaves the standard's own rule."""
+    for tp, document in ((Cat, {"lives": 1}), (Options, {"a": 1}), (Item, {"name": "a"})):
+        extended = {**document, "extra": 1}
+        assert not accepts(read(from_type(tp)[0]), extended)
+        assert accepts(read(from_type(tp, closed=False)[0]), extended)
+
+
+def test_a_type_is_described_once() -> None:
+    """The second time costs a look-up, also for the adapter."""
+    assert from_type(Tree) is from_type(Tree)
+    assert from_type(Annotated[int, Field(json_schema_extra={"a": []})])[0]["type"] == "integer"
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    "tp",
+    [
+        Callable[[int], int],
+        Plain,
+        Json,
+        Json[Tree],
+        type[int],
+        ImportString,
+        set[list[int]],
+        tuple[Unpack[tuple[int, ...]], str],
+        dict[tuple[int, int], str],
+        Literal[b"a"],
+    ],
+    ids=str,
+)
+def test_a_type_without_an_exact_schema_is_refused_with_a_remedy(tp: Any) -> None:
+    """Never a schema that admits what the validator rejects."""
+    with pytest.raises(UnsupportedSchema):
+        from_type(tp)
+
+
+class Holder(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    fine: int
+    deep: list[dict[str, Callable[[], int]]]
+
+
+class Outer(BaseModel):
+    inner: list[Holder]
+
+
+def test_the_error_names_the_field() -> None:
+    """Where in a model the type stands that cannot be held, through every class on the way."""
+    with pytest.raises(UnsupportedSchema, match="Callable") as caught:
+        from_type(Outer)
+    assert caught.value.pointer == "/properties/inner/properties/deep"
+    with pytest.raises(UnsupportedSchema) as caught:
+        from_type(dataclasses.make_dataclass("Row", [("cells", set[list[int]])]))
+    assert caught.value.pointer == "/properties/cells"
+    assert "hash" in str(caught.value)
+
+
+def test_an_alias_that_is_only_a_path_is_refused_where_it_is_required() -> None:
+    """No member name gives the field a value."""
+
+    class Deep(BaseModel):
+        lost: int = Field(validation_alias=AliasPath("a", 0))
+
+    with pytest.raises(UnsupportedSchema, match="AliasPath") as caught:
+        from_type(Deep)
+    assert caught.value.pointer == "/properties/lost"
+
+
+def test_a_callable_discriminator_admits_every_branch() -> None:
+    """Which branch a value belongs to is the user's own code, as a validator is."""
+    pet = Annotated[Annotated[Cat, Tag("c")] | Annotated[Open, Tag("o")], Discriminator(lambda value: "c")]
+    node = read(from_type(pet)[0])
+    assert accepts(node, {"lives": 1})
+    assert accepts(node, {"name": "a", "more": 1})
+    assert not accepts(node, {"more": 1})

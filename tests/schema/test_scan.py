@@ -1,0 +1,272 @@
+"""What is wrong with a schema is found before anything runs, where jsonschema's meta-schemas find it too."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import FormatChecker
+from jsonschema.exceptions import SchemaError as MetaSchemaError
+from jsonschema.validators import Draft202012Validator, validator_for
+
+from structgen.constraints.basic import JsonSchema
+from structgen.endings.closing import closing_tokens
+from structgen.errors import SchemaError, UnsupportedSchema
+from structgen.explanation import explain
+from structgen.schema.keywords import KEYWORDS
+from structgen.schema.reader import read
+from tests.support.matching import accepts, byte_vocabulary
+
+DRAFTS = {
+    4: "http://json-schema.org/draft-04/schema#",
+    6: "http://json-schema.org/draft-06/schema#",
+    7: "http://json-schema.org/draft-07/schema#",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
+
+# A malformed schema, where it is malformed, and the drafts that say so.
+MALFORMED: list[tuple[Any, str, tuple[int, ...]]] = [
+    ({"type": "strin"}, "/type", tuple(DRAFTS)),
+    ({"type": 5}, "/type", tuple(DRAFTS)),
+    ({"type": []}, "/type", tuple(DRAFTS)),
+    ({"type": ["null", "null"]}, "/type", tuple(DRAFTS)),
+    ({"type": [["null"]]}, "/type", tuple(DRAFTS)),
+    ({"minLength": -1}, "/minLength", tuple(DRAFTS)),
+    ({"maxLength": 1.5}, "/maxLength", tuple(DRAFTS)),
+    ({"maxItems": "3"}, "/maxItems", tuple(DRAFTS)),
+    ({"minProperties": True}, "/minProperties", tuple(DRAFTS)),
+    ({"minimum": "0"}, "/minimum", tuple(DRAFTS)),
+    ({"maximum": False}, "/maximum", tuple(DRAFTS)),
+    ({"exclusiveMinimum": True}, "/exclusiveMinimum", (4, 6, 7, 2019, 2020)),
+    ({"minimum": 1, "exclusiveMinimum": 0}, "/exclusiveMinimum", (4,)),
+    ({"required": ["a", "a"]}, "/required", tuple(DRAFTS)),
+    ({"required": "a"}, "/required", tuple(DRAFTS)),
+    ({"required": [1]}, "/required", tuple(DRAFTS)),
+    ({"required": []}, "/required", (4,)),
+    ({"enum": "a"}, "/enum", tuple(DRAFTS)),
+    ({"enum": []}, "/enum", (4,)),
+    ({"pattern": 3}, "/pattern", tuple(DRAFTS)),
+    ({"format": None}, "/format", tuple(DRAFTS)),
+    ({"title": 3}, "/title", tuple(DRAFTS)),
+    ({"description": ["a"]}, "/description", tuple(DRAFTS)),
+    ({"properties": []}, "/properties", tuple(DRAFTS)),
+    ({"properties": {"a/b": {"items": 5}}}, "/properties/a~1b/items", tuple(DRAFTS)),
+    ({"properties": {"a": None}}, "/properties/a", tuple(DRAFTS)),
+    ({"properties": {"a": True}}, "/properties/a", (4,)),
+    ({"items": []}, "/items", (4, 6, 7, 2019, 2020)),
+    ({"items": [{}]}, "/items", (2020,)),
+    ({"items": [{"type": "x"}]}, "/items/0/type", (4, 6, 7, 2019)),
+    ({"prefixItems": {}}, "/prefixItems", (2020,)),
+    ({"anyOf": []}, "/anyOf", tuple(DRAFTS)),
+    ({"allOf": {}}, "/allOf", tuple(DRAFTS)),
+    ({"oneOf": [3]}, "/oneOf/0", tuple(DRAFTS)),
+    ({"not": 3}, "/not", tuple(DRAFTS)),
+    ({"additionalProperties": "no"}, "/additionalProperties", tuple(DRAFTS)),
+    ({"definitions": {"a": {"type": "x"}}}, "/definitions/a/type", tuple(DRAFTS)),
+    ({"$defs": {"a": 1}}, "/$defs/a", (2019, 2020)),
+    ({"uniqueItems": 1}, "/uniqueItems", tuple(DRAFTS)),
+    ({"multipleOf": 0}, "/multipleOf", tuple(DRAFTS)),
+    ({"$anchor": "#a"}, "/$anchor", (2019, 2020)),
+    ({"$id": "a#b"}, "/$id", (2019, 2020)),
+    ({"dependentRequired": {"a": ["b", "b"]}}, "/dependentRequired", (2019, 2020)),
+    ({"readOnly": "yes"}, "/readOnly", (7, 2019, 2020)),
+    ({"examples": {}}, "/examples", (6, 7, 2019, 2020)),
+]
+
+
+@pytest.mark.parametrize(("schema", "pointer", "drafts"), MALFORMED, ids=lambda value: str(value)[:40])
+def test_a_malformed_schema_is_refused_with_its_pointer(
+    schema: dict[str, Any], pointer: str, drafts: tuple[int, ...]
+) -> None:
+    """Every draft that the row names refuses it, as its meta-schema does, and says where."""
+    for draft in drafts:
+        named = {"$schema": DRAFTS[draft], **schema}
+        assert not _well_formed(named), draft
+        with pytest.raises(SchemaError) as caught:
+            read(named)
+        assert caught.value.pointer.startswith(pointer), (draft, caught.value.pointer)
+
+
+@pytest.mark.parametrize("schema", [None, 3, "x", [], [{}]])
+def test_what_is_no_schema_at_all_is_refused(schema: Any) -> None:
+    """Neither an object nor a boolean."""
+    with pytest.raises(SchemaError, match="a schema: an object"):
+        read(schema)
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, {"a": {3}}, object(), b"x"])
+def test_an_enum_of_what_json_cannot_say_is_refused(value: Any) -> None:
+    """Python values without a JSON spelling."""
+    with pytest.raises(SchemaError, match="expected a JSON"):
+        read({"enum": [value]})
+
+
+HALF = "a\ud800b"
+HALVES: list[Any] = [HALF, [HALF], {HALF: {}}, {"a": HALF}, {HALF: ["a"]}, {"a": [HALF]}, {HALF: True}, [[{HALF: 1}]]]
+
+
+def test_half_of_a_surrogate_pair_is_refused_with_its_pointer_or_restricts_nothing() -> None:
+    """Every keyword of every draft with every kind of argument: no UTF-8 spells it, so no value has it. Annotations may
+    hold it."""
+    refused = set()
+    for row, argument in product(KEYWORDS, HALVES):
+        schema = {"$schema": DRAFTS[row.until], row.name: argument}
+        try:
+            grammar = JsonSchema(schema).compile(byte_vocabulary())
+        except SchemaError as error:
+            str(error).encode()
+            if "surrogate" in str(error):
+                refused.add(error.pointer[1:].split("/")[0])
+        else:
+            closing_tokens(grammar.matcher())
+            str(explain(schema)).encode()
+    assert refused >= {"const", "enum", "required", "properties", "pattern", "patternProperties", "dependentRequired"}
+    assert refused.isdisjoint(("title", "description", "$comment", "contentEncoding"))
+    for schema in ({HALF: 1}, {"x-" + HALF: {}, "type": "null"}):
+        with pytest.raises(SchemaError, match="half of a surrogate pair"):
+            read({"items": schema})
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({1: 2}, ""),
+        ({b"type": "integer"}, ""),
+        ({"items": {"anyOf": [{"type": "null"}, {None: 1}]}}, "/items/anyOf/1"),
+        ({"properties": {"a/b": {3: 1}}}, "/properties/a~1b"),
+        ({"properties": {4: {}}}, "/properties"),
+        ({"dependentRequired": {1: ["a"]}}, "/dependentRequired"),
+        ({"$vocabulary": {1: True}}, "/$vocabulary"),
+        ({"const": {"a": [{1: 2}]}}, "/const"),
+    ],
+    ids=str,
+)
+def test_keys_that_are_no_strings_are_refused(schema: Any, pointer: str) -> None:
+    """JSON has none; they were passed over."""
+    with pytest.raises(SchemaError, match="whose keys are strings") as caught:
+        read(schema)
+    assert caught.value.pointer == pointer
+
+
+SEVEN = {"$schema": DRAFTS[7]}
+FOUR = {"$schema": DRAFTS[4]}
+TWICE: list[tuple[dict[str, Any], str]] = [
+    ({"$defs": {"a": {"$id": "http://x/a"}, "b": {"$id": "http://x/a"}}}, "/$defs/b/$id"),
+    ({"$id": "http://x/", "$defs": {"a": {"$id": "a"}, "b": {"$id": "http://x/a"}}}, "/$defs/b/$id"),
+    ({"$id": "http://x/", "$defs": {"a": {"$id": "http://x/#"}}}, "/$defs/a/$id"),
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, "/$defs/b/$anchor"),
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, "/$defs/b/$dynamicAnchor"),
+    ({**SEVEN, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#x"}}, "not": {"$ref": "#x"}}, "/definitions/b/$id"),
+    ({**FOUR, "properties": {"a": {"id": "p"}, "b": {"id": "p"}}, "not": {"$ref": "p"}}, "/properties/b/id"),
+]
+ONCE: list[dict[str, Any]] = [
+    {"$defs": {"a": {"$anchor": "x"}, "b": {"$id": "http://y", "$anchor": "x"}}, "$ref": "#x"},
+    {"$defs": {"a": {"$anchor": "x", "$dynamicAnchor": "x"}}},
+    {"$id": "http://x/", "items": {"$id": "a", "items": {"$id": "c"}}, "not": {"$id": "b/", "items": {"$id": "c"}}},
+    {**SEVEN, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#y"}}, "not": {"$ref": "#x"}},
+    {**FOUR, "properties": {"a": {"id": "p"}, "b": {"id": "p"}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "pointer"), TWICE, ids=str)
+def test_two_schemas_of_one_name_are_refused(schema: dict[str, Any], pointer: str) -> None:
+    """Two equal identifiers, or two equal anchors in one resource."""
+    with pytest.raises(SchemaError, match=r"names the schema at .*, too") as caught:
+        read(schema)
+    assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize("schema", ONCE, ids=str)
+def test_equal_names_in_different_resources_are_different(schema: dict[str, Any]) -> None:
+    """And up to draft 7 equal ones that nothing refers to do no harm."""
+    read(schema)
+
+
+def test_a_schema_in_two_places_has_its_name_once() -> None:
+    """One Python dict that stands twice in a schema is one schema."""
+    named = {"$anchor": "x", "$id": "http://x/a", "type": "integer"}
+    read({"properties": {"a": named, "b": named}})
+
+
+@pytest.mark.parametrize("number", [4, 6, 7, 2019, 2020])
+def test_a_value_may_stand_twice_in_an_enum(number: int) -> None:
+    """`explain` tells. Draft 4 forbids it, to no use: real schemas have it."""
+    schema = {"$schema": DRAFTS[number], "enum": ["a", 1, "a", 1.0]}
+    (rule,) = explain(schema).rules
+    assert (rule.how, rule.why) == ("masked", "'a' stands there twice")
+    constraint = JsonSchema(schema)
+    assert [accepts(constraint, text) for text in ('"a"', "1", "2")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"uniqueItems": False},
+        {"patternProperties": {}},
+        {"then": {"type": "string"}},
+        {"if": {"type": "string"}},
+        {"not": False},
+        {"propertyNames": True},
+        {"x-widget": {"type": "no schema"}, "default": {"type": 5}, "nullable": True, "discriminator": {}},
+        {"properties": {"not": {}, "$ref": {}}},
+        {"enum": [{"not": {}, "$ref": 5}]},
+    ],
+    ids=str,
+)
+def test_what_restricts_nothing_is_not_refused(schema: dict[str, Any]) -> None:
+    """Annotations, unknown keywords, and arguments without effect."""
+    assert read(schema).shapes
+
+
+def test_a_dialect_of_another_vocabulary_is_refused() -> None:
+    """An unknown `$schema` may give any keyword another meaning."""
+    with pytest.raises(UnsupportedSchema, match="dialect"):
+        read({"$schema": "https://example.com/mine"})
+
+
+ARGUMENTS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.sampled_from([0.5, 2.0, "a", "string", "null", "#", "#/$defs/a", "^a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "type", "items", "properties", "minimum"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+NAMES = sorted({row.name for row in KEYWORDS} - {"$schema", "$ref", "$id", "id", "$dynamicRef", "$recursiveRef"})
+RANDOM = st.dictionaries(st.sampled_from(NAMES), ARGUMENTS, min_size=1, max_size=4)
+
+
+def _well_formed(schema: Any) -> bool:
+    validator = validator_for(schema, default=Draft202012Validator)
+    try:
+        validator.check_schema(schema, format_checker=FormatChecker(()))
+    except MetaSchemaError:
+        return False
+    return True
+
+
+@settings(max_examples=400)
+@given(RANDOM, st.sampled_from(sorted(DRAFTS)))
+def test_random_arguments_are_refused_exactly_when_the_meta_schema_refuses_them(
+    schema: dict[str, Any], draft: int
+) -> None:
+    """Malformed is a `SchemaError`; well formed is read, or refused as unsupported."""
+    named = {"$schema": DRAFTS[draft], **schema}
+    assert _outcome(named) in ("unsupported", "well formed" if _well_formed(named) else "malformed")
+
+
+def _outcome(schema: Any) -> str:
+    try:
+        read(schema)
+    except UnsupportedSchema:
+        return "unsupported"
+    except SchemaError:
+        return "malformed"
+    return "well formed"

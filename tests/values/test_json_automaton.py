@@ -1,0 +1,437 @@
+"""JSON texts against schemas: each row is asked whole, byte by byte and at random token splits."""
+# ruff: noqa: E501 - rows of a table
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from structgen.constraints.basic import JsonSchema
+from structgen.options import Whitespace
+from tests.support.matching import accepts, byte_vocabulary, plain_verdict, valid
+
+OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}, "required": ["a"]}
+CLOSED = {**OBJECT, "additionalProperties": False}
+STRING: dict[str, Any] = {"type": "string"}
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    """An object with exactly these members."""
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+TREE = {
+    "$defs": {
+        "tree": {
+            "type": "object",
+            "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+            "required": ["v", "kids"],
+            "additionalProperties": False,
+        }
+    },
+    "$ref": "#/$defs/tree",
+}
+LIST = {"$defs": {"list": {"anyOf": [{"type": "null"}, closed(h={"type": "integer"}, t={"$ref": "#/$defs/list"})]}},
+        "$ref": "#/$defs/list"}  # fmt: skip
+TAGGED = {
+    "anyOf": [
+        closed(kind={"const": "cat"}, lives={"type": "integer"}),
+        closed(kind={"const": "car"}, lives={"type": "string"}),
+        closed(kind={"const": "dog"}, name={"type": "string"}),
+    ]
+}
+SAME_KEYS = {"anyOf": [closed(x={"type": "integer"}, y={"const": 1}), closed(x={"type": "string"}, y={"const": 2})]}
+NESTED = {"anyOf": [closed(n={"anyOf": [{"const": 1}, closed(m={"const": "p"})]}, z={"const": 0}),
+                    closed(n=closed(m={"enum": ["p", "q"]}), z={"const": 1})]}  # fmt: skip
+ARRAYS = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "integer"}, "maxItems": 2},
+        {"type": "array", "items": {"type": ["integer", "null"]}, "minItems": 3},
+        {"type": "array", "prefixItems": [{"const": "s"}], "items": False, "minItems": 1},
+    ]
+}
+
+ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "null": ({"type": "null"}, [None], [False, 0, "", "null", [], {}]),
+    "boolean": ({"type": "boolean"}, [True, False], [None, 0, 1, "true", []]),
+    "integer": ({"type": "integer"}, [0, -1, 12345678901234567890], [0.5, "1", None, [1], True]),
+    "number": ({"type": "number"}, [0, -0.5, 1.25e-7, 10**18], ["1", None, [], False]),
+    "string": (STRING, ["", "a", '"\\/\b\f\n\r\t', "\x01", "é中😀", "\x7f\u2028"], [None, 1, ["a"]]),
+    "array": ({"type": "array"}, [[], [1, "a", [None, {}]], [[[]]]], [{}, "[]", None]),
+    "object": ({"type": "object"}, [{}, {"a": {"b": [1, {}]}}, {"": 0}, {'"\\\n': 1}], [[], "{}", None]),
+    "two types": ({"type": ["string", "null"]}, ["x", None], [1, True, []]),
+    "true": (True, [None, 1.5, "x", [1, [2]], {"a": {"b": False}}], []),
+    "empty": ({}, [None, -2, "x", [], {"k": [{}]}], []),
+    "required": (OBJECT, [{"a": 1}, {"a": 1, "b": True}, {"a": 1, "c": "x"}, {"a": 0, "b": False, "zz": [1], "q": {}}],
+                 [{}, {"b": True}, {"a": "1"}, {"a": 1, "b": 2}, {"a": 1.5}]),
+    "closed": (CLOSED, [{"a": 1}, {"a": 1, "b": True}], [{}, {"a": 1, "c": 1}, {"a": 1, "b": True, "c": 1}]),
+    "rest": ({**OBJECT, "additionalProperties": STRING}, [{"a": 1, "x": "y"}, {"a": 1, "b": True, "x": "", "y": ""}],
+             [{"a": 1, "x": 1}, {"a": 1, "b": "x"}]),
+    "required undeclared": ({"type": "object", "required": ["z"]}, [{"z": 1}, {"z": None, "y": 2}], [{}, {"zz": 1}]),
+    "keys that share": (closed(name=STRING, names=STRING, n=STRING), [{"name": "a", "names": "b", "n": "c"}],
+                        [{"name": "a", "namess": "b", "n": "c"}, {"nam": "a", "names": "b", "n": "c"}]),
+    "rest beside near names": ({"type": "object", "properties": {"name": {"type": "integer"}}, "required": ["name"]},
+                               [{"name": 1, "nam": "x", "names": "y", "n": 0, "": 1, "ñ": 2}], [{"name": "x"}]),
+    "min properties": ({"type": "object", "properties": {"a": {}}, "minProperties": 2},
+                       [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}], [{}, {"a": 1}]),
+    "max properties": ({"type": "object", "maxProperties": 2}, [{}, {"a": 1}, {"a": 1, "b": 1}], [{"a": 1, "b": 1, "c": 1}]),
+    "bounded declared": ({**CLOSED, "required": [], "minProperties": 1, "maxProperties": 1},
+                         [{"a": 1}, {"b": True}], [{}, {"a": 1, "b": True}]),
+    "max and required": ({**OBJECT, "required": ["b"], "maxProperties": 1}, [{"b": True}], [{"a": 1, "b": True}, {"a": 1}]),
+    "items": ({"type": "array", "items": {"type": "integer"}}, [[], [1], [1, 2, 3]], [["a"], [1, "a"], [1, None]]),
+    "min items": ({"type": "array", "minItems": 2}, [[1, 2], [1, 2, 3]], [[], [1]]),
+    "max items": ({"type": "array", "maxItems": 2}, [[], [1], [1, 2]], [[1, 2, 3]]),
+    "no items": ({"type": "array", "maxItems": 0}, [[]], [[1]]),
+    "both bounds": ({"type": "array", "items": STRING, "minItems": 1, "maxItems": 3}, [["a"], ["a", "b", "c"]],
+                    [[], ["a", "b", "c", "d"]]),
+    "prefix": ({"type": "array", "prefixItems": [{"type": "integer"}, STRING]}, [[], [1], [1, "a"], [1, "a", None]],
+               [["a"], [1, 1]]),
+    "prefix, rest": ({"type": "array", "prefixItems": [{"type": "integer"}], "items": STRING}, [[1], [1, "a", "b"]],
+                     [[1, 2], ["a"]]),
+    "tuple": ({"type": "array", "prefixItems": [STRING, STRING], "items": False, "minItems": 2}, [["a", "b"]],
+              [["a"], ["a", "b", "c"]]),
+    "prefix that must end": ({"type": "array", "prefixItems": [{"type": "integer"}, False]}, [[], [1]], [[1, 1]]),
+    "max length": ({**STRING, "maxLength": 2}, ["", "a", "ab", "中😀", "\n\\"], ["abc", "中中中", "\n\n\n"]),
+    "min length": ({**STRING, "minLength": 2}, ["ab", "中😀", "\n\t", "abcdef"], ["", "a", "😀", "\\"]),
+    "exact length": ({**STRING, "minLength": 3, "maxLength": 3}, ["abc", "é\n😀"], ["ab", "abcd", "😀😀"]),
+    "length 0": ({**STRING, "maxLength": 0}, [""], ["a"]),
+    "pattern": ({**STRING, "pattern": "^[a-z]+$"}, ["a", "abc"], ["", "A", "ab1"]),
+    "unanchored pattern": ({**STRING, "pattern": "b+"}, ["b", "abba", "😀b"], ["", "aaa"]),
+    "counted pattern": ({**STRING, "pattern": "^[a-zé]*$", "maxLength": 3}, ["", "é", "aéb"], ["abcd", "a1", "éééé"]),
+    "counted pattern with ends": ({**STRING, "pattern": "^a[a-z]*z$", "maxLength": 4}, ["az", "abz", "abcz"],
+                                  ["abcdz", "abcd", "a", "z"]),
+    "pattern, min length": ({**STRING, "pattern": "^(ab)*$", "minLength": 3}, ["abab", "ababab"], ["", "ab", "abc"]),
+    "pattern, both": ({**STRING, "pattern": "^(ab)*$", "minLength": 3, "maxLength": 5}, ["abab"], ["ab", "ababab"]),
+    "pattern, anywhere, counted": ({**STRING, "pattern": "x", "maxLength": 3}, ["x", "axb", "😀😀x"], ["abc", "aaax"]),
+    "dot pattern": ({**STRING, "pattern": "^.{2}$"}, ["ab", "é😀", "\t\\"], ["a", "a\n", "abc"]),
+    "enum": ({"enum": ["a", "ab", 1, None, [1, {"x": "y"}], {"k": [True]}, 2.5]},
+             ["a", "ab", 1, None, [1, {"x": "y"}], {"k": [True]}, 2.5], ["b", "", 2, [1], {"k": []}, {}, True, []]),
+    "const string": ({"const": 'q"\\\n😀'}, ['q"\\\n😀'], ['q"\\\n', ""]),
+    "const object": ({"const": {"a": 1, "b": [False]}}, [{"a": 1, "b": [False]}], [{"a": 1}, {"a": 1, "b": [True]}]),
+    "enum and text": ({"anyOf": [{"enum": ["on", "off"]}, {**STRING, "minLength": 5}]}, ["on", "off", "offer", "on or"],
+                      ["o", "one", "of"]),
+    "enum, any text": ({"anyOf": [{"const": 7}, {"enum": ["on"]}, STRING]}, [7, "on", "one", ""], [8, None]),
+    "range": ({"type": "integer", "minimum": -3, "maximum": 12}, [-3, 0, 12], [-4, 13, 100]),
+    "exclusive": ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, [0.5, 0.001, 0.999], [0, 1, -0.5, 1.5]),
+    "half range": ({"type": "number", "minimum": 1.5}, [1.5, 2, 1e3], [1.4, 0, -2]),
+    "email": ({**STRING, "format": "date"}, ["2024-02-29", "1999-12-31"], ["2024-13-01", "x", ""]),
+    "uuid": ({**STRING, "format": "uuid"}, ["123e4567-e89b-12d3-a456-426614174000"], ["123e4567", ""]),
+    "same keys": (SAME_KEYS, [{"x": 1, "y": 1}, {"x": "a", "y": 2}], [{"x": 1, "y": 2}, {"x": "a", "y": 1}, {"x": 1}]),
+    "tagged": (TAGGED, [{"kind": "cat", "lives": 9}, {"kind": "car", "lives": "x"}, {"kind": "dog", "name": "Rex"}],
+               [{"kind": "cat", "lives": "9"}, {"kind": "car", "lives": 9}, {"kind": "cat", "name": "x"}, {"kind": "cow"}]),
+    "nested unions": (NESTED, [{"n": 1, "z": 0}, {"n": {"m": "p"}, "z": 0}, {"n": {"m": "p"}, "z": 1}, {"n": {"m": "q"}, "z": 1}],
+                      [{"n": {"m": "q"}, "z": 0}, {"n": 1, "z": 1}, {"n": 2, "z": 0}]),
+    "union of arrays": (ARRAYS, [[], [1], [1, 2], [1, 2, 3], [None, 1, 2], ["s"]], [[None], [1, None], ["s", 1], ["t"], [1, "s", 2]]),
+    "union of types": ({"anyOf": [STRING, {"type": "integer"}, {"type": "array", "items": STRING}]}, ["a", 1, ["a"]],
+                       [None, [1], {}]),
+    "numbers in lockstep": ({"type": "array", "items": {"anyOf": [{"type": "integer", "minimum": 5},
+                             {"type": "number", "maximum": 1}]}}, [[5, 0.5, -3, 10]], [[2], [5.5]]),
+    "patterns in lockstep": ({"anyOf": [{**STRING, "pattern": "^a*$"}, {**STRING, "pattern": "^[ab]{2}$"}]},
+                             ["", "aaa", "ab", "bb"], ["b", "aab", "abb"]),
+    "tree": (TREE, [{"v": 1, "kids": []}, {"v": 1, "kids": [{"v": 2, "kids": [{"v": 3, "kids": []}]}, {"v": 4, "kids": []}]}],
+             [{"v": 1}, {"v": 1, "kids": [{}]}, {"v": 1, "kids": [{"v": 2, "kids": [3]}]}]),
+    "list": (LIST, [None, {"h": 1, "t": None}, {"h": 1, "t": {"h": 2, "t": None}}], [{"h": 1}, {"h": 1, "t": 1}]),
+    "false member": ({**OBJECT, "properties": {"a": {"type": "integer"}, "no": False}}, [{"a": 1}, {"a": 1, "x": 1}],
+                     [{"a": 1, "no": 1}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_value_is_taken_exactly_when_it_is_valid(name: str) -> None:
+    """Every value is judged rightly in the default layout."""
+    schema, good, bad = ROWS[name]
+    for value in good:
+        assert valid(schema, value), (name, value)
+    for value in bad:
+        assert not valid(schema, value), (name, value)
+
+
+LAYOUTS = {
+    "spaced": (Whitespace.SPACED, {}),
+    "compact": (Whitespace.COMPACT, {"separators": (",", ":")}),
+    "indented 2": (Whitespace.INDENTED(2), {"indent": 2}),
+    "indented 0": (Whitespace.INDENTED(0), {"indent": 0}),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ROWS)
+def test_each_layout_is_exactly_what_json_dumps_writes(name: str, layout: str) -> None:
+    """In every layout good values are taken as `json.dumps` writes them there; flexible takes all of them."""
+    schema, good, bad = ROWS[name]
+    whitespace, arguments = LAYOUTS[layout]
+    exact = JsonSchema(schema, whitespace=whitespace).compile(byte_vocabulary())
+    flexible = JsonSchema(schema, whitespace=Whitespace.FLEXIBLE).compile(byte_vocabulary())
+    for value in good:
+        text = json.dumps(value, ensure_ascii=False, **arguments).encode()
+        assert plain_verdict(exact, text), text
+        assert plain_verdict(flexible, text), text
+    for value in bad:
+        text = json.dumps(value, ensure_ascii=False, **arguments).encode()
+        assert not plain_verdict(exact, text), text
+        assert not plain_verdict(flexible, text), text
+
+
+@pytest.mark.parametrize(
+    ("whitespace", "text", "verdict"),
+    [
+        (Whitespace.SPACED, '{"a": 1, "b": [true, {}]}', True),
+        (Whitespace.SPACED, '{"a":1, "b": [true, {}]}', False),
+        (Whitespace.SPACED, '{"a": 1,"b": [true, {}]}', False),
+        (Whitespace.SPACED, '{ "a": 1}', False),
+        (Whitespace.COMPACT, '{"a":1,"b":[true,{}]}', True),
+        (Whitespace.COMPACT, '{"a": 1}', False),
+        (Whitespace.INDENTED(2), '{\n  "a": [\n    1,\n    {}\n  ]\n}', True),
+        (Whitespace.INDENTED(2), '{\n  "a": [\n   1,\n    {}\n  ]\n}', False),
+        (Whitespace.INDENTED(2), "[]", True),
+        (Whitespace.INDENTED(2), "[\n]", False),
+        (Whitespace("flexible", bound=2), '{ \n"a"\t : [ 1\r\n,2 ]  }', True),
+        (Whitespace("flexible", bound=2), '{   "a": 1}', False),
+        (Whitespace("flexible", bound=2), '{"a" :\n\n[ ] ,"b":{ }}', True),
+        (Whitespace("flexible", bound=2), '{"a": 1   }', False),
+        (Whitespace("flexible", bound=2), '{"a": 1\x0c}', False),
+    ],
+)
+def test_white_space_stands_only_where_the_layout_has_it(whitespace: Whitespace, text: str, verdict: bool) -> None:
+    """Layouts differ in exactly the blanks they write."""
+    assert accepts(JsonSchema({"type": ["object", "array"]}, whitespace=whitespace), text) == verdict
+
+
+@pytest.mark.parametrize("bound", [0, 1, 20])
+@pytest.mark.parametrize("text", ["[]", "7", "-1.5e3", '"a"', "null", '{"a":[]}'])
+@pytest.mark.parametrize("schema", [{}, {"type": ["array", "object", "string", "null", "number"]}], ids=str)
+def test_flexible_takes_white_space_around_the_whole_value(schema: dict[str, Any], text: str, bound: int) -> None:
+    """Up to `bound` blanks before it and behind it, as JSON has them; one more is refused."""
+    constraint = JsonSchema(schema, whitespace=Whitespace("flexible", bound=bound))
+    for before, after in ((0, 0), (bound, 0), (0, bound), (bound, bound)):
+        assert accepts(constraint, " \t\r\n"[:before].ljust(before) + text + "\n \t\r"[:after].ljust(after))
+    for wrong in (" " * (bound + 1) + text, text + "\n" * (bound + 1), " " * bound, "\x0c" + text, text + "\xa0"):
+        assert not accepts(constraint, wrong), wrong
+
+
+def test_checks_read_the_value_within_the_white_space() -> None:
+    """What is told when a value closes is told of the value alone."""
+    for schema, good, bad in (
+        ({"type": "array", "uniqueItems": True}, "[1, 2]", "[1, 1]"),
+        ({"type": "string", "pattern": r"^(a+)b\1$"}, '"aba"', '"abaa"'),
+        ({"type": "number", "multipleOf": 1000003}, "2000006", "2000007"),
+    ):
+        constraint = JsonSchema(schema, whitespace=Whitespace.FLEXIBLE)
+        assert accepts(constraint, f"\n {good}\n ")
+        assert not accepts(constraint, f"\n {bad}\n ")
+
+
+@pytest.mark.parametrize("whitespace", [Whitespace.SPACED, Whitespace.COMPACT, Whitespace.INDENTED(1)])
+def test_no_white_space_and_nothing_else_stands_around_the_value(whitespace: Whitespace) -> None:
+    """The text is the value: no blank before or after it in any fixed layout."""
+    constraint = JsonSchema({}, whitespace=whitespace)
+    assert accepts(constraint, "[]")
+    for text in (" []", "[] ", "\n[]", "[]\n", "[][]", "[],", "\ufeff[]", ""):
+        assert not accepts(constraint, text), text
+
+
+MALFORMED = [
+    '[1, ]', '[, 1]', '[1 1]', '{"a": 1, }', '{, "a": 1}', '{"a" 1}', '{"a": }', '{a: 1}', "{'a': 1}", '[1', '{"a": 1',
+    '"a', 'nul', 'True', '01', '-', '1.', '.5', '+1', '1e', '--1', '0x1', 'NaN', 'Infinity', '"\\x"', '"\\u12"', '"\\u12g4"',
+    '"\t"', '"\n"', '"\x00"', '"\x1f"', '"\\ud800"', '"\\udc00"', '"\\ud800a"', '"\\ud800\\n"', '"\\ud800\\ud800"',
+    '"\\ud800\\u0041"', '"\\udc00\\ud800"', ']', '}', '[}', '{]', '[[]', '"a"b', '/* */1', '{"\\ud800": 1}',
+]  # fmt: skip
+WELL_FORMED = [
+    '"\\u0041"', '"\\uD83D\\uDE00"', '"\\ud83d\\udE00x"', '"\\/"', '"/"', '"\\b\\f\\n\\r\\t\\"\\\\"', '"\x7f"', '"\u2028"',
+    '-0', '0.0', '1e5', '1E+05', '-1.5e-10', '[[], {}]', '{"": ""}', '"\\u0000"', '"\\uffff"', '"\ue000\U0010ffff"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_what_is_not_json_is_refused(text: str) -> None:
+    """Malformed JSON is no text of any schema, in the strictest and the loosest layout."""
+    assert not accepts(JsonSchema({}), text)
+    assert not accepts(JsonSchema({}, whitespace=Whitespace.FLEXIBLE), text)
+
+
+@pytest.mark.parametrize("text", WELL_FORMED)
+def test_json_is_accepted(text: str) -> None:
+    """Every spelling of JSON inside values is free."""
+    assert accepts(JsonSchema({}), text)
+    assert accepts(JsonSchema({"type": "array", "items": {}}), f"[{text}]")
+
+
+BAD_UTF8 = [
+    b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf",
+    b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff", b"\xfe", b"\xc3",
+    b"\xe2\x82", b"\xf0\x9f\x98", b"\xc3(", b"\xe2(\xa1",
+]  # fmt: skip
+SCHEMAS_OF_TEXT = [
+    {"type": "string"},
+    {"type": "string", "maxLength": 40},
+    {"type": "string", "pattern": "^.*$"},
+    {"type": "string", "pattern": "[^q]", "maxLength": 30},
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS_OF_TEXT)
+@pytest.mark.parametrize("data", BAD_UTF8)
+def test_invalid_utf8_is_refused(schema: dict[str, Any], data: bytes) -> None:
+    """Overlong forms, surrogates, what is beyond U+10FFFF and torn characters are refused, in values and in names."""
+    assert not accepts(JsonSchema(schema), b'"x' + data + b'"')
+    assert not accepts(JsonSchema({"type": "object", "additionalProperties": schema}), b'{"' + data + b'": "x"}')
+
+
+@pytest.mark.parametrize("schema", SCHEMAS_OF_TEXT)
+def test_first_and_last_characters_of_every_utf8_length_are_accepted(schema: dict[str, Any]) -> None:
+    """The edges of what UTF-8 can spell are text."""
+    for character in "\x20\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff":
+        assert accepts(JsonSchema(schema), json.dumps("a" + character, ensure_ascii=False)), hex(ord(character))
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [('"\\u00e9"', 1), ('"\\ud83d\\ude00"', 1), ('"\\n\\\\"', 2), ('"é😀"', 2), ('"\\u0041b\\"c"', 4)],
+)
+def test_lengths_are_counted_in_code_points_however_they_are_spelled(text: str, length: int) -> None:
+    """An escape is one character, and so is a pair of surrogate escapes."""
+    for extra in ({}, {"pattern": "^[^%]*$"}):
+        exact = {"type": "string", "minLength": length, "maxLength": length, **extra}
+        assert accepts(JsonSchema(exact), text)
+        assert not accepts(JsonSchema({"type": "string", "maxLength": length - 1, **extra}), text)
+        assert not accepts(JsonSchema({"type": "string", "minLength": length + 1, **extra}), text)
+
+
+SPELLED = {
+    "é": ('"é"', '"\\u00e9"'), "😀": ('"😀"', '"\\uD83D\\uDE00"'), "a/b": ('"a/b"', '"a\\/b"'),
+    "\x01\x1f": ('"\\u0001\\u001f"', '"\\u0001\\u001F"'),
+    'q"\n\\': ('"q\\"\\n\\\\"', '"q\\"\\u000a\\\\"'), "city": ('"city"', '"\\u0063ity"'), "\x7f": ('"\x7f"', '"\\u007f"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {}, {"type": "object"}, {"properties": {"city": {}}}, {"additionalProperties": {"type": "integer"}},
+        {"patternProperties": {"^[^x]*$": {"type": "integer"}}}, {"patternProperties": {"^(?=[^x])[\\s\\S]*": {"type": "integer"}}},
+        {"propertyNames": {"pattern": "^[^x]*$"}}, {"unevaluatedProperties": {"type": "integer"}}, {"propertyNames": {"minLength": 1}},
+        {"properties": {"city": {}}, "patternProperties": {"^.": {}}}, {"properties": {name: {} for name in SPELLED}},
+    ],
+)  # fmt: skip
+def test_names_have_the_one_spelling_of_json_dumps(schema: Any) -> None:
+    """Declared or not, under whatever rule; and so have the texts of enum and const. String values have all."""
+    objects = JsonSchema({"type": "object", **schema}).compile(byte_vocabulary())
+    listed, strings = (
+        JsonSchema(each).compile(byte_vocabulary()) for each in ({"enum": [*SPELLED]}, {"pattern": "^."})
+    )
+    for name, (one, other) in SPELLED.items():
+        assert one == json.dumps(name, ensure_ascii=False)
+        for grammar, before, behind in ((objects, "{", ": 1}"), (listed, "", "")):
+            assert plainly_taken(grammar, before + one + behind)
+            assert not plainly_taken(grammar, before + other + behind)
+        assert plainly_taken(strings, one)
+        assert plainly_taken(strings, other)
+
+
+def plainly_taken(grammar: Any, text: str) -> bool:
+    """Is a text allowed, byte by byte, and may it end there?"""
+    matcher = grammar.matcher()
+    for byte in text.encode():
+        if not matcher.mask()[byte >> 5] >> (byte & 31) & 1:
+            return False
+        matcher.advance(byte)
+    return bool(matcher.can_finish)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("text", ['{"a": 1, "\\u0062": 3}', '{"\\u0061": "x"}', '{"a": 1, "\\u0061": "x"}'])
+def test_a_declared_name_cannot_be_disguised_by_escapes(text: str, order: str) -> None:
+    """A name has one spelling: a second one would go round the schema of the declared member."""
+    assert not accepts(JsonSchema(OBJECT, order=order), text)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": 1, "b": true, "a": 3}'])
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_a_declared_member_comes_once(text: str, order: str) -> None:
+    """Declared names are not repeated, whatever the order."""
+    assert not accepts(JsonSchema(OBJECT, order=order), text)
+
+
+def test_members_come_in_the_order_that_was_asked_for() -> None:
+    """`schema`: as declared; `any`: freely, undeclared ones in between; a list: those first."""
+    schema = closed(a={"type": "integer"}, b={"type": "integer"}, c={"type": "integer"})
+    forward, back = '{"a": 1, "b": 2, "c": 3}', '{"c": 1, "b": 2, "a": 3}'
+    assert accepts(JsonSchema(schema), forward)
+    assert not accepts(JsonSchema(schema), back)
+    assert accepts(JsonSchema(schema, order="any"), forward)
+    assert accepts(JsonSchema(schema, order="any"), back)
+    assert not accepts(JsonSchema(schema, order="any"), '{"c": 1, "b": 2}')
+    assert accepts(JsonSchema(schema, order=["c", "b"]), back)
+    assert not accepts(JsonSchema(schema, order=["c"]), back)
+    assert accepts(JsonSchema(schema, order=["c"]), '{"c": 1, "a": 2, "b": 3}')
+    assert accepts(JsonSchema(OBJECT, order="any"), '{"x": 0, "b": true, "y": 0, "a": 1}')
+    assert not accepts(JsonSchema(OBJECT, order="any"), '{"x": 0, "b": 1, "a": 1}')
+
+
+def test_unions_of_objects_work_in_any_order() -> None:
+    """The discriminator may come last; what came before it still decides."""
+    any_order = JsonSchema(TAGGED, order="any")
+    assert accepts(any_order, '{"lives": 9, "kind": "cat"}')
+    assert accepts(any_order, '{"lives": "9", "kind": "car"}')
+    assert not accepts(any_order, '{"lives": "9", "kind": "cat"}')
+    assert not accepts(any_order, '{"name": "x", "kind": "cat"}')
+
+
+@pytest.mark.parametrize("bound", [1000, 100_000, 1_000_000])
+def test_long_bounds_are_counted_exactly(bound: int) -> None:
+    """A text of the longest length is taken, one more character is not (up to what a counter holds)."""
+    grammar = JsonSchema({"type": "string", "maxLength": bound}).compile(byte_vocabulary())
+    most = min(bound, 2000)
+    position = grammar.advance(grammar.start, 0x22)
+    for _ in range(most):
+        position = grammar.advance(position, 0x78)
+    assert grammar.may_end(grammar.advance(position, 0x22))
+    assert (grammar.advance(position, 0x78) >= 0) == (most < bound)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_an_undeclared_name_comes_once(order: str) -> None:
+    """No name is repeated, however it is spelled, so that members can be counted."""
+    schema = {"type": "object", "properties": {"a": {}}, "minProperties": 2}
+    assert accepts(JsonSchema(schema, order=order), '{"a": 1, "x": 2}')
+    assert accepts(JsonSchema(schema, order=order), '{"x": 1, "y": 2, "z": 3}')
+    assert accepts(JsonSchema({}, order=order), '{"x": {"x": 1}, "xx": {"x": 1}}')
+    for text in ('{"x": 1, "x": 2}', '{"x": 1}', '{"x": 1, "y": 2, "x": 3}', '{"a": {}, "x": {"y": 1, "y": 1}}'):
+        assert not accepts(JsonSchema(schema, order=order), text), text
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_undeclared_names_are_counted(order: str) -> None:
+    """`minProperties` beyond the declared names is met by undeclared ones."""
+    schema = {"type": "object", "minProperties": 3}
+    assert accepts(JsonSchema(schema, order=order), '{"x": 1, "y": 2, "z": 3}')
+    assert not accepts(JsonSchema(schema, order=order), '{"x": 1, "y": 2}')
+
+
+def test_the_most_members_counts_undeclared_ones_too() -> None:
+    """`maxProperties` with other names: every member counts."""
+    schema = {"type": "object", "minProperties": 1, "maxProperties": 2}
+    assert accepts(JsonSchema(schema), '{"x": 1, "y": 2}')
+    assert not accepts(JsonSchema(schema), '{"x": 1, "y": 2, "z": 3}')
+    assert not accepts(JsonSchema(schema), "{}")
+
+
+def test_unions_of_patterns_too_large_to_combine_are_told_at_the_end() -> None:
+    """Where the product of automata would have too many states, the closing quote asks; the answer is exact."""
+    halves = [f"[ab]{{{n}}}$" for n in (9, 11, 13)]
+    union = {"type": "string", "maxLength": 40, "anyOf": [{"pattern": f"a{half}"} for half in halves]}
+    grammar = JsonSchema(union).compile(byte_vocabulary())
+    validator = Draft202012Validator(union)
+    draw = random.Random(7)
+    verdicts = []
+    for _ in range(60):
+        text = "".join(draw.choice("ab") for _ in range(draw.randint(8, 30)))
+        verdicts.append(validator.is_valid(text))
+        assert plain_verdict(grammar, json.dumps(text).encode()) == verdicts[-1], text
+    assert len(set(verdicts)) == 2
