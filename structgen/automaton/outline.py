@@ -25,7 +25,7 @@ class Outline:
         spans, wides: `ascii_spans` and `wide_classes`.
         escaped: int32[.]: the classes of which a character may stand behind a backslash.
         depths: `alive_depths` for the text classes.
-        exits: see `automaton.exits`; None where the DFA has no state that is plain text.
+        exits: see `automaton.text_loops`; None where the DFA has no state that is plain text.
     """
 
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool) -> None:

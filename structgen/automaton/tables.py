@@ -20,7 +20,7 @@ negative return `-k` leads where `returns` says for `k` and the callee's outcome
 which alternatives accepted, and a frame of names which name came. `returns` is a hash table, since few of the many
 outcomes are ever met.
 
-A *test* is a state that asks what no byte automaton can know (see `late`): is this name new in its object? How it is
+A *test* is a state that asks what no byte automaton can know (see `checks`): is this name new in its object? How it is
 answered is the register R_ANSWER's business: ASK stops, and the caller goes on where the answer leads; YES takes
 every answer for yes; REFUSE takes none; OPEN takes yes, and where "no" leads on as well, lets everything follow.
 
@@ -214,7 +214,7 @@ class Tables:
 
     @cached_property
     def exits(self) -> Int64:
-        """int64[., 2]: of the states of blocks of plain text, what leads away and where most leads (see `exits`)."""
+        """int64[., 2]: of a block's states of plain text, what leads away and where most leads (see `text_loops`)."""
         return np.zeros((0, 2), np.int64)
 
     def is_stub(self, state: int) -> bool:
@@ -393,7 +393,7 @@ class Tables:
 
         Args:
             slack: where characters are counted, how many more any state may need to end.
-            exits: int64[states, 2], of plain text: see `automaton.exits`.
+            exits: int64[states, 2], of plain text: see `automaton.text_loops`.
         """
         need = self.n_depths + depths.size
         if need > len(self.depths):

@@ -1,11 +1,11 @@
 """The cheapest way to end a text, in tokens.
 
-`automaton.distance` gives the fewest bytes. Where the vocabulary has a token for each of them, so many tokens are
+`fewest_bytes` gives the fewest bytes. Where the vocabulary has a token for each of them, so many tokens are
 enough: far from the budget's edge that one comparison is all. Near it the closing text itself is spelled in the fewest
 tokens.
 
 The distance knows no text: where tests stand on its way (unique items, look-around) or guards listen, the end is
-searched for (see `ending`) with every test answered for the text at hand.
+searched for (see `agreed`) with every test answered for the text at hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The search for the ways out of one frame (see `distance`): Dijkstra's algorithm with the callees in its queue."""
+"""The search for the ways out of one frame (see `fewest_bytes`): Dijkstra's algorithm with the callees in its queue."""
 
 from __future__ import annotations
 

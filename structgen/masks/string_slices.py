@@ -71,7 +71,7 @@ class TextSlice:
     Attributes:
         rows: as for `FreeSlice`.
         levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
-        held: int64[trie nodes]: the buckets (see `automaton.exits`) of the bytes of all tokens of a subtree, those
+        held: int64[trie nodes]: the buckets (see `automaton.text_loops`) of the bytes of all tokens of a subtree, those
             before it included; `ODD` for tokens that are no beginning of a text, or too long for `levels`.
         longest: uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` where one is odd.
         counts: int32[BUCKETS]: in how many trie nodes with a token each bucket stands.

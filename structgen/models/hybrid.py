@@ -4,8 +4,8 @@ Keys and values lie in slots, as for any row. States are of the rows that are re
 same, they stay where the model writes them; else each row's are put aside, and the next rows' are laid together.
 
 A state has no past, and padding would change it. A prompt is read by its row alone; behind it as many tokens at once as
-all rows have to read, where the model's states allow that (`states`), else one. Going back restores a copy from behind
-an earlier token and reads on from there; its slots are still right.
+all rows have to read, where the model's states allow that (`recurrent`), else one. Going back restores a copy from
+behind an earlier token and reads on from there; its slots are still right.
 """
 
 from __future__ import annotations

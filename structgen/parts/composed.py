@@ -14,8 +14,8 @@ what may come after it: its part is called like any frame, and returns to what c
 something only where it is ambiguous. JSON values that begin together are one thread: their automaton reads them in
 lockstep itself.
 
-Checks (see `late`) are asked in a part that is called; where several threads are alive nobody knows of whose text they
-would speak, and they are refused by name.
+Checks (see `automaton.checks`) are asked in a part that is called; where several threads are alive nobody knows of
+whose text they would speak, and they are refused by name.
 """
 
 from __future__ import annotations

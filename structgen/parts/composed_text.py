@@ -1,4 +1,4 @@
-"""States of a composition in which a thread is in free text: blocks of one state for the masks (see `exits`).
+"""States of a composition in which a thread is in free text: blocks of one state for the masks, see `text_loops`.
 
 Most characters leave such a set of threads as it is: the text goes on, and what may follow it has not begun, or has
 just failed. In the middle of what may follow, most lead back to that set. So the masks of `masks.text_walk` serve these

@@ -1,7 +1,7 @@
 """Kernels over tables of deterministic automata: product, lengths. Minimisation stands in `minimise`.
 
 A table is `next[states, classes]`; state 0 is dead, state 1 the start, and column 0 is never taken. Arrays are made in
-Python and filled by kernels, see `rows`.
+Python and filled by kernels, see `interning`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What every JSON frame shares: interning, the way out, white space, calls of values in lockstep.
 
-A frame reads one value against a *choice* of nodes (see `choices`); its outcome tells which of them the value
-satisfies. Inside a frame the automaton keeps one progress per alternative still alive (see `items`, `members`), so a
-union costs what its alternatives differ in, and one alternative left is the plain automaton again.
+A frame reads one value against a *choice* of nodes (see `lockstep`); its outcome tells which of them the value
+satisfies. Inside a frame the automaton keeps one progress per alternative still alive (see `array_progress`,
+`object_progress`), so a union costs what its alternatives differ in, and one alternative left is the plain automaton
+again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What an object may still hold: one lane's progress through its members.
 
 A progress is a frozen value that says which members may come next and whether the object may close; equal progress,
-equal future. A member that may meet an existential rule (`some`) has several options, as items have (see `items`).
+equal future. A member that may meet an existential rule (`some`) has several options, as items have (see
+`array_progress`).
 """
 
 from __future__ import annotations

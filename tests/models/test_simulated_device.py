@@ -49,7 +49,7 @@ ORDERS = [
 LAUNCH = triton_masks.launch
 """Triton's own; the simulated device has another."""
 
-ASKED_FOR = {"choice.py:tokens", "measure.py:choice", "recent.py:measured", "rounding.py:near"}
+ASKED_FOR = {"choice.py:tokens", "measure.py:choice", "recent_logits.py:measured", "rounding.py:near"}
 """Where the host may wait for the device: it picks what the device cannot decide; the run is over, or a row has gone
 back, and its measures are read; a graph has been captured."""
 
@@ -153,7 +153,7 @@ def test_beams_find_on_a_device_what_they_find_on_the_host(device):
         run = sg.generate(model, "abc", schema=sg.Regex("[a-m]{3}[0-9]{2}"), beams=sg.Beams(3), details=True)
         found.append([beam.text for beam in run.beams])
     assert found[0] == found[1]
-    assert {place for place in device.waits if "whole.py" not in place and "masking_utils" not in place} <= ASKED_FOR
+    assert {place for place in device.waits if "uncached.py" not in place and "masking_utils" not in place} <= ASKED_FOR
 
 
 ON_THE_DEVICE = {

@@ -383,7 +383,7 @@ def test_a_tagged_union_of_a_thousand_branches_is_read_in_seconds() -> None:
 def test_the_common_case_imports_no_schema_library() -> None:
     """jsonschema, referencing and pydantic cost tens of milliseconds; local schemas need none of them."""
     program = (
-        "import sys; from structgen.schema.reader import read; from structgen.schema import types;"
+        "import sys; from structgen.schema.reader import read; from structgen.schema.python import types;"
         "read({'$defs': {'a': {'type': 'null'}}, '$ref': '#/$defs/a'}).shapes;"
         "print([name for name in ('jsonschema', 'referencing', 'pydantic', 'torch') if name in sys.modules])"
     )

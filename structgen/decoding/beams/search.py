@@ -1,6 +1,6 @@
 """Beam search in the decode loop: hypotheses side by side in rows of one cache, all prompts' in one forward pass.
 
-The policy is `search.beam`; what may be said, and what is refused, is each hypothesis's own affair. Here each of them
+The policy is `policy`; what may be said, and what is refused, is each hypothesis's own affair. Here each of them
 gets its row: the first of those that continue one stays in its row, the others get copies of it, in the places of rows
 that nothing continues.
 

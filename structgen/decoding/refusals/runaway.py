@@ -1,6 +1,6 @@
 """Runaways: what a model that is stuck says without end, read from the JSON text as it comes.
 
-Where one value grows beyond a cap of `Limits`, the token that does it is refused (see `steering`), and the value is
+Where one value grows beyond a cap of `Limits`, the token that does it is refused (see `budget`), and the value is
 closed. What the schema itself asks for is no runaway: a cap only holds where the value may be closed at once.
 
 What is counted grows by one with a byte at most. So behind each place that was read it is known how much may follow
