@@ -10,9 +10,10 @@ from structgen.constraints.basic import Constraint, JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.regular.formats import FORMATS
-from structgen.regular.leaves import number_predicate, string_language, string_predicate
+from structgen.regular.number_sets import number_predicate
 from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.parser import extensions
+from structgen.regular.string_sets import string_language, string_predicate
 from structgen.schema.checks import canonical
 from structgen.schema.dialects import Dialect
 from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword

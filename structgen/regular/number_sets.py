@@ -218,6 +218,7 @@ def number_count(numbers: Numbers) -> int | None:
     return None if values is None else sum(_has(numbers, value) for value in values)
 
 
+@lru_cache(1024)  # many places of a schema have the same numbers
 def number_is_empty(numbers: Numbers) -> bool:
     """True when no number is in the set. Where the set is not regular and infinite, no is taken to be."""
     if numbers == Numbers(literals=numbers.literals):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from structgen.values.array_progress import Items, ItemSteps, Question
-from structgen.regular.leaves import number_is_empty, string_is_empty
+from structgen.regular.number_sets import number_is_empty
+from structgen.regular.string_sets import string_is_empty
 from structgen.values.object_progress import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra

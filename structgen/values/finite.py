@@ -8,13 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from structgen.regular.chardfa import members
-from structgen.regular.leaves import (
-    allowed_literals,
-    number_count,
-    string_count,
-    string_language,
-    string_predicate,
-)
+from structgen.regular.number_sets import number_count
+from structgen.regular.string_sets import allowed_literals, string_count, string_language, string_predicate
 from structgen.regular.multiples import common_step
 from structgen.schema.algebra import is_empty
 from structgen.schema.checks import canonical

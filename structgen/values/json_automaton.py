@@ -14,12 +14,11 @@ from structgen.automaton.chars import lift
 from structgen.values.lockstep import Choice, union
 from structgen.values.clashes import clash
 from structgen.automaton.checks import NumberCheck, TextCheck
-from structgen.regular.leaves import (
+from structgen.regular.number_sets import combined_languages, number_language
+from structgen.regular.string_sets import (
     allowed_literals,
-    combined_languages,
     doubted_language,
     is_free,
-    number_language,
     string_holds,
     string_is_empty,
     string_language,

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.values.finite import FEW
-from structgen.regular.leaves import name_language, string_predicate
+from structgen.regular.string_sets import string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
@@ -24,7 +24,7 @@ MOST_DOUBTFUL = 8
 def is_named(names: Strings, name: str) -> bool:
     """Is `name` among `names`?"""
     holds = string_predicate(names)
-    return name_language(names).matches(name) if holds is None else holds(name)
+    return string_language(names).matches(name) if holds is None else holds(name)
 
 
 def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
@@ -53,7 +53,7 @@ class Joint:
                 f"the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
             )
         # The set of all names comes first, so that names in no set are there too.
-        told = combine([length(), *map(name_language, sets)])
+        told = combine([length(), *map(string_language, sets)])
         self._dfa = beside(told, numbered(listed), 1 + len(sets)) if listed else told
         self._trimmed: dict[frozenset[int], CharDfa] = {}
 

@@ -10,21 +10,17 @@ from fractions import Fraction
 
 import pytest
 
-from structgen.regular.leaves import (
+from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
+from structgen.regular.number_sets import number_count, number_is_empty, number_language, number_predicate
+from structgen.regular.string_sets import (
     allowed_literals,
     is_free,
-    name_language,
-    number_count,
-    number_is_empty,
-    number_language,
-    number_predicate,
     string_count,
     string_is_empty,
     string_language,
     string_predicate,
     uncapped_language,
 )
-from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
 from structgen.schema.normal import Numbers, Strings
 
 STEPS = [Fraction(text) for text in ("2", "3", "0.5", "0.05", "7", "123.456789", "10", "400", "0.0075")]
@@ -260,12 +256,13 @@ def test_free_strings_cost_nothing() -> None:
     assert string_predicate(Strings(3, 9)) is None
     assert not is_free(Strings(formats=("date",)))
     assert not is_free(Strings(without=(Strings(patterns=("a",)),)))
-    assert name_language(Strings(literals=("a",))).matches("a")
+    assert string_language(Strings(literals=("a",))).matches("a")
     assert allowed_literals(Strings(literals=("a", "aa"), max_length=1)) == ("a",)
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     """The tables of Unicode and of internationalised names are read when a pattern or format asks for them."""
-    code = "import sys, structgen.regular.leaves; print({'regex', 'idna'} & set(sys.modules))"
+    modules = "structgen.regular.number_sets, structgen.regular.string_sets"
+    code = f"import sys, {modules}; print({{'regex', 'idna'}} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
