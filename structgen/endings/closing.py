@@ -90,6 +90,15 @@ class Closing:
         return self._exits.keep(position, found)
 
     @cached_property
+    def least(self) -> int:
+        """Bytes that a whole text has at least, as far as is known."""
+        with self._grammar.lock:
+            try:
+                return len(self._distances.end(self._grammar.start).text)
+            except NoWayOut as why:
+                return why.least or 0
+
+    @cached_property
     def shortest(self) -> list[int] | None:
         """The tokens of a whole text with the fewest bytes; None where none is known."""
         return self.tokens(Matcher(self._grammar))

@@ -36,7 +36,7 @@ class Distances:
         self.known = KnownExits(automaton)
         self._uncounted: Kept[int, tuple[int, Exit]] = Kept(MOST_EXITS)
         """Of a state, how much must be counted for its cheapest exit, which is the same however much more is."""
-        self._none: Kept[Node, bool] = Kept(MOST_EXITS)
+        self._none: Kept[Node, NoWayOut] = Kept(MOST_EXITS)
         self._ends: Kept[tuple[int, int, int], Exit] = Kept(MOST_EXITS)
 
     def end(self, position: int) -> Exit:
@@ -78,7 +78,7 @@ class Distances:
             if self._is_last(frame, way):
                 break
         if best is None:
-            raise NoWayOut(limited=False)
+            raise NoWayOut
         return best
 
     def _is_last(self, frame: int, way: Exit) -> bool:
@@ -103,8 +103,8 @@ class Distances:
             try:
                 found = self._ends.keep(key, self._end(parent, (state, counter, barred)))
             except NoWayOut as why:
-                if why.limited:
-                    raise
+                if why.least is not None:
+                    raise NoWayOut(0) from None  # behind another exit of the frame there may be fewer bytes
                 return None
         return found
 
@@ -120,17 +120,17 @@ class Distances:
         least, same = self._uncounted.get(node[0], (0, None))
         if same is not None and node[1] >= least and not node[2]:
             return same
-        limited = self._none.get(node)
-        if limited is not None:
-            raise NoWayOut(limited=limited)
+        failed = self._none.get(node)
+        if failed is not None:
+            raise NoWayOut(failed.least)
         try:
             for short_cuts in (True, False):
                 if node not in self.known.first:
                     FrameSearch(self.known, node, None, short_cuts=short_cuts).run()
             if node not in self.known.first:
-                raise NoWayOut(limited=False)
+                raise NoWayOut
         except NoWayOut as why:
-            self._none.keep(node, why.limited)
+            self._none.keep(node, NoWayOut(why.least))
             raise
         found = self.known.first[node]
         if not node[2] and len(found.text) == 1 and self._needs_no_room(node, found.text[0]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
 
 from structgen.endings.known_exits import Exit, KnownExits, Node, NoWayOut, span
 from structgen.automaton.tables import (
@@ -15,6 +14,8 @@ from structgen.errors import RequestError
 
 MOST_NODES = 30_000
 """So many nodes may one search visit."""
+MOST_PUSHED = 200_000
+"""So many may it have waiting, one after the other: a callee's exits go to all its callers."""
 MOST_BYTES = 1 << 30
 MOST_LEARNED = 512
 """Of a longer way, only where it starts."""
@@ -68,7 +69,7 @@ class FrameSearch:
     ) -> None:
         self._known, self._short_cuts, self._tell = known, short_cuts, tell
         self._automaton, self._tables = known.automaton, known.automaton.tables
-        self._order = count()
+        self._pushed = 0
         self._queue: list[tuple[int, int, _Frame, Node | Exit, Node | None, bytes, bool]] = []
         self._frames: dict[tuple[Node, bool], _Frame] = {}
         self._done = False
@@ -91,8 +92,8 @@ class FrameSearch:
                 self._exit(frame, node, before)
             else:
                 visited += 1
-                if visited > MOST_NODES:
-                    raise NoWayOut(limited=True)
+                if visited > MOST_NODES or self._pushed > MOST_PUSHED:
+                    raise NoWayOut(key)
                 frame.came[node] = before, piece, doubted
                 self._visit(frame, node, key)
 
@@ -116,7 +117,8 @@ class FrameSearch:
         *, doubted: bool = False,
     ) -> None:  # fmt: skip
         if node not in frame.came:
-            heappush(self._queue, (key, next(self._order), frame, node, before, piece, doubted))
+            self._pushed += 1
+            heappush(self._queue, (key, self._pushed, frame, node, before, piece, doubted))
 
     def _visit(self, frame: _Frame, node: Node, key: int) -> None:
         """Follow what leads on from a node."""

@@ -34,11 +34,15 @@ class Exit(NamedTuple):
 
 
 class NoWayOut(Exception):
-    """A search has found no way out; `limited` where it was given up."""
+    """A search has found no way out.
 
-    def __init__(self, *, limited: bool) -> None:
-        self.limited = limited
-        super().__init__("given up" if limited else "there is none")
+    Attributes:
+        least: the search was given up, and every way has this many bytes or more; None where there is no way.
+    """
+
+    def __init__(self, least: int | None = None) -> None:
+        self.least = least
+        super().__init__("there is none" if least is None else f"given up at {least} bytes")
 
 
 def span(low: int, high: int) -> int:

@@ -11,6 +11,7 @@ A value that runs away (see `runaway`) is closed in the same way: what makes it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -366,6 +367,9 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
         if known is not None and closing.speller.spelled(known) is None:
             text = known.decode("utf-8", errors="replace")
             raise VocabularyError(f"the tokens of this vocabulary do not spell {quoted(text)}, the shortest text known")
+        least = math.ceil(closing.least / int(np.diff(grammar.vocabulary.offsets).max()))
+        if least > budget:
+            raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
         return False
     if len(tokens) <= budget:
         return True

@@ -127,6 +127,17 @@ def test_a_budget_too_small_for_any_text_is_refused_before_the_first_forward() -
         sg.generate(model, ["x", "y"], schema=PERSON, limits=[sg.Limits(20), sg.Limits(19, strict=True)])
 
 
+@pytest.mark.parametrize(
+    "schema", [{"type": "array", "minItems": 10**9}, {"type": "string", "minLength": 40_000}], ids=str
+)
+def test_a_text_too_long_to_be_searched_for_is_refused_by_what_it_needs_at_least(schema: Any) -> None:
+    grammar = sg.JsonSchema(schema).compile(byte_vocabulary())
+    with pytest.raises(
+        sg.OptionError, match=r"max_new_tokens=64: the shortest text (known )?needs (at least )?\d{4,} tokens"
+    ):
+        require_room(grammar, 64, "max_new_tokens")
+
+
 def test_what_the_vocabulary_cannot_spell_is_refused_before_anything_runs() -> None:
     grammar = sg.Regex("(a|b)z").compile(WITHOUT_Z)
     with pytest.raises(sg.VocabularyError, match="do not spell 'az', the shortest text known"):
