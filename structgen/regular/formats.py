@@ -1,7 +1,7 @@
 """The formats of JSON Schema, as sets of strings.
 
 Each is written as the grammar of its RFC, in ECMA-262. Compiling the larger ones takes tens of milliseconds, so all
-are compiled beforehand (`training/formats.py` writes `formats.npz`, a test holds it to the grammars here) and read
+are compiled beforehand (`write_tables` makes `formats.npz`, a test holds it to the grammars here) and read
 when first asked for. Where the exact set is not regular, the set here is a superset, and `format_predicate` decides:
 whether an `xn--` label of a host name, or a label that is not ASCII, is an internationalised name; whether a string
 is a regular expression.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -125,37 +126,65 @@ _TEMPLATE = (
     rf"|\{{[+#./;?&=,!@|]?{_VARSPEC}(?:,{_VARSPEC})*\}})*"
 )
 
-_PATTERNS = {
-    "date": _DATE,
-    "time": _TIME,
-    "date-time": f"{_DATE}[Tt]{_TIME}",
-    "duration": _DURATION,
-    "email": _email("", _DOMAIN),
-    "idn-email": _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"),
-    "hostname": _DOMAIN,
-    "idn-hostname": rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*",
-    "ipv4": _IPV4,
-    "ipv6": _IPV6,
-    "uri": _URI,
-    "uri-reference": _any(_URI, _RELATIVE_URI),
-    "iri": _IRI,
-    "iri-reference": _any(_IRI, _RELATIVE_IRI),
-    "uri-template": _TEMPLATE,
-    "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
-    "json-pointer": _POINTER,
-    "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
-    "regex": r"(?:[^\\]|\\[^])*",
-}
-_LOCAL_LENGTHS = {"email": _LOCAL_LENGTH, "idn-email": _LOCAL_LENGTH}
-_LENGTHS = {"hostname": 253, "idn-hostname": 253}
-_PREDICATES: dict[str, Callable[[str], bool]] = {
-    "hostname": is_host_name,
-    "idn-hostname": is_international_host_name,
-    "idn-email": is_email,
-    "regex": is_regex,
-}
 
-FORMATS = frozenset(_PATTERNS)
+class _Format(NamedTuple):
+    """A format.
+
+    Attributes:
+        pattern: its strings, or a superset.
+        also: a second pattern that they match, too.
+        longest: their greatest length in code points, where the patterns leave it open.
+        predicate: whether a string of the patterns is one of the format; None where it always is.
+        doubts: the strings among which `predicate` may say no; None where that is any.
+    """
+
+    pattern: str
+    also: str = ""
+    longest: int | None = None
+    predicate: Callable[[str], bool] | None = None
+    doubts: Callable[[], CharDfa] | None = None
+
+
+def _not_ascii() -> CharDfa:
+    return from_pattern(r"[^\u0000-\u007f]")
+
+
+def _encoded_labels() -> CharDfa:
+    return from_pattern(r"(?:^|\.)[Xx][Nn]--")
+
+
+def _labels_to_check() -> CharDfa:
+    """All but names of ASCII letters, digits and hyphens without a label that RFC 5890 reserves."""
+    reserved = from_pattern(r"(?:^|\.)[^.]{2}--")
+    return complement(intersect(_read("hostname"), complement(reserved)))
+
+
+_FORMATS = {
+    "date": _Format(_DATE),
+    "time": _Format(_TIME),
+    "date-time": _Format(f"{_DATE}[Tt]{_TIME}"),
+    "duration": _Format(_DURATION),
+    "email": _Format(_email("", _DOMAIN), _LOCAL_LENGTH),
+    "idn-email": _Format(
+        _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"), _LOCAL_LENGTH, None, is_email, _not_ascii
+    ),
+    "hostname": _Format(_DOMAIN, "", 253, is_host_name, _encoded_labels),
+    "idn-hostname": _Format(
+        rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*", "", 253, is_international_host_name, _labels_to_check
+    ),
+    "ipv4": _Format(_IPV4),
+    "ipv6": _Format(_IPV6),
+    "uri": _Format(_URI),
+    "uri-reference": _Format(_any(_URI, _RELATIVE_URI)),
+    "iri": _Format(_IRI),
+    "iri-reference": _Format(_any(_IRI, _RELATIVE_IRI)),
+    "uri-template": _Format(_TEMPLATE),
+    "uuid": _Format("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
+    "json-pointer": _Format(_POINTER),
+    "relative-json-pointer": _Format(rf"(?:0|[1-9]\d*)(?:#|{_POINTER})"),
+    "regex": _Format(r"(?:[^\\]|\\[^])*", predicate=is_regex),
+}
+FORMATS = frozenset(_FORMATS)
 """The names that are enforced."""
 
 
@@ -165,8 +194,10 @@ def format_dfa(name: str) -> CharDfa | None:
 
     A superset where there is a `format_predicate`.
     """
-    if name not in _PATTERNS:
-        return None
+    return _read(name) if name in _FORMATS else None
+
+
+def _read(name: str) -> CharDfa:
     with np.load(TABLES, allow_pickle=False) as tables:
         bounds, classes, table, final = (tables[f"{name}/{part}"] for part in ("bounds", "classes", "next", "final"))
     return CharDfa(bounds.astype(np.int32), classes.astype(np.int32), table.astype(np.int32), tuple(final.tolist()))
@@ -174,26 +205,39 @@ def format_dfa(name: str) -> CharDfa | None:
 
 def format_length(name: str) -> int | None:
     """The greatest length of a string of a format, in code points, where the automaton leaves it open."""
-    return _LENGTHS.get(name)
+    return _FORMATS[name].longest if name in _FORMATS else None
 
 
 def format_predicate(name: str) -> Callable[[str], bool] | None:
     """Whether a string that the automaton of a format accepts is one of the format; None when it is, always."""
-    return _PREDICATES.get(name)
+    return _FORMATS[name].predicate if name in _FORMATS else None
 
 
 @lru_cache(8)
 def format_doubts(name: str) -> CharDfa | None:
     """The strings among which `format_predicate` may say no; None where that is any of them."""
-    if name == "idn-email":
-        return from_pattern(r"[^\u0000-\u007f]")
-    if name == "idn-hostname":  # of names of ASCII letters, digits and hyphens only those that RFC 5890 reserves
-        plain = format_dfa("hostname")
-        return None if plain is None else complement(intersect(plain, complement(from_pattern(r"(?:^|\.)[^.]{2}--"))))
-    return from_pattern(r"(?:^|\.)[Xx][Nn]--") if name == "hostname" else None
+    doubts = _FORMATS[name].doubts if name in _FORMATS else None
+    return None if doubts is None else doubts()
 
 
 def compiled(name: str) -> CharDfa:
-    """What `format_dfa` reads, compiled from its grammar: the slow way."""
-    dfa = from_pattern(_PATTERNS[name], anchored=True)
-    return intersect(dfa, from_pattern(_LOCAL_LENGTHS[name])) if name in _LOCAL_LENGTHS else dfa
+    """What `format_dfa` reads, compiled from its patterns: the slow way."""
+    row = _FORMATS[name]
+    dfa = from_pattern(row.pattern, anchored=True)
+    return intersect(dfa, from_pattern(row.also)) if row.also else dfa
+
+
+def write_tables() -> None:
+    """Write `formats.npz` anew: run it by `python -m structgen.regular.formats` whenever a pattern here changes."""
+    arrays = {}
+    for name in sorted(FORMATS):
+        dfa = compiled(name)
+        parts = {"bounds": dfa.bounds, "classes": dfa.classes, "next": dfa.next, "final": dfa.final}
+        for part, values in parts.items():
+            array = np.asarray(values)
+            arrays[f"{name}/{part}"] = array.astype(np.min_scalar_type(array.max(initial=0)))
+    np.savez_compressed(TABLES, allow_pickle=False, **arrays)
+
+
+if __name__ == "__main__":
+    write_tables()

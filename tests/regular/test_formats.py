@@ -61,7 +61,7 @@ def test_the_official_suite(data_folder: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_the_shipped_tables_are_the_grammars(name: str) -> None:
-    """`formats.npz` holds what the expressions compile to; else run `python -m training.formats`."""
+    """`formats.npz` holds what the expressions compile to; else run `python -m structgen.regular.formats`."""
     shipped, fresh = known(name), compiled(name)
     for part in ("bounds", "classes", "next"):
         assert np.array_equal(getattr(shipped, part), getattr(fresh, part))
