@@ -46,22 +46,22 @@ Scores = NDArray[np.float32]
 Columns = NDArray[np.int64]
 
 
-def pick(scores: Scores, way: Sampling, uniform: float) -> int:
+def pick(scores: Scores, options: Sampling, uniform: float) -> int:
     """The chosen column, or `NOTHING`.
 
     Args:
         scores: float32[columns], by ascending token id, `-inf` where forbidden.
-        way: the row's options.
+        options: the row's options.
         uniform: a random number in [0, 1); not used by greedy decoding.
     """
     best = int(scores.argmax())  # the first NaN, where there is one
     if not np.isfinite(scores[best]):
         return NOTHING
-    if way.greedy:
+    if options.greedy:
         return best
     with np.errstate(over="ignore"):
-        weights = np.exp((scores - scores[best]) / np.float32(divisor(way)))
-    kept = _kept(weights, way)
+        weights = np.exp((scores - scores[best]) / np.float32(divisor(options)))
+    kept = _kept(weights, options)
     return _locate(weights, uniform) if kept is None else int(kept[_locate(weights[kept], uniform)])
 
 
@@ -70,21 +70,21 @@ def divisor(row: Sampling) -> float:
     return min(max(row.temperature, COLDEST), HOTTEST)
 
 
-def _kept(weights: Scores, way: Sampling) -> Columns | None:
+def _kept(weights: Scores, options: Sampling) -> Columns | None:
     """The columns that all filters leave, ascending; None for every column. The highest weight is 1."""
     columns = None
-    if 0 < way.top_k < len(weights):
-        columns = _highest(weights, way.top_k)
-    if way.top_p < 1:
+    if 0 < options.top_k < len(weights):
+        columns = _highest(weights, options.top_k)
+    if options.top_p < 1:
         among = weights if columns is None else weights[columns]
-        nucleus = _nucleus(among, way.top_p)
+        nucleus = _nucleus(among, options.top_p)
         columns = nucleus if columns is None else columns[nucleus]
-    if way.min_p > 0:
-        likely = weights >= way.min_p if columns is None else weights[columns] >= way.min_p
+    if options.min_p > 0:
+        likely = weights >= options.min_p if columns is None else weights[columns] >= options.min_p
         columns = np.flatnonzero(likely) if columns is None else columns[likely]
-    if way.typical_p < 1:
+    if options.typical_p < 1:
         columns = np.flatnonzero(weights) if columns is None else columns
-        columns = columns[_typical(weights[columns], way.typical_p)]
+        columns = columns[_typical(weights[columns], options.typical_p)]
     return columns
 
 
@@ -145,7 +145,7 @@ class Sampler:
         rows: as given.
         keep: see above; more once they were too few.
         draws: some row is not greedy.
-        table: float32[rows, 7]: what `draw` has to have of them on the device.
+        table: float32[rows, options], a column for each of `_Columns`: what `draw` has to have of them on the device.
     """
 
     def __init__(self, rows: Sequence[Sampling], keep: int = KEEP) -> None:
@@ -156,7 +156,7 @@ class Sampler:
         self._any_ranked = any(row.top_k or row.top_p < 1 for row in drawing)
         self._any_typical = any(row.typical_p < 1 for row in drawing)
         self._top_k = max((row.top_k for row in drawing), default=0)
-        self.table = np.array([_numbers(row) for row in rows], np.float32).reshape(-1, 7)
+        self.table = np.array([_numbers(row) for row in rows], np.float32).reshape(-1, len(_Columns._fields))
 
     def widen(self) -> None:
         """More columns are sorted from now on."""
@@ -178,16 +178,18 @@ class Sampler:
             likeliest = torch.where(table[:, 0] > 0, likeliest, drawn)
         return torch.where(best.abs() < torch.inf, likeliest, NOTHING)
 
-    def _drawn(self, scores: Tensor, best: Tensor, points: Tensor, way: _Columns) -> Tensor:
-        weights = ((scores - best) / way.temperature).exp()
+    def _drawn(self, scores: Tensor, best: Tensor, points: Tensor, options: _Columns) -> Tensor:
+        weights = ((scores - best) / options.temperature).exp()
         unsure = torch.zeros_like(best, dtype=torch.bool)
         if self._any_ranked:
             keep = min(max(self.keep, self._top_k), scores.shape[-1])
-            ranked, unsure = _only_ranked(weights, way, keep, points.dtype)
-            weights = torch.where(way.ranked > 0, ranked, weights)
-        weights = weights.where(weights >= way.min_p, 0.0)
+            ranked, unsure = _only_ranked(weights, options, keep, points.dtype)
+            weights = torch.where(options.ranked > 0, ranked, weights)
+        weights = weights.where(weights >= options.min_p, 0.0)
         if self._any_typical:
-            weights = torch.where(way.typical_p < 1, _only_typical(weights, way.typical_p, points.dtype), weights)
+            weights = torch.where(
+                options.typical_p < 1, _only_typical(weights, options.typical_p, points.dtype), weights
+            )
         cumulated = weights.cumsum(dim=-1, dtype=points.dtype)  # in float32 the batch's size would round differently
         column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
         inside = column.clamp(max=scores.shape[-1] - 1)
@@ -213,21 +215,23 @@ def _numbers(row: Sampling) -> tuple[float, ...]:
     return row.greedy, ranked, divisor(row), min(row.top_k, EXACT), row.top_p, row.min_p, row.typical_p
 
 
-def _only_ranked(weights: Tensor, way: _Columns, keep: int, precise: torch.dtype) -> tuple[Tensor, Tensor]:
+def _only_ranked(weights: Tensor, options: _Columns, keep: int, precise: torch.dtype) -> tuple[Tensor, Tensor]:
     """The weights, 0 outside of top-k and top-p: float32[rows, columns]; who is undecided."""
     values, columns = _likeliest(weights, keep)
-    top_k = way.top_k.long()
+    top_k = options.top_k.long()
     in_top_k = (top_k > 0) & (top_k <= keep)
     cumulated = values.cumsum(dim=-1, dtype=precise)
     total = weights.sum(dim=-1, keepdim=True, dtype=precise)
     mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), total)
     rank = torch.arange(keep, device=weights.device)
-    kept = (~in_top_k | (rank < top_k)) & (cumulated - values < torch.where(way.top_p < 1, way.top_p * mass, torch.inf))
+    kept = (~in_top_k | (rank < top_k)) & (
+        cumulated - values < torch.where(options.top_p < 1, options.top_p * mass, torch.inf)
+    )
     last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
     floor = values[:, -1:]  # what is beyond the sorted columns is at most this
-    unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= way.min_p)
+    unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= options.min_p)
     only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
-    return only, unsure & (way.ranked > 0) & (keep < weights.shape[-1])
+    return only, unsure & (options.ranked > 0) & (keep < weights.shape[-1])
 
 
 def _only_typical(weights: Tensor, typical_p: Tensor, precise: torch.dtype) -> Tensor:
