@@ -167,15 +167,14 @@ class SlotForward:
         found = prompt_groups([rows[i] for i in alone], self._spare, MOST_READ)
         together = [[alone[i] for i in group] for group in found]
         parts += [self._begin_together([rows[i] for i in group]) for group in together]
-        if len(parts) == 1 and not twins:
-            return parts[0]
         for i, leader in twins.items():
             self._copy(rows[leader], rows[i])
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
         read = [i for group in groups + together for i in group]
         order = [read.index(twins.get(i, i)) for i in range(len(rows))]
-        return torch.cat(parts).index_select(0, sent(order, self._device))
+        logits = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return logits if order == list(range(len(read))) else logits.index_select(0, sent(order, self._device))
 
     def _read_beginnings(self, rows: Sequence[Row]) -> None:
         """Reads once what prompts that are new begin with in common, where that saves more than a forward pass."""

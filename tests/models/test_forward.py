@@ -28,6 +28,16 @@ from tests.support.architectures import ALONE, EVEN, HYBRID, MORE_SLOTTED, SLOTT
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("lengths", [(22, 19), (19, 22, 18), (40, 3, 38, 22), (30, 30, 17)])
+def test_logits_are_in_the_order_of_the_rows_whatever_is_read_together(lengths):
+    """Rows that are read together are sorted by where they begin and end; their logits are not."""
+    module, rng = make("llama"), random.Random(1)
+    rows = [Row([rng.randrange(2, WIDTH) for _ in range(length)]) for length in lengths]
+    logits, expected = SlotForward(module).read(rows), torch.stack([at_once(module, row) for row in rows])
+    assert (logits - expected).abs().max() < 1e-4
+
+
+@torch.inference_mode()
 def wander(module, forward, tolerance: float, steps: int = 24, seed: int = 0) -> int:
     """Rows come, read one token or several, go back and leave at random; how often one went back."""
     rng = random.Random(seed)
