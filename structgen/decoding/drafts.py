@@ -20,8 +20,7 @@ from structgen.decoding.ahead.lookup import Lookup
 from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
-from structgen.models.slots import SlotForward
-from structgen.models.solo import SoloForward
+from structgen.models.forward import DraftForward
 from structgen.models.transfer import sent
 from structgen.vocabulary import Vocabulary
 
@@ -68,7 +67,7 @@ class Drafts:
         accepted: of each session, how many of its tokens needed no forward pass because they were drafted.
     """
 
-    def __init__(self, forward: SlotForward | SoloForward, vocabulary: Vocabulary) -> None:
+    def __init__(self, forward: DraftForward, vocabulary: Vocabulary) -> None:
         self._forward, self._vocabulary = forward, vocabulary
         self._lookups: dict[Session, Lookup] = {}
         self._drafts: list[Draft] = []
@@ -102,12 +101,6 @@ class Drafts:
                 sessions.append(session)
                 places.append((i, taken))
         return sessions, self._behind(places) if places else None
-
-    def close(self) -> None:
-        """Lets go of the model's cache; the counts stay."""
-        self._drafts, self._logits = [], None
-        self._lookups.clear()
-        del self._forward
 
     def _behind(self, places: Sequence[tuple[int, int]]) -> Tensor:
         """The logits behind so many tokens of these drafts: float[places, width]."""

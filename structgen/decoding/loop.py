@@ -9,7 +9,7 @@ its place of the cache the next one is written. So the order changes what is rea
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.choosing.choice import Ask, Drawn, chooser_for
+from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
 from structgen.decoding.choosing.device_masks import why_without_triton
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
@@ -30,8 +30,6 @@ from structgen.models.attention import of_any_shape
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import Forward, Over, forward_for
 from structgen.models.row import Foreseen
-from structgen.models.slots import SlotForward
-from structgen.models.solo import SoloForward
 from structgen.models.transfer import device_of, sent
 from structgen.vocabulary import Vocabulary
 
@@ -114,6 +112,8 @@ class Batch:
         self._counted = -1, 0  # after so many steps, so many tokens
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._drafts: Drafts | None = None
+        self._drafted: Counter[Session] = Counter()
+        self._chooser: Chooser | None = None
         self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
         for session in (*sessions, *self._waiting):
             session.measured_in(self.ledger)
@@ -124,8 +124,9 @@ class Batch:
             wanted = device_of(module).type != "cpu" if execution.overlap is None else execution.overlap
             self._overlap = wanted and self._forward.foresees
             drafted = device_of(module).type == "cpu" if execution.drafts is None else execution.drafts
-            if drafted and not self._overlap and isinstance(self._forward, SlotForward | SoloForward):
-                self._drafts = Drafts(self._forward, vocabulary) if self._forward.takes_drafts else None
+            if drafted and not self._overlap and self._forward.drafting is not None:
+                self._drafts = Drafts(self._forward.drafting, vocabulary)
+                self._drafted = self._drafts.accepted
             self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
             self._chooser = chooser_for(vocabulary, device_of(module))
 
@@ -204,6 +205,7 @@ class Batch:
         session.leave()
 
     def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor, *, ahead: bool) -> None:
+        assert self._chooser is not None  # nothing is chosen after `close`
         drawn = self._chooser.draw(logits, asks)
         if ahead:
             self._read_ahead(sessions, asks, drawn)
@@ -238,11 +240,8 @@ class Batch:
         This is not left to the end of the batch: a row's error keeps the frames that it came through, and those keep
         the batch.
         """
-        if not isinstance(self._forward, Over):
-            self._forward, self._ahead = Over(self._forward), ((), None)
-            del self._chooser
-            if self._drafts is not None:
-                self._drafts.close()
+        self._forward, self._ahead = Over(self._forward), ((), None)
+        self._chooser = self._drafts = None
 
     def stats(self, session: Session) -> Stats:
         """What the batch cost so far, and what this session had of it."""
@@ -253,7 +252,7 @@ class Batch:
             forwards=self._forward.count,
             tokens=self._counted[1],
             fast_forwarded=session.forced,
-            drafted=0 if self._drafts is None else self._drafts.accepted[session],
+            drafted=self._drafted[session],
             rollbacks=session.rollbacks,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,

@@ -60,6 +60,7 @@ class Forward(Protocol):
     Attributes:
         count: forward passes so far.
         foresees: it can read ids that only the device knows.
+        drafting: the same forward where it reads drafts along with what is pending; None where it cannot.
         replays: forward passes that were replays of a CUDA graph.
         why_eager: why no other will be one; empty where it may be.
         kind: how the model's cache is held, see `Stats.cache`.
@@ -77,6 +78,9 @@ class Forward(Protocol):
     @property
     def why_eager(self) -> str: ...
 
+    @property
+    def drafting(self) -> DraftForward | None: ...
+
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width].
 
@@ -92,10 +96,33 @@ class Forward(Protocol):
         """The row is not read any more; what is kept for it can go."""
 
 
+class DraftForward(Forward, Protocol):
+    """A `Forward` that reads, behind what is pending, tokens that a row will probably take next."""
+
+    def columns_for(self, rows: Sequence[Row]) -> int:
+        """How many tokens of each row one forward pass reads at hardly more than its own price.
+
+        0 where these rows are not read by one forward pass.
+        """
+
+    def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
+        """Reads what is pending of each row and its draft behind it, by one forward pass.
+
+        Args:
+            rows: that fit into `columns_for` with their drafts.
+            drafts: one per row, may be empty.
+
+        Returns:
+            float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
+            token of its draft, which is not counted as read.
+        """
+
+
 class Over:
     """What is left of a forward whose run is over, or never began: its counts. See `Forward`."""
 
     foresees = False
+    drafting = None
 
     def __init__(self, forward: Forward | None = None) -> None:
         self.count = self.replays = 0

@@ -21,12 +21,13 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
 from structgen.models.attention import MASKED, attention_of
+from structgen.models.grouping import MOST_READ, twins_among
 from structgen.models.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
 from structgen.models.multimodal import no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, AtOnce
 from structgen.models.row import Foreseen, Row
 from structgen.models.slot_cache import Places, SlotLayer, SlotModel
-from structgen.models.slots import MOST_READ, SlotForward, twins_among
+from structgen.models.slots import SlotForward
 from structgen.models.solo import SNAPSHOT_EVERY, SNAPSHOTS
 from structgen.models.transfer import sent
 
@@ -122,7 +123,8 @@ class HybridForward(SlotForward):
         count: forward passes so far.
     """
 
-    foresees = takes_drafts = False
+    foresees = False
+    drafting = None
     kind = "slots and states"
     why_eager = "the model has recurrent states"
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
+from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, span, text_groups, twins_among
 from structgen.models.layers import NOTHING, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
 from structgen.models.row import Foreseen, Row
@@ -31,17 +31,11 @@ COUPLED = {"longrope", "dynamic"}
 GRAIN = 64
 """The slots are extended by multiples of this many."""
 
-MOST_READ = 8192
-"""Tokens of one forward, padding included, where that leaves a row at least."""
-
 WHOLE = 32_768
 """Tokens of a row that are read at once where that needs no mask."""
 
 PART = 2048
 """Tokens of a row that are read at once where it does: the mask has as many lines, each of all that is seen."""
-
-SHORT = 16
-"""Rows with at most this many pending tokens are read together, padded to the longest; others with few like them."""
 
 DRAFTED = 256
 """Tokens of the longest prompt of several that are read along with drafts: of different lengths, they need a mask."""
@@ -110,18 +104,15 @@ class SlotForward:
         return self._read(rows, None)
 
     @property
-    def takes_drafts(self) -> bool:
-        """May `read_drafted` be asked? Not of static steps, nor where the model gives one column of logits."""
-        return self._steps is None and "logits_to_keep" in self._model.options
+    def drafting(self) -> SlotForward | None:
+        """See `Forward`. Static steps take no drafts, nor does a model that gives one column of logits."""
+        return self if self._steps is None and "logits_to_keep" in self._model.options else None
 
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """As many tokens of each row as are read by one forward pass at hardly more than its own price.
-
-        0 where the rows are not read by one: some have much to read and others little, or begin with the same.
-        """
+        """See `DraftForward`. 0 where some rows have much to read and others little, or several begin alike."""
         pending = [len(row.ids) - row.valid for row in rows]
         longest = max(pending)
-        if not all(map(_is_begun, rows)) or twins_among(rows) or (longest > SHORT and min(pending) <= SHORT):
+        if not all(map(is_begun, rows)) or twins_among(rows) or (longest > SHORT and min(pending) <= SHORT):
             return 0
         if longest > DRAFTED and len(rows) > 1 and any(row.valid == 0 for row in rows):
             return 0
@@ -131,16 +122,7 @@ class SlotForward:
         return columns if columns >= longest and columns * len(rows) <= MOST_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """Reads what is pending of each row and, behind it, what it may say next, by one forward pass.
-
-        Args:
-            rows: that fit into `columns_for` with their drafts.
-            drafts: one per row, may be empty.
-
-        Returns:
-            float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
-            token of its draft, which is not counted as read.
-        """
+        """See `DraftForward`."""
         self._admit_all(rows)
         self._read_beginnings(rows)
         self._run_parts(rows)
@@ -152,29 +134,26 @@ class SlotForward:
                 self._admit(row)
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
+        """Reads the rows group by group; a row that begins as another does is copied from that one."""
         self._admit_all(rows)
-        if 0 not in [row.valid for row in rows]:
-            groups = _groups(rows, self._spare)
-            if len(groups) == 1:
-                return self._run(rows, foreseen)
+        if 0 not in [row.valid for row in rows] and len(text_groups(rows, self._spare)) == 1:
+            return self._run(rows, foreseen)
         twins = {} if self._model.tells_prompts else twins_among(rows)
+        leaders = [row for i, row in enumerate(rows) if i not in twins]
         if not self._model.tells_prompts:
-            self._read_beginnings([row for i, row in enumerate(rows) if i not in twins])
-        begun = [i for i in range(len(rows)) if i not in twins and _is_begun(rows[i])]
-        alone = [i for i in range(len(rows)) if i not in twins and not _is_begun(rows[i])]
-        groups = [[begun[i] for i in group] for group in _groups([rows[i] for i in begun], self._spare)]
-        parts = [self._run([rows[i] for i in group], foreseen) for group in groups]
-        found = prompt_groups([rows[i] for i in alone], self._spare, MOST_READ)
-        together = [[alone[i] for i in group] for group in found]
-        parts += [self._begin_together([rows[i] for i in group]) for group in together]
+            self._read_beginnings(leaders)
+        begun, fresh = [row for row in leaders if is_begun(row)], [row for row in leaders if not is_begun(row)]
+        text = [[begun[i] for i in group] for group in text_groups(begun, self._spare)]
+        prompts = [[fresh[i] for i in group] for group in prompt_groups(fresh, self._spare, MOST_READ)]
+        parts = [self._run(group, foreseen) for group in text] + [self._begin_together(group) for group in prompts]
         for i, leader in twins.items():
             self._copy(rows[leader], rows[i])
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
-        read = [i for group in groups + together for i in group]
-        order = [read.index(twins.get(i, i)) for i in range(len(rows))]
+        line = {row: number for number, row in enumerate(row for group in text + prompts for row in group)}
+        order = [line[rows[twins.get(i, i)]] for i in range(len(rows))]
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return logits if order == list(range(len(read))) else logits.index_select(0, sent(order, self._device))
+        return logits if order == list(range(len(line))) else logits.index_select(0, sent(order, self._device))
 
     def _read_beginnings(self, rows: Sequence[Row]) -> None:
         """Reads once what prompts that are new begin with in common, where that saves more than a forward pass."""
@@ -269,7 +248,7 @@ class SlotForward:
 
     def _part(self, rows: Sequence[Row]) -> int:
         """So many tokens of each row are read at once."""
-        first = {*map(_span, rows)}
+        first = {*map(span, rows)}
         length = min(len(rows[0].ids), WHOLE)
         unmasked = len(first) == 1 and rows[0].valid == 0 and not self._model.needs_masks(length)
         return WHOLE if unmasked else PART
@@ -335,70 +314,3 @@ class SlotForward:
         if known:
             where = sent([list(side) for side in zip(*known, strict=True)], self._device)
             ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)
-
-
-def _is_begun(row: Row) -> bool:
-    """May the row be read as text from where it stands? A prompt with inputs is read by itself."""
-    return row.inputs is None or row.valid > 0
-
-
-def twins_among(rows: Sequence[Row]) -> dict[int, int]:
-    """Rows that start with what an earlier one starts with: they are read once, and copied."""
-    first: dict[tuple[int, ...], int] = {}
-    fresh = {i: (id(row.inputs), *row.ids) for i, row in enumerate(rows) if row.valid == 0}
-    return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
-
-
-class Shared(NamedTuple):
-    """Rows that begin with the same ids, so many of them; each has more."""
-
-    rows: list[Row]
-    length: int
-
-
-def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
-    """What rows of which nothing was read begin with in common: reading it once saves more than `spare` tokens."""
-    alike: dict[tuple[int, ...], list[Row]] = {}
-    for row in rows:
-        if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
-            alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
-    found = []
-    for group in alike.values():
-        columns = zip(*(row.ids[:-1] for row in group), strict=False)  # the last id of each is read by itself
-        length = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
-        if (len(group) - 1) * length > spare:
-            found.append(Shared(group, length))
-    return found
-
-
-def _span(row: Row) -> tuple[int, int]:
-    """From where to where the row is to be read."""
-    return row.valid, len(row.ids)
-
-
-def _groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
-    """Indexes of rows that are read together: all with few pending tokens; of others as many as are not too much.
-
-    Rows with one pending token are read by themselves where beside others they would cost more than `spare` tokens of
-    padding, and so are rows with many.
-    """
-    pending = [len(row.ids) - row.valid for row in rows]
-    if pending.count(1) == len(rows):
-        return [list(range(len(rows)))] if rows else []
-    short = [i for i, count in enumerate(pending) if count <= SHORT]
-    padding = len(short) * max((pending[i] for i in short), default=0) - sum(pending[i] for i in short)
-    groups = [short]
-    if padding > spare:
-        groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
-    long: list[list[int]] = []
-    for i in sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: _span(rows[i])):
-        if not long or not _fit([pending[other] for other in (*long[-1], i)], spare):
-            long.append([])
-        long[-1].append(i)
-    return [group for group in groups + long if group]
-
-
-def _fit(pending: Sequence[int], spare: int) -> bool:
-    """May rows with so many pending tokens be read by one forward pass?"""
-    tokens = max(pending) * len(pending)
-    return tokens <= MOST_READ and tokens - sum(pending) <= spare

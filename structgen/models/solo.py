@@ -128,18 +128,18 @@ class SoloForward:
         return torch.stack([logits[row] for row in rows])
 
     @property
-    def takes_drafts(self) -> bool:
-        """May `read_drafted` be asked? Not of caches that cannot be shortened: what is refused would be read again."""
-        return self._crops and not self._recompute
+    def drafting(self) -> SoloForward | None:
+        """See `Forward`. A cache that cannot be shortened takes none: behind a wrong draft all would be read again."""
+        return self if self._crops and not self._recompute else None
 
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """As many tokens of each row as one forward pass reads at hardly more than its price; 0 before they begin."""
+        """See `DraftForward`. 0 before the rows begin."""
         if not all(row in self._alone and row.valid for row in rows):
             return 0
         return max(len(row.ids) - row.valid for row in rows) + AHEAD
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """See `SlotForward.read_drafted`; here each row is read by itself."""
+        """See `DraftForward`; each row is read by itself."""
         longest, parts = max(map(len, drafts)), []
         for row, draft in zip(rows, drafts, strict=True):
             alone = self._alone[row]

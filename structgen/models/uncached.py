@@ -29,6 +29,7 @@ class WholeForward:
     """
 
     foresees = False
+    drafting = None
     replays = 0
     why_eager = "the model's cache is its own"
     kind = "none"

@@ -19,8 +19,9 @@ from structgen.decoding.stream import events
 from structgen.demo import load_demo
 from structgen.demo.show import SENTENCES
 from structgen.demo.tasks import TASKS
+from structgen.models.grouping import SHORT
 from structgen.models.row import Row
-from structgen.models.slots import DRAFTED, SHORT, SlotForward
+from structgen.models.slots import DRAFTED, SlotForward
 from structgen.models.uncached import at_once
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.architectures import MORE_SLOTTED, SLOTTED, make
@@ -56,7 +57,7 @@ def test_logits_behind_a_draft_are_those_of_the_text_read_at_once(name):
     """Three rows that stand at different places, one without a draft; then each goes on as far as it agrees."""
     module = make(name)
     forward = SlotForward(module)
-    assert forward.takes_drafts
+    assert forward.drafting is forward
     rows = [Row(list(range(3, 3 + n))) for n in (9, 4, 14)]
     with torch.inference_mode():
         forward.read(rows)

@@ -22,7 +22,6 @@ from structgen.masks import find_masks
 from structgen.models.attention import of_any_shape
 from structgen.models.forward import Forward, Over, forward_for
 from structgen.models.row import Row
-from structgen.models.slots import SlotForward
 from structgen.options import Beams
 from structgen.vocabulary import Vocabulary
 
@@ -61,9 +60,8 @@ class ReadAlong:
 
     def close(self) -> None:
         """Nothing is read any more: lets go of the model's cache."""
-        if not isinstance(self.forward, Over):
-            self.forward = Over(self.forward)
-            self._known.clear()
+        self.forward = Over(self.forward)
+        self._known.clear()
 
     def _confirmed(self, row: Row) -> Tensor | None:
         """The logits after a row's last token, where it is the next of those that were read along."""
@@ -77,9 +75,9 @@ class ReadAlong:
 
     def _read_now(self, rows: Sequence[Row], fresh: Sequence[Search]) -> Tensor:
         """Reads rows, and along with them what the beams of searches that were all read so far have to take next."""
-        forward = self.forward
-        if not isinstance(forward, SlotForward) or not forward.takes_drafts:
-            return forward.read(rows)
+        forward = self.forward.drafting
+        if forward is None:
+            return self.forward.read(rows)
         room = forward.columns_for(rows) - 1
         spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
         drafts = [spans.get(row, ()) for row in rows]

@@ -19,6 +19,7 @@ from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.models.slots import SlotForward
+from structgen.models.solo import SoloForward
 from structgen.models.uncached import WholeForward
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.decoding.test_overlap import llama
@@ -33,6 +34,7 @@ CONFIGS = {
     "llama": lambda: hf.LlamaConfig(**SIZES),
     "gemma3": lambda: hf.Gemma3TextConfig(head_dim=8, sliding_window=6, **SIZES | {"num_hidden_layers": 6}),
     "falcon-h1": lambda: hf.FalconH1Config(head_dim=8, mamba_d_ssm=64, **HEADS, **SIZES),
+    "bloom": lambda: hf.BloomConfig(vocab_size=WIDTH, hidden_size=32, n_layer=2, n_head=4),
     "mamba": lambda: hf.MambaConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, state_size=8),
 }
 
@@ -177,7 +179,7 @@ def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(m
         return runs, [(kept.token_ids, kept.trace) for run in runs for kept in run.beams]
 
     along, texts = found()
-    monkeypatch.setattr(SlotForward, "takes_drafts", False)
+    monkeypatch.setattr(SlotForward, "drafting", None)
     alone, same = found()
     assert texts == same
     assert [kept.score for run in along for kept in run.beams] == pytest.approx(
@@ -187,6 +189,21 @@ def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(m
     assert alone[0].stats.drafted == 0
     (one,) = sg.generate(model, prompts[:1], Person, **options, details=True)
     assert one.stats.forwards + one.stats.drafted == max(len(kept.token_ids) for kept in one.beams)
+
+
+def test_rows_with_a_cache_each_have_forced_text_read_along_too(monkeypatch):
+    model, kind = make("bloom"), sg.Regex("[a-c]{3}(and so on and on){2}")
+
+    def found():
+        (run,) = sg.generate(model, ["one"], kind, beams=3, details=True)
+        return run.stats.forwards, [(beam.text, round(beam.score, 3)) for beam in run.beams]
+
+    assert isinstance(loop.forward_for(model.module), SoloForward)
+    count, along = found()
+    monkeypatch.setattr(SoloForward, "drafting", None)
+    more, alone = found()
+    assert along == alone
+    assert count < more
 
 
 def found_on(module, execution, device=None):

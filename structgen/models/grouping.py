@@ -1,0 +1,82 @@
+"""Which rows are read by one forward pass, and what several of them begin with: that is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from structgen.models.row import Row
+
+MOST_READ = 8192
+"""Tokens of one forward, padding included, where that leaves a row at least."""
+
+SHORT = 16
+"""Rows with at most this many pending tokens are read together, padded to the longest; others with few like them."""
+
+
+def is_begun(row: Row) -> bool:
+    """May the row be read as text from where it stands? A prompt with inputs is read by itself."""
+    return row.inputs is None or row.valid > 0
+
+
+def twins_among(rows: Sequence[Row]) -> dict[int, int]:
+    """Rows that start with what an earlier one starts with: they are read once, and copied."""
+    first: dict[tuple[int, ...], int] = {}
+    fresh = {i: (id(row.inputs), *row.ids) for i, row in enumerate(rows) if row.valid == 0}
+    return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
+
+
+class Shared(NamedTuple):
+    """Rows that begin with the same ids, so many of them; each has more."""
+
+    rows: list[Row]
+    length: int
+
+
+def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
+    """What rows of which nothing was read begin with in common: reading it once saves more than `spare` tokens."""
+    alike: dict[tuple[int, ...], list[Row]] = {}
+    for row in rows:
+        if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
+            alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
+    found = []
+    for group in alike.values():
+        columns = zip(*(row.ids[:-1] for row in group), strict=False)  # the last id of each is read by itself
+        length = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
+        if (len(group) - 1) * length > spare:
+            found.append(Shared(group, length))
+    return found
+
+
+def span(row: Row) -> tuple[int, int]:
+    """From where to where the row is to be read."""
+    return row.valid, len(row.ids)
+
+
+def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
+    """Indexes of rows that are read together: all with few pending tokens; of others as many as are not too much.
+
+    Rows with one pending token are read by themselves where beside others they would cost more than `spare` tokens of
+    padding, and so are rows with many.
+    """
+    pending = [len(row.ids) - row.valid for row in rows]
+    if pending.count(1) == len(rows):
+        return [list(range(len(rows)))] if rows else []
+    short = [i for i, count in enumerate(pending) if count <= SHORT]
+    padding = len(short) * max((pending[i] for i in short), default=0) - sum(pending[i] for i in short)
+    groups = [short]
+    if padding > spare:
+        groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
+    long: list[list[int]] = []
+    for i in sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: span(rows[i])):
+        if not long or not _fit([pending[other] for other in (*long[-1], i)], spare):
+            long.append([])
+        long[-1].append(i)
+    return [group for group in groups + long if group]
+
+
+def _fit(pending: Sequence[int], spare: int) -> bool:
+    """May rows with so many pending tokens be read by one forward pass?"""
+    tokens = max(pending) * len(pending)
+    return tokens <= MOST_READ and tokens - sum(pending) <= spare
