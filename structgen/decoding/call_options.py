@@ -11,6 +11,7 @@ from structgen.decoding.loop import ROWS
 from structgen.decoding.unknown_options import unknown_options
 from structgen.guards import Guard
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.schema.reader import require_order
 
 GREEDY = Sampling()
 LIMITS = Limits()
@@ -42,6 +43,8 @@ class CallOptions:
             object.__setattr__(self, "beams", Beams(self.beams))
         require(is_whole(self.batch_size, 1), "batch_size", self.batch_size, "a count of at least 1")
         require_flag("fast_forward", self.fast_forward)
+        require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
+        require_order(self.order)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> CallOptions:

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from structgen.arguments import require
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.errors import OptionError
 from structgen.options import Whitespace
 from structgen.schema.python.functions import value_type
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import validated
-from structgen.schema.reader import require_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,6 @@ def targets_of(schemas: Sequence[Any], whitespace: Whitespace, order: str | Sequ
         OptionError: `whitespace` or `order` are nothing that shapes these schemas' texts.
         SchemaError: a schema is none.
     """
-    require(isinstance(whitespace, Whitespace), "whitespace", whitespace, "Whitespace(...)")
-    require_order(order)
     known = {id(schema): _target(schema, whitespace, order) for schema in schemas}
     return [known[id(schema)] for schema in schemas]
 
