@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.tables import (
-    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, STUB, A, B, Int32,
+    CHARS, COUNT, HI, KIND, LO, MISS, NOTHING, POP, RANGES, START, STUB, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -15,13 +15,17 @@ MAX_DEPTH = 255
 ALSO, UNEVEN = 1, 2
 """Why a row is not whole when the kernel has written it: its caller has more edges for it, or characters beyond ASCII
 lead to several states."""
+SEVERAL = -1
+"""In place of the one state to which characters beyond ASCII lead: they lead to several."""
 MANY = 64
 """Depths below this are told exactly: more than the masks tell apart."""
 
+_COMPLETE = -1
+"""In place of the state that follows: the character is complete."""
 # The bytes between the lead of a character beyond ASCII and its end: seven states, by first byte, last byte, and the
-# state that follows (-1: the character is complete); and which of them each lead byte goes to.
+# state that follows; and which of them each lead byte goes to.
 _CONTINUED: Int32 = np.array(
-    [(0x80, 0xBF, -1), (0x80, 0xBF, 0), (0x80, 0xBF, 1), (0xA0, 0xBF, 0), (0x80, 0x9F, 0), (0x90, 0xBF, 1),
+    [(0x80, 0xBF, _COMPLETE), (0x80, 0xBF, 0), (0x80, 0xBF, 1), (0xA0, 0xBF, 0), (0x80, 0x9F, 0), (0x90, 0xBF, 1),
      (0x80, 0x8F, 1)],
     np.int32,
 )  # fmt: skip
@@ -46,47 +50,64 @@ def _alive_depths(
     bounds: Int32, lasts: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32,
     used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    n, width = nexts.shape
-    j = 0
+    """`alive_depths`, in `depths`, which is full of MAX_DEPTH.
+
+    The plain loop: in pass `level`, each state from which a character of the text class leads to the dead state, or to
+    a state whose depth is below `level`, gets depth `level`.
+
+    Args:
+        lasts: the last character of each interval.
+        used: scratch, uint8[classes]: 1 for those with a character in the text class.
+    """
+    start = 0
     for k in range(ends.size):
-        for c in range(width):
-            used[c] = 0
-        while j < ends[k]:
-            for i in range(bounds.size):
-                if bounds[i] <= spans[j, 1] and lasts[i] >= spans[j, 0]:
-                    used[classes[i]] = 1
-            j += 1
+        _mark_used(bounds, lasts, classes, spans[start : ends[k]], used)
+        start = ends[k]
         level = 0
         changed = True
         while changed and level < MANY:
             changed = False
-            for q in range(1, n):
-                if depths[k, q - 1] != MAX_DEPTH:
-                    continue
-                for c in range(width):
-                    t = nexts[q, c]
-                    if used[c] and (t == 0 or depths[k, t - 1] < level):
-                        depths[k, q - 1] = level
-                        changed = True
-                        break
+            for q in range(1, nexts.shape[0]):
+                # States are numbered from 1, and the dead state has no depth: state q is `depths[k, q - 1]`.
+                if depths[k, q - 1] == MAX_DEPTH and _dies(nexts[q], used, depths[k], level):
+                    depths[k, q - 1] = level
+                    changed = True
             level += 1
         _mark_finite(nexts, used, depths[k], changed=changed)
 
 
 @inner_kernel
+def _mark_used(bounds: Int32, lasts: Int32, classes: Int32, spans: Int32, used: npt.NDArray[np.uint8]) -> None:
+    """Set `used` to 1 for the classes with a character in `spans`, else to 0."""
+    for c in range(used.size):
+        used[c] = 0
+    for j in range(spans.shape[0]):
+        for i in range(bounds.size):
+            if bounds[i] <= spans[j, 1] and lasts[i] >= spans[j, 0]:
+                used[classes[i]] = 1
+
+
+@inner_kernel
+def _dies(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], level: int) -> bool:
+    """Does a used class lead from a state with this row to the dead state, or to one of a depth below `level`?"""
+    for c in range(row.size):  # noqa: SIM110 (kernels have no generators)
+        if used[c] and (row[c] == 0 or depths[row[c] - 1] < level):
+            return True
+    return False
+
+
+@inner_kernel
 def _mark_finite(nexts: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], changed: bool) -> None:
-    """Give `MANY` to the states left from which the DFA dies later. Most are found in one pass, since states are
+    """Give `MANY` to the states left from which the DFA dies later. Most are reached in one pass, since states are
     numbered from the start on; where passes do not come to an end, all that are left get it."""
     for _ in range(MANY):
         if not changed:
             return
         changed = False
         for q in range(nexts.shape[0] - 1, 0, -1):
-            for c in range(nexts.shape[1]):
-                t = nexts[q, c]
-                if depths[q - 1] == MAX_DEPTH and used[c] and (t == 0 or depths[t - 1] != MAX_DEPTH):
-                    depths[q - 1] = MANY
-                    changed = True
+            if depths[q - 1] == MAX_DEPTH and _dies(nexts[q], used, depths, MAX_DEPTH):
+                depths[q - 1] = MANY
+                changed = True
     for q in range(depths.size):
         if changed and depths[q] == MAX_DEPTH:
             depths[q] = MANY
@@ -125,7 +146,7 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     for i in range(_CONTINUED.shape[0]):
         follows = _CONTINUED[i, 2]
         edges[n, 0] = _CONTINUED[i, 0] | _CONTINUED[i, 1] << 8
-        edges[n, 1] = target if follows < 0 else first + follows
+        edges[n, 1] = target if follows == _COMPLETE else first + follows
         states[first + i, KIND], states[first + i, START], states[first + i, COUNT] = RANGES, n, 1
         states[first + i, MISS], states[first + i, A], states[first + i, B] = NOTHING, 0, 0
         states[first + i, LO], states[first + i, HI] = 0, limit
@@ -133,66 +154,126 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     return n
 
 
+ENDS, LIMITS, CONTINUED = range(3)
+"""Rows of `per_state`, int32[3, states], of a DFA on its way to bytes.
+
+ENDS: where an accepting state leads: inside quotes the state behind the closing quote, else the outcome to pop with,
+plus 1; 0 for states that do not accept. LIMITS: HI of each state. CONTINUED: the first of the seven states
+(`write_utf8`) in the middle of characters that lead to a state; 0 where they are not written yet.
+"""
+FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED = range(6)
+"""Places in `settings`, int64[6], of a DFA on its way to bytes.
+
+FIRST: the automaton's state for state 1 of the DFA. ESCAPES: inside quotes, the automaton's state behind a backslash in
+state 1. BLOCK: the number of the DFA's block. INC_FLAG, ROOM_FLAG: the flags of edges that end and that begin a
+character: INC and ROOM where characters are counted, else 0. QUOTED: 1 where the text stands inside quotes.
+"""
+
+
+@inner_kernel
+def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
+    """The DFA state to which all characters beyond ASCII lead from `q`; `SEVERAL` where they lead to different ones."""
+    target: int = int64(nexts[q, wides[0]])
+    for i in range(1, wides.size):
+        if nexts[q, wides[i]] != target:
+            return SEVERAL
+    return target
+
+
+@inner_kernel
+def _ascii_edges(base: int, settings: Int64, nexts: Int32, spans: Int32, q: int, n: int) -> int:
+    """Write the edges of `q` for ASCII characters, neighbours with the same target as one; the new count of edges."""
+    edges, start, first, inc = edges_at(base), n, settings[FIRST], settings[INC_FLAG]
+    for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
+        t = nexts[q, spans[i, 2]]
+        if t > 0:
+            target = first + t - 1 | inc
+            low, high = spans[i, 0], spans[i, 1]
+            # Spans come from high to low: this one may end right before the edge that was written last.
+            if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] & 255 == high + 1:
+                n -= 1
+                high = edges[n, 0] >> 8
+            edges[n, 0], edges[n, 1] = low | high << 8, target
+            n += 1
+    return n
+
+
+@inner_kernel
+def _quote_edges(base: int, settings: Int64, nexts: Int32, escaped: Int32, end: int, q: int, n: int) -> int:
+    """Write the edges of `q` for the closing quote, to `end` (0: none), and for the backslash of an escape; the new
+    count of edges."""
+    edges = edges_at(base)
+    if end:
+        edges[n, 0], edges[n, 1] = 0x22 | 0x22 << 8, end
+        n += 1
+    alive = 0
+    for i in range(escaped.size):
+        alive |= nexts[q, escaped[i]]
+    if alive:
+        edges[n, 0], edges[n, 1] = 0x5C | 0x5C << 8, settings[ESCAPES] + q - 1 | settings[ROOM_FLAG]
+        n += 1
+    return n
+
+
+@inner_kernel
+def _lead_edges(base: int, continued: int, n: int) -> int:
+    """Write the edges for the lead bytes of characters beyond ASCII to the seven states from `continued` on (which may
+    carry a flag); the new count of edges."""
+    edges = edges_at(base)
+    for i in range(_LEADS.shape[0]):
+        edges[n, 0] = _LEADS[i, 0] | _LEADS[i, 1] << 8
+        edges[n, 1] = continued + _LEADS[i, 2]
+        n += 1
+    return n
+
+
 @kernel
 def lift_rows(
-    base: int, spans: Int32, wides: Int32, nexts: Int32, low: int, high: int, first: int, escapes: int,
-    ends: Int32, quoted: bool, block: int, continued: Int32, owed: npt.NDArray[np.uint8],
-    limits: Int32, counted: bool, escaped: Int32, n_states: int, n_edges: int,
+    base: int, settings: Int64, nexts: Int32, per_state: Int32, spans: Int32, wides: Int32, escaped: Int32,
+    low: int, owed: npt.NDArray[np.uint8], n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the rows of DFA states `low..high - 1` that are stubs; the new counts of states and edges.
+    """Write the rows of the DFA states from `low` on that are stubs, as many as `owed` has.
+
+    The plain loop: for each state, one edge for each character alive there (its UTF-8, of which the last bytes are
+    shared), and inside quotes one for the closing quote and one for the backslash.
 
     Args:
+        settings, per_state: see their places and rows.
+        nexts: int32[states, classes], the DFA's table; state 0 is dead.
         spans, wides: `ascii_spans` and `wide_classes`.
-        owed: of each row, is it ALSO? Where it is UNEVEN, that is added. Those rows stay stubs until their last edges
-            are there. 0 for a row that is no stub.
         escaped: the classes of which a character may stand behind a backslash.
+        owed: In: `ALSO` for states of which the caller has more edges. Out: `UNEVEN` added for those whose characters
+            beyond ASCII lead to several states; 0 for those that were written before. States that are owed something
+            stay stubs until the caller has written their last edges.
+        n_states, n_edges: the first free rows.
+
+    Returns:
+        The new counts of states and edges.
     """
-    states, edges = states_at(base), edges_at(base)
-    inc, room = (INC, ROOM) if counted else (0, 0)
-    for q in range(low, high):
-        s = first + q - 1
+    states, ends, limits, continued = states_at(base), per_state[ENDS], per_state[LIMITS], per_state[CONTINUED]
+    for i in range(owed.size):
+        q = low + i
+        s = settings[FIRST] + q - 1
         if states[s, KIND] != STUB:  # an exception has stopped this chunk before
-            owed[q - low] = 0
+            owed[i] = 0
             continue
-        # The states that are shared come first, so that the edges of q stand together.
-        wide, even = int64(nexts[q, wides[0]]), True
-        for i in range(1, wides.size):
-            even = even and nexts[q, wides[i]] == wide
-        if not even:
-            owed[q - low] |= UNEVEN
-            wide = 0
+        wide = _shared_wide(nexts, wides, q)
+        if wide == SEVERAL:
+            owed[i] |= UNEVEN
+        # The seven states come before the first edge of q, so that the edges of q stand together.
         if wide > 0 and continued[wide] == 0:
             continued[wide] = n_states
-            n_edges = write_utf8(base, n_states, first + wide - 1 | inc, int64(limits[wide]), n_edges)
+            target = settings[FIRST] + wide - 1 | settings[INC_FLAG]
+            n_edges = write_utf8(base, n_states, target, int64(limits[wide]), n_edges)
             n_states += 7
         start = n_edges
-        for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
-            t = nexts[q, spans[i, 2]]
-            if t > 0:
-                target = first + t - 1 | inc
-                a, b = spans[i, 0], spans[i, 1]
-                if n_edges > start and edges[n_edges - 1, 1] == target and edges[n_edges - 1, 0] & 255 == b + 1:
-                    n_edges -= 1
-                    b = edges[n_edges, 0] >> 8
-                edges[n_edges, 0], edges[n_edges, 1] = a | b << 8, target
-                n_edges += 1
-        if quoted:
-            if ends[q]:
-                edges[n_edges, 0], edges[n_edges, 1] = 0x22 | 0x22 << 8, ends[q]
-                n_edges += 1
-            alive = 0
-            for i in range(escaped.size):
-                alive |= nexts[q, escaped[i]]
-            if alive:
-                edges[n_edges, 0], edges[n_edges, 1] = 0x5C | 0x5C << 8, escapes + q - 1 | room
-                n_edges += 1
+        n_edges = _ascii_edges(base, settings, nexts, spans, q, n_edges)
+        if settings[QUOTED]:
+            n_edges = _quote_edges(base, settings, nexts, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:
-            for i in range(_LEADS.shape[0]):
-                edges[n_edges, 0] = _LEADS[i, 0] | _LEADS[i, 1] << 8
-                edges[n_edges, 1] = (continued[wide] | room) + _LEADS[i, 2]
-                n_edges += 1
-        leaves = not quoted and ends[q] > 0
-        states[s, KIND] = STUB if owed[q - low] else RANGES | CHARS << 4 | block << 8
+            n_edges = _lead_edges(base, continued[wide] | settings[ROOM_FLAG], n_edges)
+        leaves = settings[QUOTED] == 0 and ends[q] > 0
+        states[s, KIND] = STUB if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
         states[s, START], states[s, COUNT] = start, n_edges - start
         states[s, MISS] = POP if leaves else NOTHING
         states[s, A], states[s, B] = ends[q] - 1 if leaves else 0, 0

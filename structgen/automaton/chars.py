@@ -15,13 +15,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from structgen.automaton.char_kernels import ALSO, UNEVEN, lift_rows, write_utf8
+from structgen.automaton.char_kernels import ALSO, CONTINUED, ENDS, LIMITS, UNEVEN, lift_rows, write_utf8
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.tables import (
-    CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32,
+    CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32, Int64,
 )  # fmt: skip
 
 Span = tuple[int, int, int, int]
@@ -60,15 +60,16 @@ class Lifted:
         n = len(dfa.next)
         finals, kinds = dfa.kinds
         by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
-        self._ends: Int32 = np.array(by_kind, np.int32)[kinds]
+        self._per_state: Int32 = np.zeros((3, n), np.int32)
+        self._ends, self._limits, self._continued = (self._per_state[row] for row in (ENDS, LIMITS, CONTINUED))
+        self._ends[:] = np.array(by_kind, np.int32)[kinds]
         self._counted = most is not None
-        self._limits: Int32 = np.full(n, UNBOUNDED, np.int32)
+        self._limits[:] = UNBOUNDED
         slack = 0
         if most is not None:
             distances = shortest_ends(dfa)
             slack = int(distances.max())
-            self._limits = np.maximum(most - distances, 0).astype(np.int32)
-        self._continued: Int32 = np.zeros(n, np.int32)
+            self._limits[:] = np.maximum(most - distances, 0)
         self._row = 0, list[int]()
         self._hex: dict[tuple[int, int], int] = {}
         self._units: dict[tuple[int, int, int], set[int]] = {}
@@ -82,6 +83,8 @@ class Lifted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
         self._block = automaton.tables.block(self._first, self._outline.depths, slack, self._outline.exits)
+        numbers = self._first, self._escapes, self._block, INC if self._counted else 0, self._room, quoted
+        self._settings: Int64 = np.array(numbers, np.int64)
 
     @property
     def start(self) -> int:
@@ -99,10 +102,10 @@ class Lifted:
         also = {q: edges for q in asked if self._also is not None and (edges := self._also(dfa.final[q]))}
         owed = np.zeros(high - low, np.uint8)
         owed[[q - low for q in also]] = ALSO
+        taken = tables.take(7 * beyond_ascii * (high - low), per_state * (high - low))
         tables.n_states, tables.n_edges = lift_rows(
-            tables.base, self._outline.spans, self._outline.wides, dfa.next, low, high, self._first, self._escapes,
-            self._ends, self._quoted, self._block, self._continued, owed, self._limits, self._counted,
-            self._outline.escaped, *tables.take(7 * beyond_ascii * (high - low), per_state * (high - low)),
+            tables.base, self._settings, dfa.next, self._per_state, self._outline.spans, self._outline.wides,
+            self._outline.escaped, low, owed, *taken,
         )  # fmt: skip
         for i in np.flatnonzero(owed).tolist():
             self._complete(low + i, (self._wide(low + i) if owed[i] & UNEVEN else []) + also.get(low + i, []))

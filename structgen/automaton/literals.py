@@ -10,11 +10,14 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edge, edges_at, int64, registers_at, scratch_at, states_at
 from structgen.automaton.tables import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B,
+    Int32,
 )  # fmt: skip
 from structgen.automaton.views import view_uint8
-from structgen.kernels import kernel
+from structgen.kernels import inner_kernel, kernel
 
 
+NODE_WORDS = 5
+"""Numbers of a node on the stack of `insert_literals`."""
 MANY_BYTES = 1 << 14
 """Literals of more bytes are counted before there is made room for them: mostly they have much in common."""
 
@@ -36,7 +39,7 @@ def write_literals(
     tables, count, size = automaton.tables, len(pairs), len(blob)
     ends = accumulate([len(literal) for literal, _ in pairs])
     data = array("i", [*ends, *[target for _, target in pairs]]).tobytes() + blob
-    tables.scratch(len(data) + 20 * (count + 2))[: len(data)] = data
+    tables.scratch(len(data) + 4 * NODE_WORDS * (count + 2))[: len(data)] = data
     if size > MANY_BYTES:
         size = different_prefixes(tables.base, count)
         size += size // 4  # to move many states once more, when the next one is added, would take long
@@ -80,7 +83,8 @@ def after_text(automaton: Automaton, state: int, text: bytes) -> int:
 @kernel
 def different_prefixes(base: int, count: int) -> int:
     """How many different beginnings, all but the empty one, the sorted literals in the scratch space have: see
-    `insert_literals`."""
+    `insert_literals`. The plain loop: `len({literal[:i] for literal in literals for i in range(1, len(literal) + 1)})`.
+    """
     scratch, blob = scratch_at(base), view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
     before, start = int64(0), int64(0)
     different: int = int64(0)
@@ -94,59 +98,85 @@ def different_prefixes(base: int, count: int) -> int:
     return different
 
 
+@inner_kernel
+def _push_node(scratch: Int32, top: int, low: int, high: int, depth: int, state: int, other: int) -> int:
+    """Put a node on the stack in the scratch space; the new top."""
+    scratch[top], scratch[top + 1], scratch[top + 2] = low, high, depth
+    scratch[top + 3], scratch[top + 4] = state, other
+    return top + NODE_WORDS
+
+
+@inner_kernel
+def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
+    """The first of the shortest literals among `low..high - 1`."""
+    shortest, length = low, int64(UNBOUNDED)
+    for i in range(low, high):
+        each = int64(scratch[i]) - (int64(scratch[i - 1]) if i else 0)
+        if each < length:
+            shortest, length = i, each
+    return shortest
+
+
+@inner_kernel
+def _other_after(base: int, other: int, byte: int) -> int:
+    """The state of the other text behind a byte; 0 where the literals have no more in common with it."""
+    if other == 0:
+        return 0
+    taken = int64(edge(base, other, byte))
+    # An edge that asks for a length (NEED) is the quote that closes the other text: nothing in common goes on behind.
+    return taken & TARGET if taken > 0 and not taken & NEED else 0
+
+
+@inner_kernel
+def _write_node(base: int, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
+    """Write the row of a trie's node, whose edges are `start..end - 1`."""
+    states = states_at(base)
+    states[node, KIND] = RANGES
+    if other and inner:  # aux is 1 between the bytes of a character, where another state than `inner` goes on
+        states[node, KIND] = RANGES | OVERLAY << 4 | (other != inner) << 8
+    states[node, START], states[node, COUNT] = start, end - start
+    states[node, MISS] = GOTO if other else NOTHING
+    states[node, A], states[node, B] = other, shortest + 1
+    states[node, LO], states[node, HI] = 0, UNBOUNDED
+
+
 @kernel
 def insert_literals(
     base: int, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
     """Write the trie of the `count` sorted literals in the scratch space; the new numbers of states and edges.
 
-    There stand where each literal ends in the text of all, the target of each, and that text, of `size` bytes. A node
-    is the range of literals that share its prefix. Behind the text is the stack of the nodes still to be written, the
-    root being the first: from literal, to literal, length of the prefix, state, state of the other text (0: none).
+    The plain loop: for each node, group its literals by their next byte; each group of several literals, or of one with
+    more bytes to come, is a node in turn, and any other leads to its literal's target.
+
+    The scratch space holds where each literal ends in the text of all, the target of each, and that text, of `size`
+    bytes. A node is the range of literals that share its prefix. Behind the text is the stack of the nodes still to be
+    written, `NODE_WORDS` each: first literal, the one behind the last, length of the prefix, state, and the state of
+    the other text (0: none).
     """
-    states, edges, scratch = states_at(base), edges_at(base), scratch_at(base)
+    edges, scratch = edges_at(base), scratch_at(base)
     blob = view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
     bottom = 2 * count + (size + 3) // 4
-    scratch[bottom], scratch[bottom + 1], scratch[bottom + 2] = 0, count, 0
-    scratch[bottom + 3], scratch[bottom + 4] = state, other
-    top = bottom + 5
+    top = _push_node(scratch, bottom, int64(0), count, int64(0), state, other)
     while top > bottom:
-        top -= 5
-        a, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
-        node, fallback = int64(scratch[top + 3]), int64(scratch[top + 4])
-        states[node, START] = n_edges
-        shortest, length = a, int64(UNBOUNDED)
-        for i in range(a, end):
-            each = int64(scratch[i]) - (int64(scratch[i - 1]) if i else 0)
-            if each < length:
-                shortest, length = i, each
-        while a < end:
-            start = int64(scratch[a - 1]) if a else 0
+        top -= NODE_WORDS
+        low, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
+        node, fallback, first_edge = int64(scratch[top + 3]), int64(scratch[top + 4]), n_edges
+        shortest = _shortest_literal(scratch, low, end)
+        while low < end:
+            start = int64(scratch[low - 1]) if low else 0
             byte = int64(blob[start + depth])
-            b = a + 1
-            while b < end and blob[scratch[b - 1] + depth] == byte:
-                b += 1
-            target = int64(scratch[count + a])
-            if b > a + 1 or scratch[a] - start > depth + 1:
+            high = low + 1
+            while high < end and blob[scratch[high - 1] + depth] == byte:
+                high += 1
+            target = int64(scratch[count + low])
+            if high > low + 1 or scratch[low] - start > depth + 1:
                 target = n_states
                 n_states += 1
-                after = 0
-                if fallback:
-                    taken = int64(edge(base, fallback, byte))
-                    # The quote that closes the other text ends what the literals have in common with it.
-                    after = taken & TARGET if taken > 0 and not taken & NEED else 0
-                scratch[top], scratch[top + 1], scratch[top + 2] = a, b, depth + 1
-                scratch[top + 3], scratch[top + 4] = target, after
-                top += 5
+                top = _push_node(scratch, top, low, high, depth + 1, target, _other_after(base, fallback, byte))
             edges[n_edges, 0] = byte | byte << 8
             edges[n_edges, 1] = target
             n_edges += 1
-            a = b
-        states[node, KIND] = RANGES
-        if fallback and inner:
-            states[node, KIND] = RANGES | OVERLAY << 4 | (fallback != inner) << 8
-        states[node, COUNT] = n_edges - states[node, START]
-        states[node, MISS] = GOTO if fallback else NOTHING
-        states[node, A], states[node, B] = fallback, shortest + 1
-        states[node, LO], states[node, HI] = 0, UNBOUNDED
+            low = high
+        _write_node(base, node, first_edge, n_edges, inner, fallback, shortest)
     return n_states, n_edges

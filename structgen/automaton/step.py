@@ -41,6 +41,18 @@ _hash_frame = inner_kernel(hash_frame)
 
 
 @inner_kernel
+def mode_of(base: int, s: int) -> int:
+    """The mode of a state: PLAIN, FREE, OVERLAY, CHARS or ITEMS."""
+    return (states_at(base)[s, KIND] >> 4) & 15
+
+
+@inner_kernel
+def aux_of(base: int, s: int) -> int:
+    """What the mode of a state refers to: see the modes."""
+    return states_at(base)[s, KIND] >> 8
+
+
+@inner_kernel
 def push(base: int, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 when there is no room for a new one."""
     r = registers_at(base)

@@ -63,6 +63,10 @@ PLAIN, FREE, OVERLAY, CHARS, ITEMS = 0, 1, 2, 3, 4
 """Modes: no shortcut; inside a free string (aux: which block); a free string but for some prefixes (aux: 1 between
 the bytes of a character); a lifted `CharDfa` (aux: its block); between items, of which as many came as are counted."""
 
+BLOCK_FIRST, BLOCK_STATES, BLOCK_DEPTHS, BLOCK_CLASSES, BLOCK_SLACK, BLOCK_EXITS = range(6)
+"""Columns of `blocks`: the first state, how many there are, where the alive-depths of the first text class begin, how
+many text classes have them, see `Tables.block` for the slack, and where the exits begin (0: there are none)."""
+
 DONE = 1
 """The state after the whole text: nothing may follow."""
 

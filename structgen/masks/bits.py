@@ -8,7 +8,7 @@ from structgen.automaton.step import int64, registers_at
 from structgen.automaton.views import table, view_uint32
 from structgen.kernels import inner_kernel
 from structgen.masks.slices import V_NODES, V_STACK, V_TWIN, V_WORDS
-from structgen.masks.string_slices import HAS_TWIN
+from structgen.masks.string_slices import HAS_TWIN, TOKEN
 
 nodes_at = table(types.int32, 3, V_NODES)
 stack_at = table(types.int64, 4, V_STACK)
@@ -58,6 +58,6 @@ def forbid(base: int, out: int, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
     nodes = nodes_at(base)
     for i in range(low, high):
-        token = int64(nodes[i, 2])
+        token = int64(nodes[i, TOKEN])
         if token >= 0:
             _twins(base, out, token, int64(0))

@@ -15,16 +15,21 @@ import numpy.typing as npt
 
 from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.tables import Int32
-from structgen.kernels import kernel
-from structgen.masks.string_slices import HAS_TWIN, IMPURE, Uint8, Uint32, pack
+from structgen.automaton.step import int64
+from structgen.kernels import inner_kernel, kernel
+from structgen.masks.string_slices import HAS_TWIN, IMPURE, SKIP, TOKEN, Uint8, Uint32, pack
 
 Uint16 = npt.NDArray[np.uint16]
 
 LENGTHS = 16
 """Lengths below this are told apart; row `LENGTHS` is any length."""
 ANY_LENGTH = 254
+"""Stands for this length and all above; `IMPURE` is one more."""
 MANY_IDS = 1024
-"""From so many tokens on, a row of a mask is faster than their ids."""
+"""From this number of tokens on, a row of a mask is faster than their ids."""
+_ALL_CLASSES = (1 << len(TEXT_CLASSES)) - 1
+_LONGEST_RUN = 65535
+"""The largest uint16; what is left of a longer run is another one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +150,30 @@ def ascii_classes(spans: Int32, ends: Int32) -> Int32:
     return classes
 
 
+@inner_kernel
+def _read_lead(byte: int) -> tuple[int, int, int, int]:
+    """Of a byte that is not ASCII, at the start of a character: how many bytes follow (0: none may, it is no UTF-8),
+    the lowest and the highest next one, and its bits of the code point."""
+    if byte < 0xC2 or byte > 0xF4:
+        return 0, 0, 0, 0
+    following = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+    low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80  # below: an overlong spelling
+    high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF  # above: a surrogate, or beyond Unicode
+    return following, low, high, byte & (0x3F >> following)
+
+
+@inner_kernel
+def _classes_of(point: int, spans: Int32, ends: Int32) -> int:
+    """The text classes that hold a code point, as bits."""
+    classes, j = 0, 0
+    for k in range(ends.size):
+        while j < ends[k]:
+            if spans[j, 0] <= point and point <= spans[j, 1]:
+                classes |= 1 << k
+            j += 1
+    return classes
+
+
 @kernel
 def class_lengths(
     data: Uint8, offsets: Int32, short: Int32, spans: Int32, ends: Int32,
@@ -152,34 +181,31 @@ def class_lengths(
 ) -> None:  # fmt: skip
     """The characters of each token by class; `IMPURE` where it is not whole characters of the class alone.
 
-    `short` is what `ascii_classes` gives."""
+    The plain loop: decode the token; where that works, for each class that holds all of its characters, write how many
+    there are.
+
+    Args:
+        short: what `ascii_classes` gives.
+        spans, ends: the text classes' intervals, and where each class ends in them.
+        lengths: uint8[classes, tokens], full of `IMPURE`.
+    """
     for token in range(offsets.size - 1):
-        classes, characters, left, low, high, point = 0xFFFF, 0, 0, 0x80, 0xBF, 0
+        classes, characters, following, low, high, point = _ALL_CLASSES, 0, 0, 0, 0, 0
         for i in range(offsets[token], offsets[token + 1]):
             byte = data[i]
-            if left:
+            if following:
                 classes = classes if low <= byte and byte <= high else 0
-                left, low, high, point = left - 1, 0x80, 0xBF, point << 6 | (byte & 0x3F)
-                if left == 0:
-                    j = 0
-                    for k in range(ends.size):
-                        held = False
-                        while j < ends[k]:
-                            held = held or (spans[j, 0] <= point and point <= spans[j, 1])
-                            j += 1
-                        if not held:
-                            classes &= ~(1 << k)
-            elif byte < 0x80:
+                following, low, high, point = following - 1, 0x80, 0xBF, point << 6 | (byte & 0x3F)
+                if following == 0:
+                    classes &= _classes_of(point, spans, ends)
+                continue
+            characters += 1
+            if byte < 0x80:
                 classes &= short[byte]
-                characters += 1
             else:
-                classes = classes if 0xC2 <= byte and byte <= 0xF4 else 0
-                left = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
-                low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80
-                high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF
-                point = byte & (0x3F >> left)
-                characters += 1
-        if left == 0 and characters:
+                following, low, high, point = _read_lead(int64(byte))
+                classes = classes if following else 0
+        if following == 0 and characters:
             for k in range(lengths.shape[0]):
                 if classes >> k & 1:
                     lengths[k, token] = characters if characters < ANY_LENGTH else ANY_LENGTH
@@ -187,24 +213,25 @@ def class_lengths(
 
 @kernel
 def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
-    """uint8[classes, nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one is not."""
+    """uint8[classes, nodes]: the longest token of a subtree in characters of the class; `IMPURE`, which is above every
+    length, when one is not made of them alone. The plain loop: the maximum of `lengths` over the subtree's tokens."""
     for k in range(covers.shape[0]):
         for i in range(nodes.shape[0] - 1, -1, -1):
-            token = nodes[i, 2]
-            most = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
-            j = i + 1
-            while j < nodes[i, 1]:
-                if most < covers[k, j]:
-                    most = covers[k, j]
-                j = nodes[j, 1]
-            covers[k, i] = most
+            token = nodes[i, TOKEN]
+            longest = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
+            child = i + 1
+            while child < nodes[i, SKIP]:
+                if longest < covers[k, child]:
+                    longest = covers[k, child]
+                child = nodes[child, SKIP]
+            covers[k, i] = longest
 
 
 @kernel
 def count_runs(covers: Uint8, runs: Uint16) -> None:
-    """Fill `runs_of`."""
+    """Fill `runs_of`. The plain loop: from each node, count the nodes up to the next impure one."""
     for k in range(covers.shape[0]):
         run = 0
         for i in range(covers.shape[1] - 1, -1, -1):
-            run = 0 if covers[k, i] == IMPURE else run + 1 if run < 65535 else run
+            run = 0 if covers[k, i] == IMPURE else run + 1 if run < _LONGEST_RUN else run
             runs[k, i] = run

@@ -15,7 +15,7 @@ from structgen.automaton.strings import NAME, VALUE
 from structgen.automaton.tables import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
 from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
-from structgen.masks.string_slices import HAS_TWIN, FreeSlice, TextSlice, Uint32
+from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32
 from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 FREE_REGISTERS = 8
@@ -48,11 +48,11 @@ class Slices:
         trie = vocabulary.trie
         self.words = vocabulary.words
         self.nodes: Int32 = np.empty((len(trie), 3), np.int32)
-        self.nodes[:, 0] = trie.byte | trie.depth.astype(np.int32) << 8
-        self.nodes[:, 1], self.nodes[:, 2] = trie.skip, trie.token
+        self.nodes[:, HEAD] = trie.byte | trie.depth.astype(np.int32) << 8
+        self.nodes[:, SKIP], self.nodes[:, TOKEN] = trie.skip, trie.token
         twins = np.flatnonzero(trie.token >= 0)
         twins = twins[trie.twin[trie.token[twins]] >= 0]
-        self.nodes[twins, 2] |= HAS_TWIN
+        self.nodes[twins, TOKEN] |= HAS_TWIN
         self.kid_starts: Int32 = np.zeros(len(trie) + 1, np.int32)
         self.kids: Int32 = np.zeros(len(trie), np.int32)
         children(self.nodes, self.kid_starts, self.kids)
@@ -145,8 +145,8 @@ def children(nodes: Int32, starts: Int32, kids: Int32) -> None:
     for i in range(len(nodes)):
         starts[i] = n
         j = i + 1
-        while j < nodes[i, 1]:
+        while j < nodes[i, SKIP]:
             kids[n] = j
             n += 1
-            j = nodes[j, 1]
+            j = nodes[j, SKIP]
     starts[len(nodes)] = n

@@ -28,6 +28,9 @@ Uint32 = npt.NDArray[np.uint32]
 
 IMPURE = 255
 NEVER = 1 << 30
+HEAD, SKIP, TOKEN = range(3)
+"""Columns of the nodes of a `Trie`, which stand in preorder: `depth << 8 | byte`, the first node behind the subtree,
+and the token that ends at the node (-1: none; `HAS_TWIN` is added where several ids have its bytes)."""
 HAS_TWIN = 1 << 30
 """In a node's token: another id has the same bytes."""
 _MANY = 1 << 18
@@ -99,7 +102,7 @@ class TextSlice:
         path = np.zeros(vocabulary.trie.depth.max(initial=0) + 1, np.int64)
         hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, longest, counts)
         rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE, vocabulary.words)
-        return TextSlice(*rows, held, longest, counts, int((nodes[:, 2] >= 0).sum()))
+        return TextSlice(*rows, held, longest, counts, int((nodes[:, TOKEN] >= 0).sum()))
 
 
 def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tuple[Int32, Int32]:
@@ -178,7 +181,7 @@ def hold(
     `path[d]` is what stands in the bytes above depth `d`, scratch space.
     """
     for i in range(len(nodes)):
-        depth, byte, token = nodes[i, 0] >> 8, nodes[i, 0] & 255, int64(nodes[i, 2])
+        depth, byte, token = nodes[i, HEAD] >> 8, nodes[i, HEAD] & 255, int64(nodes[i, TOKEN])
         path[depth] = path[depth - 1] | bits[byte]
         held[i] = path[depth]
         if token >= 0:
@@ -190,8 +193,8 @@ def hold(
                     counts[b] += 1
     for i in range(len(nodes) - 1, -1, -1):
         j = int64(i + 1)
-        while j < nodes[i, 1]:
+        while j < nodes[i, SKIP]:
             held[i] |= held[j]
             if longest[i] < longest[j]:
                 longest[i] = longest[j]
-            j = int64(nodes[j, 1])
+            j = int64(nodes[j, SKIP])

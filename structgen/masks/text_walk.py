@@ -18,10 +18,10 @@ from numba import types
 
 from structgen.automaton.text_loops import BUCKETS
 from structgen.automaton.kept_steps import kept_step
-from structgen.automaton.step import edge, int64, registers_at, states_at, unexpanded
+from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, states_at, unexpanded
 from structgen.automaton.tables import (
-    CHARS, COUNT_SHIFT, EAGER, HI, INC, KIND, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET,
-    UNBOUNDED, A,
+    BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, CHARS, COUNT_SHIFT, EAGER, HI, INC, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE,
+    R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.views import table, view_int32, view_uint32
 from structgen.kernels import inner_kernel, kernel
@@ -30,6 +30,7 @@ from structgen.masks.slices import (
     V_BUCKET_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_TEXT_LEVELS,
     V_TEXT_ROWS, V_TOKENS, V_WORDS,
 )  # fmt: skip
+from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 _blocks = table(types.int32, 6, R_BLOCKS)
 _exits = table(types.int64, 2, R_EXITS)
@@ -43,20 +44,20 @@ _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
 @inner_kernel
 def exits_of(base: int, s: int) -> int:
     """The buckets that lead away from a state of a lifted `CharDfa`; 0 where they are not known."""
-    blocks, block = _blocks(base), states_at(base)[s, KIND] >> 8
-    where = blocks[block, 5]
-    found: int = _exits(base)[where + s - blocks[block, 0], 0] if where else int64(0)
-    return found
+    blocks, block = _blocks(base), aux_of(base, s)
+    where = blocks[block, BLOCK_EXITS]
+    exits: int = _exits(base)[where + s - blocks[block, BLOCK_FIRST], 0] if where else int64(0)
+    return exits
 
 
 @inner_kernel
 def home_of(base: int, s: int) -> int:
     """The state to which most characters lead from a state of a lifted `CharDfa`; 0 for none but itself."""
-    blocks, states = _blocks(base), states_at(base)
-    if (states[s, KIND] >> 4) & 15 != CHARS:
+    if mode_of(base, s) != CHARS:
         return 0
-    block = states[s, KIND] >> 8
-    where, first = blocks[block, 5], int64(blocks[block, 0])
+    blocks, block = _blocks(base), aux_of(base, s)
+    where, first = blocks[block, BLOCK_EXITS], int64(blocks[block, BLOCK_FIRST])
+    # The home is a state of the DFA, numbered from 1: state q is `first + q - 1` of the automaton. 0: there is none.
     home: int = _exits(base)[where + s - first, 1] if where else int64(0)
     return 0 if home == 0 or home + first - 1 == s else home + first - 1
 
@@ -105,9 +106,9 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
     i = r[R_NODE]
     while i < high:
         if held[i] & exits == 0 or longest[i] <= spare:
-            i = int64(nodes[i, 1])
+            i = int64(nodes[i, SKIP])
             continue
-        depth, byte = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255)
+        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
         s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
         t = edge(base, s, byte)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
@@ -118,11 +119,11 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
                 r[R_NODE] = i
                 return -1
         if s == 0:
-            forbid(base, out, i, int64(nodes[i, 1]))
-            i = int64(nodes[i, 1])
+            forbid(base, out, i, int64(nodes[i, SKIP]))
+            i = int64(nodes[i, SKIP])
             continue
         put(base, depth, s, f, c, int64(0))
-        allow(base, out, int64(nodes[i, 2]))
+        allow(base, out, int64(nodes[i, TOKEN]))
         i += 1
     return 0
 
@@ -133,7 +134,7 @@ def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
     r = registers_at(base)
     room, spare = _room(base, s, c), int64(-1)
     if r[V_LIKE]:
-        spare = room - _blocks(base)[states_at(base)[s, KIND] >> 8, 4]
+        spare = room - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
     if r[R_PHASE] == 0:
         _begin_text(base, out, room)
         r[R_PHASE], r[R_NODE] = 1, 0
@@ -153,7 +154,7 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
     put(base, int64(0), s, f, c, int64(0))
     same_miss = states[s, MISS] == states[home, MISS] and states[s, A] == states[home, A]
-    near = states[home, HI] - c - _blocks(base)[states[s, KIND] >> 8, 4] < r[V_MOST]
+    near = states[home, HI] - c - _blocks(base)[aux_of(base, s), BLOCK_SLACK] < r[V_MOST]
     for byte in range(r[R_SEGMENT], 256):
         t = edge(base, s, int64(byte))
         misses = t == 0 or (t > 0 and t & SPILL != 0 and near)
@@ -172,7 +173,7 @@ def uncounted(base: int, position: int) -> int:
     state has been written."""
     count, s = position >> COUNT_SHIFT, position & TARGET
     states = states_at(base)
-    if count == 0 or (states[s, KIND] >> 4) & 15 != CHARS or states[s, HI] == UNBOUNDED:
+    if count == 0 or mode_of(base, s) != CHARS or states[s, HI] == UNBOUNDED:
         return position
     return position - (count << COUNT_SHIFT)
 
@@ -182,7 +183,7 @@ def has_room(base: int, position: int) -> bool:
     """In a bounded `CharDfa`, can no token have more characters than there is room for?"""
     s = position & TARGET
     states = states_at(base)
-    spare = states[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[states[s, KIND] >> 8, 4]
+    spare = states[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
     return bool(spare >= registers_at(base)[V_MOST])
 
 

@@ -9,30 +9,41 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.text_classes import NAMING, class_bounds, class_ends
+from structgen.automaton.char_kernels import MAX_DEPTH
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
-    Position, edge, edges_at, forget_tests, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
+    Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, registers_at, settle, states_at,
+    step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.tables import (
-    ASK, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, KIND, LO, MISS, NOTHING,
-    OVERLAY, PLAIN, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED, A,
+    ASK, BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER,
+    FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, MISS, NOTHING, OVERLAY, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE,
+    R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED,
 )  # fmt: skip
-from structgen.automaton.views import LENGTH, table, view, view_int32, view_uint8, view_uint16, view_uint32
+from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.automaton.views import table, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.kernels import inner_kernel, kernel
-from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.bits import allow, begin, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
-    F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_COUNTS, V_COVER,
-    V_ENDS, V_FIRST, V_FREE, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
+    V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
     V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_WORDS,
 )  # fmt: skip
+from structgen.masks.string_slices import HEAD, SKIP, TOKEN
+from structgen.masks.string_walk import fill_free
 from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, untouched
 
 TESTED = 4
+"""What `fill` adds to its result where a test was met."""
 NARROW = 4
+"""A state with at most this many edges is narrow."""
 MANY = 200
-"""Trie nodes below a first byte from which on it is looked for a class."""
+"""From this many trie nodes below a first byte on, the walk looks for a class of what may follow the byte."""
+NO_NODE = -1
+NO_CLASS, STOPPED = -1, -2
+"""What `_class_behind` returns in place of a class."""
+FIRST_REST = len(TEXT_CLASSES)
+"""Rows of the covers: one for each text class, then one for each class of what stands behind a first byte."""
 
 _first = table(types.int32, 0, V_FIRST)
 _kids = table(types.int32, 0, V_KIDS)
@@ -44,8 +55,6 @@ _rest_row_of = table(types.int32, 256, V_REST_ROW_OF)
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
 _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
-_suffix_nodes = view(types.int32, 4)
-_suffix_entries = view(types.int32, 2)
 
 
 @inner_kernel
@@ -71,26 +80,32 @@ def _next_child(base: int, s: int, parent: int, byte: int) -> int:
     end = high
     while low < high:
         middle = (low + high) >> 1
-        if nodes[kids[middle], 0] & 255 < wanted:
+        if nodes[kids[middle], HEAD] & 255 < wanted:
             low = middle + 1
         else:
             high = middle
-    return int64(kids[low]) if low < end else int64(nodes[parent, 1])
+    return int64(kids[low]) if low < end else int64(nodes[parent, SKIP])
 
 
 @inner_kernel
-def _walk(base: int, out: int, low: int, high: int, k: int, within: int) -> int:
+def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> int:
     """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
 
-    Subtrees with at most `within` characters, all of slice `k`, are left out: their bits are set already. Slices are
-    the text classes, and then those of what stands behind a first byte, for which `within` is `ANY_LENGTH`. The stack's
-    flag is the node of a narrow state, plus 1: of its children, only those that an edge takes are looked at.
-    Returns the node to go on with, or, below 0, the node at which the automaton wants something, less LENGTH. The
-    commonest step, an edge without flags, is taken here.
+    Args:
+        row: which row of the covers (and of the runs) tells the subtrees whose bits are set already: that of a text
+            class, or of what stands behind a first byte (from `FIRST_REST` on).
+        within: the subtrees of at most that many characters are left out: 0 for none, `ANY_LENGTH` for all that the
+            row covers, which are then skipped a run at a time.
+
+    The stack's flag is the node of a narrow state, else `NO_NODE`: of a narrow state's children, only those that an
+    edge takes are looked at. The commonest step, an edge without flags, is taken here.
+
+    Returns:
+        0, or -1 when the automaton wants something; R_NODE is then the node to go on with.
     """
     nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
-    cover = view_uint8(r[V_COVER] + k * r[V_N_NODES])
-    runs = view_uint16(r[V_RUNS] + 2 * k * r[V_N_NODES])
+    cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
+    runs = view_uint16(r[V_RUNS] + 2 * row * r[V_N_NODES])
     i = low
     while i < high:
         if within == ANY_LENGTH:
@@ -98,31 +113,32 @@ def _walk(base: int, out: int, low: int, high: int, k: int, within: int) -> int:
                 i += int64(runs[i])
                 continue
         elif within > 0 and cover[i] <= within:
-            i = int64(nodes[i, 1])
+            i = int64(nodes[i, SKIP])
             continue
-        depth, byte = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255)
-        s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3] - 1
+        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
+        s, f, c, narrow = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
         t = edge(base, s, byte)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
             s = int64(t)
-        elif t == 0 and parent >= 0:
-            i = _next_child(base, s, parent, byte)
+        elif t == 0 and narrow != NO_NODE:
+            i = _next_child(base, s, narrow, byte)
             continue
         else:
             s, f, c = kept_step(base, s, f, c, byte)
             if s < 0:
-                return i - LENGTH
+                r[R_NODE] = i
+                return -1
         if s == 0:
-            i = int64(nodes[i, 1])
+            i = int64(nodes[i, SKIP])
             continue
-        allow(base, out, int64(nodes[i, 2]))
+        allow(base, out, int64(nodes[i, TOKEN]))
         if _narrow(base, s):
-            put(base, depth, s, f, c, i + 1)
+            put(base, depth, s, f, c, i)
             i = _next_child(base, s, i, int64(0))
         else:
-            put(base, depth, s, f, c, int64(0))
+            put(base, depth, s, f, c, int64(NO_NODE))
             i += 1
-    return i
+    return 0
 
 
 @inner_kernel
@@ -138,27 +154,31 @@ def _takes_names(base: int, s: int) -> bool:
 
 @inner_kernel
 def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
-    """The largest class of which any characters may follow behind a byte, or -1; -2 when the registers say what is
-    wanted. What the byte leads to is left, if it takes no such characters, as any of them would leave it."""
+    """The largest naming class of which any number of characters may follow behind a byte; `NO_CLASS` where none does,
+    `STOPPED` when the registers say what is wanted.
+
+    The state behind the byte may have no edge for any such character (a blank that may be left out, say): each of them
+    then goes where the state's miss goes, so the state behind the miss is looked at instead.
+    """
     states, blocks, depths = states_at(base), _blocks(base), _depths(base)
     s, f, c = step(base, s, f, c, byte)
     while s > 0:
         if unexpanded(base, s):
-            return -2
+            return STOPPED
         if _takes_names(base, s):
-            mode, block = (states[s, KIND] >> 4) & 15, states[s, KIND] >> 8
+            mode, block = mode_of(base, s), aux_of(base, s)
             if states[s, HI] != UNBOUNDED:
-                return -1
+                return NO_CLASS
             if mode == FREE:
                 return NAMING - 1
             if mode == CHARS:
-                at = blocks[block, 2] + s - blocks[block, 0]
+                first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
                 for k in range(NAMING - 1, -1, -1):
-                    if depths[at + k * blocks[block, 1]] == 255:
+                    if depths[first + k * blocks[block, BLOCK_STATES]] == MAX_DEPTH:
                         return int64(k)
-            return -1
+            return NO_CLASS
         s, f, c = miss(base, s, f, c)
-    return -2 if s < 0 else -1
+    return STOPPED if s < 0 else NO_CLASS
 
 
 @inner_kernel
@@ -174,9 +194,9 @@ def _in_class(k: int, byte: int) -> bool:
 def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
     """Allow the tokens that go on with characters of class `k` behind their first byte."""
     r, starts = registers_at(base), _rest_starts(base)
-    ids, mask, at = view_int32(r[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(base)[k, byte])
-    if at >= 0:
-        row = view_uint32(r[V_REST_ROWS] + at * 4 * r[V_WORDS])
+    ids, mask, index = view_int32(r[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(base)[k, byte])
+    if index >= 0:  # so many tokens that they are kept as a row of a mask
+        row = view_uint32(r[V_REST_ROWS] + index * 4 * r[V_WORDS])
         for w in range(r[V_WORDS]):
             mask[w] |= row[w]
     else:
@@ -186,30 +206,36 @@ def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
 
 @inner_kernel
 def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int) -> int:
-    """`_walk` below a first byte, from node `low` on. Where it has many nodes, any characters of a class may follow the
-    byte, and no class that it is in covers the whole place, its tokens that go on with them are allowed at once."""
+    """`_walk` below a first byte, from node `low` on, less what the text class `best` covers.
+
+    Where many nodes stand below the byte, the class does not hold the byte itself, and any characters of a naming class
+    may follow it, the tokens made of the byte and such characters are allowed at once, and left out of the walk.
+    """
     stack, first = stack_at(base), _first(base)
     high = int64(first[byte + 1])
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
         return _walk(base, out, low, high, best, within)
     k = _class_behind(base, stack[0, 0], stack[0, 1], stack[0, 2], byte)
-    if k == -2:
-        return low - LENGTH
-    if k == -1:
+    if k == STOPPED:
+        registers_at(base)[R_NODE] = low
+        return -1
+    if k == NO_CLASS:
         return _walk(base, out, low, high, best, within)
     _allow_behind(base, out, k, byte)
-    return _walk(base, out, low, high, class_ends.size + k, int64(ANY_LENGTH))
+    return _walk(base, out, low, high, FIRST_REST + k, int64(ANY_LENGTH))
 
 
 @inner_kernel
 def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: int) -> int:
     """`_walk_byte` for the first bytes that the position can take at all: 0, or -1 when something is wanted.
 
-    They are the edges of the state and of those that its misses lead to, in turn; a *segment* is one byte of an edge.
+    Those are the bytes of the state's edges, then of the edges of the state that its miss leads to, and so on. Each
+    byte of an edge is a *segment*, numbered in that order: R_SEGMENT is the first that is not done, R_NODE where in it
+    the walk goes on.
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = _first(base)
-    put(base, int64(0), s, f, c, int64(0))
+    put(base, int64(0), s, f, c, int64(NO_NODE))
     segment = int64(0)
     while s > 0:
         if unexpanded(base, s):
@@ -219,9 +245,8 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
             for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
                 if segment >= r[R_SEGMENT] and first[byte] < first[byte + 1]:
                     low = r[R_NODE] if segment == r[R_SEGMENT] and first[byte] < r[R_NODE] else int64(first[byte])
-                    stopped = _walk_byte(base, out, low, int64(byte), best, within)
-                    if stopped < 0:
-                        r[R_SEGMENT], r[R_NODE] = segment, stopped + LENGTH
+                    if _walk_byte(base, out, low, int64(byte), best, within) < 0:
+                        r[R_SEGMENT] = segment
                         return -1
                     r[R_SEGMENT], r[R_NODE] = segment + 1, 0
                 segment += 1
@@ -230,132 +255,24 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
 
 
 @inner_kernel
-def _free_row(base: int, out: int, inner: int, c: int) -> None:
-    """Start the mask inside a free string: the tokens that stay inside."""
-    states = states_at(base)
-    free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
-    r = registers_at(base)
-    levels = view_int32(r[free + F_LEVELS])
-    room = r[free + F_LONGEST]
-    if states[inner, HI] != UNBOUNDED and states[inner, HI] - c < room:
-        room = states[inner, HI] - c
-        room = 0 if room < 0 else room
-    begin(base, out, r[free + F_ROWS], int64(levels[room]), int64(0))
-
-
-@inner_kernel
-def _allow_entries(out: int, where: int, low: int, high: int, least: int, most: int) -> None:
-    """Allow the tokens of the entries `low..high - 1` with as many code points as are owed and have room."""
-    entries, mask = _suffix_entries(where), view_uint32(out)
-    for e in range(low, high):
-        token, points = entries[e, 0], entries[e, 1]
-        if least <= points and points <= most:
-            mask[token >> 5] |= 1 << (token & 31)
-
-
-@inner_kernel
-def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
-    """Allow the tokens that close the free string: only what follows their quote is walked."""
-    states, stack, r = states_at(base), stack_at(base), registers_at(base)
-    free = V_FREE + (states[inner, KIND] >> 8) * FREE_REGISTERS
-    nodes = _suffix_nodes(r[free + F_NODES])
-    entries = r[free + F_ENTRIES]
-    least = states[inner, LO] - c
-    most = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c
-    # The quote asks for LO: whether it is reached, the characters of each entry decide.
-    owed = int64(states[inner, LO])
-    s, g, k = step(base, inner, f, owed if c < owed else c, int64(0x22))
-    if s <= 0:
-        return s
-    put(base, int64(0), s, g, k, int64(0))
-    _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, most)
-    i, n = r[R_NODE], r[free + F_N_NODES]
-    while i < n:
-        depth = nodes[i, 0] >> 8
-        s, g, k = step(base, stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], int64(nodes[i, 0] & 255))
-        if s < 0:
-            r[R_NODE] = i
-            return -1
-        if s == 0:
-            i = int64(nodes[i, 1])
-            continue
-        put(base, depth, s, g, k, int64(0))
-        _allow_entries(out, entries, int64(nodes[i, 2]), int64(nodes[i, 3]), least, most)
-        i += 1
-    return 0
-
-
-@inner_kernel
-def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
-    """Correct the mask of the free text in `out` along the literals that start at `s`: 0, or -1 when it is stopped.
-
-    The stack's flag is 1 while the bytes so far are the beginning of a literal still inside the text: there a byte
-    that leaves the literals leads to the text, whose bits are right already. Beyond, every token is set or cleared.
-    """
-    nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
-    put(base, int64(0), s, f, c, int64(1))
-    i = r[R_NODE]
-    while i < r[V_N_NODES]:
-        depth, byte, inside = nodes[i, 0] >> 8, int64(nodes[i, 0] & 255), 0
-        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
-        if stack[depth - 1, 3]:
-            t = edge(base, s, byte)
-            if t == 0:
-                i = int64(nodes[i, 1])
-                continue
-            s = 0
-            if t > 0:
-                inside = 1 if (states[t & TARGET, KIND] >> 4) & 15 == OVERLAY else 0
-                s, f, c = settle(base, int64(t & TARGET), f, c)
-        else:
-            s, f, c = step(base, s, f, c, byte)
-        if s < 0:
-            r[R_NODE] = i
-            return -1
-        if s == 0:
-            forbid(base, out, i, int64(nodes[i, 1]))
-            i = int64(nodes[i, 1])
-            continue
-        put(base, depth, s, f, c, int64(inside))
-        allow(base, out, int64(nodes[i, 2]))
-        i += 1
-    return 0
-
-
-@inner_kernel
 def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
-    """The text class and length row that cover most tokens at state `s` of a lifted `CharDfa`, `c` characters on."""
+    """The text class and the level (row of its lengths; `LENGTHS`: any) that cover most tokens at state `s` of a lifted
+    `CharDfa`, `c` characters on."""
     blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
-    block = states_at(base)[s, KIND] >> 8
-    first, width, offset = blocks[block, 0], blocks[block, 1], blocks[block, 2]
-    best, level, most, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
+    block = aux_of(base, s)
+    first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
+    best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
     if states_at(base)[s, HI] != UNBOUNDED:
         # HI leaves room for the shortest end from here; after more characters it may be as far as `slack`.
-        room = states_at(base)[s, HI] - c - blocks[block, 4]
+        room = states_at(base)[s, HI] - c - blocks[block, BLOCK_SLACK]
         room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
-    for k in range(blocks[block, 3]):
-        depth = int64(depths[offset + k * width + s - first])
-        row = LENGTHS if depth == 255 else LENGTHS - 1 if depth >= LENGTHS else depth
+    for k in range(blocks[block, BLOCK_CLASSES]):
+        depth = int64(depths[first + k * blocks[block, BLOCK_STATES]])
+        row = LENGTHS if depth == MAX_DEPTH else LENGTHS - 1 if depth >= LENGTHS else depth
         row = room if room < row else row
-        if counts[k, row] > most:
-            best, level, most = k, row, counts[k, row]
+        if counts[k, row] > tokens:
+            best, level, tokens = k, row, counts[k, row]
     return best, level
-
-
-@inner_kernel
-def _fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
-    """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
-    states, r = states_at(base), registers_at(base)
-    overlay = (states[s, KIND] >> 4) & 15 == OVERLAY
-    inner = int64(states[s, A]) if overlay else s
-    if r[R_PHASE] == 0:
-        _free_row(base, out, inner, c)
-        r[R_PHASE], r[R_NODE] = 1, 0
-    if r[R_PHASE] == 1:
-        if _free_ends(base, out, inner, f, c) < 0:
-            return -1
-        r[R_PHASE], r[R_NODE] = 2, 0
-    return _overlay(base, out, s, f, c) if overlay else 0
 
 
 @inner_kernel
@@ -363,7 +280,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     """The mask by a walk of the trie, less what text classes cover: 0, or -1 when it is stopped."""
     r = registers_at(base)
     best, level = 0, 0
-    if (states_at(base)[s, KIND] >> 4) & 15 == CHARS:
+    if mode_of(base, s) == CHARS:
         best, level = _best_class(base, s, c)
         exits, home = exits_of(base, s), home_of(base, s)
         if home != 0 and r[V_LIKE] != 0:
@@ -387,9 +304,15 @@ def _empty(base: int, out: int) -> bool:
 
 @kernel
 def fill(base: int, position: int, out: int, answer: int) -> int:
-    """Write the mask of `position` to address `out`, uint32[words]: 1 when the text may end there, 0 when not, 2 when
-    nothing at all is allowed, -1 when the registers say what is wanted (provide it and call again; R_PHASE must be 0
-    at the first call). Tests are answered as `answer` says; where one was met, the result has TESTED added."""
+    """Write the mask of `position` to address `out`, uint32[words]. R_PHASE must be 0 at the first call.
+
+    Args:
+        answer: how tests are answered: ASK, YES, REFUSE or OPEN.
+
+    Returns:
+        -1 when the registers say what is wanted: provide it and call again. Else 1 when the text may end there, 0 when
+        not, 2 when nothing at all is allowed; `TESTED` is added where a test was met.
+    """
     r = registers_at(base)
     if r[R_PHASE] == 0:  # also where something was wanted before the first phase: its tests will be met again
         forget_tests(base)
@@ -415,16 +338,17 @@ def _entered(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def _fill(base: int, position: int, out: int) -> int:
+    """`fill`, whichever way tests are answered; without TESTED."""
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    ending, below = s, f
+    ending, below = s, f  # the text may end before what is called takes a byte
     if s >= 0:
         s, f, c = _entered(base, s, f, c)
     if s < 0:
         return -1
-    kind = states_at(base)[s, KIND]
-    mode = PLAIN if kind >> 8 and (kind >> 4) & 15 == OVERLAY else (kind >> 4) & 15
-    if mode in (FREE, OVERLAY):
-        stopped = _fill_free(base, out, s, f, c)
+    mode = mode_of(base, s)
+    between_bytes = mode == OVERLAY and aux_of(base, s) != 0  # of a character: the string's row does not fit there
+    if mode in (FREE, OVERLAY) and not between_bytes:
+        stopped = fill_free(base, out, s, f, c)
     else:
         stopped = _fill_walk(base, out, s, f, c)
     if stopped < 0:

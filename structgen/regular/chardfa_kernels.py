@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
-from structgen.kernels import kernel
+from structgen.kernels import inner_kernel, kernel
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 ALL, SOME, EVERY = 0, 1, 2
 """Which rows of a product live on: no component dead, some component alive, every row."""
+NO_LONGEST = -1
+"""In place of the longest length: there is none."""
 
 
 def product(
@@ -36,31 +38,30 @@ def product(
     tables, classes = columns.shape
     rows, next_ = np.zeros((FIRST_ROWS, tables), np.int64), np.zeros((FIRST_ROWS, classes), np.int32)
     rows[1] = 1
-    here, count = 0, 2
+    done, count = 0, 2
     while count <= limit:
         if len(rows) < count + classes:
             rows, next_ = grown_rows(rows, count + classes), grown_rows(next_, count + classes)
-        here, count = _expand(flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, here, count)
-        if here + 1 == count:
+        done, count = _expand(flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, done, count)
+        if done + 1 == count:
             return next_[:count], rows[:count]
     return None
 
 
 @kernel
 def _expand(
-    flat: Int32,
-    offsets: Int64,
-    widths: Int64,
-    columns: Int64,
-    live: int,
-    limit: int,
-    rows: Int64,
-    table: Int64,
-    next_: Int32,
-    here: int,
-    count: int,
-) -> tuple[int, int]:
+    flat: Int32, offsets: Int64, widths: Int64, columns: Int64, live: int, limit: int,
+    rows: Int64, table: Int64, next_: Int32, done: int, count: int,
+) -> tuple[int, int]:  # fmt: skip
     """Expand the states of `product` until all are, the limit is passed, or there is no room for one more.
+
+    The plain loop: for each state and class, the tuple of the tables' next states is a state, unless `live` says no.
+
+    Args:
+        rows: int64[capacity, tables], the states of the tables in each joint state.
+        table: empty; the `count` rows there are are interned first.
+        next_: int32[capacity, classes], filled.
+        done: the last state expanded.
 
     Returns:
         The last state expanded, and the number of states.
@@ -68,65 +69,85 @@ def _expand(
     tables, classes = columns.shape
     for index in range(1, count):
         intern(rows, table, index)
-    while here + 1 < count and count <= limit and count + classes <= rows.shape[0]:
-        here += 1
+    while done + 1 < count and count <= limit and count + classes <= rows.shape[0]:
+        done += 1
         for current in range(1, classes):
             alive = 0
-            for at in range(tables):
-                target = flat[offsets[at] + rows[here, at] * widths[at] + columns[at, current]]
-                rows[count, at] = target
+            for i in range(tables):
+                row = offsets[i] + rows[done, i] * widths[i]
+                target = flat[row + columns[i, current]]
+                rows[count, i] = target
                 alive += target > 0
-            if (live == 0 and alive < tables) or (live == 1 and alive == 0):
+            if (live == ALL and alive < tables) or (live == SOME and alive == 0):
                 continue
             index = intern(rows, table, count)
             count += index == count
-            next_[here, current] = index
-    return here, count
+            next_[done, current] = index
+    return done, count
 
 
 def extreme_lengths(next_: Int32, final: Int32) -> tuple[int, int]:
     """The shortest and the longest accepted length of a trimmed, non-empty table; -1 for no longest one."""
-    least, most = _lengths(next_, final, *np.zeros((4, len(next_)), np.int64))
-    return int(least), int(most)
+    least, longest = _lengths(next_, final, *np.zeros((4, len(next_)), np.int64))
+    return int(least), int(longest)
 
 
 @kernel
 def _lengths(
     next_: Int32, final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64
 ) -> tuple[int, int]:
-    """`extreme_lengths`, with zeros for scratch."""
-    states, classes = next_.shape
-    # Twice through the states: by the shortest way to them, then each after all that lead to it (none in a cycle).
+    """`extreme_lengths`, with zeros for scratch.
+
+    The plain loop: the lengths of all ways from the start to accepting states. Two passes over the states equal it:
+    breadth-first, which meets each by its shortest way; then each after all states that lead to it, which meets each by
+    its longest way, and does not come to states in or behind a cycle.
+    """
+    _, least = _shortest_way(next_, final, shortest, queue, degree)
+    if degree[1]:  # the start is in a cycle
+        return least, NO_LONGEST
+    count, length = _longest_way(next_, final, longest, queue, degree)
+    return least, (length if count == next_.shape[0] - 1 else NO_LONGEST)
+
+
+@inner_kernel
+def _shortest_way(next_: Int32, final: Int32, shortest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
+    """Breadth-first: how many states there are, and the shortest accepted length. `degree` counts the transitions into
+    each state."""
     queue[0] = 1
-    count, at, least = 1, 0, -1
-    while at < count:
-        here = queue[at]
-        at += 1
-        if final[here] and least < 0:
-            least = shortest[here]
-        for current in range(1, classes):
-            target = next_[here, current]
+    count, done, least = 1, 0, -1
+    while done < count:
+        state = queue[done]
+        done += 1
+        if final[state] and least < 0:
+            least = shortest[state]
+        for current in range(1, next_.shape[1]):
+            target = next_[state, current]
             if target > 0:
                 degree[target] += 1
                 if degree[target] == 1 and target != 1:
-                    shortest[target] = shortest[here] + 1
+                    shortest[target] = shortest[state] + 1
                     queue[count] = target
                     count += 1
-    if degree[1]:
-        return least, -1
-    count, at, most = 1, 0, 0
-    while at < count:
-        here = queue[at]
-        at += 1
-        if final[here] and longest[here] > most:
-            most = longest[here]
-        for current in range(1, classes):
-            target = next_[here, current]
+    return count, least
+
+
+@inner_kernel
+def _longest_way(next_: Int32, final: Int32, longest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
+    """In topological order, from the start: how many states come before any cycle, and their longest accepted length.
+    `degree` counts down the transitions from states that are still to come."""
+    count, done, length = 1, 0, 0
+    while done < count:
+        state = queue[done]
+        done += 1
+        if final[state] and longest[state] > length:
+            length = longest[state]
+        for current in range(1, next_.shape[1]):
+            target = next_[state, current]
             if target > 0:
-                if longest[target] <= longest[here]:
-                    longest[target] = longest[here] + 1
+                if longest[target] <= longest[state]:
+                    longest[target] = longest[state] + 1
                 degree[target] -= 1
                 if degree[target] == 0:
                     queue[count] = target
                     count += 1
-    return least, (most if count == states - 1 else -1)
+    return count, length

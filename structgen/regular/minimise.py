@@ -10,6 +10,22 @@ from structgen.kernels import inner_kernel, kernel
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
+BEGIN, TAIL, LETTERS, QUEUE = range(4)
+"""Rows of `work`, int32[4, .]. Transitions are numbers from 0 on, in the order of their heads.
+
+BEGIN: those into state i are `begin[i]:begin[i + 1]`. TAIL: the state from which each comes; 0 where its head is
+useless. LETTERS: filled by `_useful` with the transitions by letter; then scratch, the items to be marked. QUEUE:
+filled by `_useful` with the useful states; then scratch, the blocks that were touched.
+"""
+ITEMS, PLACE, OWNER, FIRST, PAST, MARKED = range(6)
+"""Rows of a partition, int32[6, .]: items (states or transitions) in blocks.
+
+ITEMS: the items, grouped by block. PLACE: where each item stands among the items. OWNER: the block of each item.
+FIRST, PAST: the places of block b are `first[b]:past[b]`. MARKED: of block b, the first `marked[b]` items are marked.
+"""
+USELESS = -1
+"""In place of a state's block: no final state can be reached from it."""
+
 
 def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     """Trim and minimise: the states renumbered breadth-first from the start, equal columns merged.
@@ -24,208 +40,196 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     states, classes = next_.shape
     total = int(np.count_nonzero(next_))
     size = max(states, total, kinds, classes) + 2
-    items, place, owner, first, past, marked = np.zeros((6, 2 * size), np.int32)
-    begin, tail, letters, queue = np.zeros((4, size), np.int32)
-    block = owner[:size]
-    alive = _useful(next_, final, begin, tail, letters, marked[size:], queue, block)
-    blocks = _refine(
-        final, kinds, classes, begin, tail, letters, queue, alive, items, place, owner, first, past, marked, size
-    )
-    small = np.zeros((blocks + 2, classes), np.int32)
+    work, blocks, cords = np.zeros((4, size), np.int32), np.zeros((6, size), np.int32), np.zeros((6, size), np.int32)
+    useful = _useful(next_, final, work, cords[MARKED], blocks[OWNER])
+    count = _refine(final, kinds, classes, work, useful, blocks, cords)
+    small = np.zeros((count + 2, classes), np.int32)
     merged = np.zeros(classes, np.int64)
-    order = np.zeros(blocks + 2, np.int64)
-    count, width = _renumber(next_, block, small, merged, order, queue)
+    order = np.zeros(count + 2, np.int64)
+    count, width = _renumber(next_, blocks[OWNER], small, merged, order, work[QUEUE])
     accepts = final[order[:count]]
     accepts[0] = 0
     return np.ascontiguousarray(small[:count, :width]), accepts, merged
 
 
+@inner_kernel
+def _by_head(next_: Int32, work: Int32, ends: Int32) -> None:
+    """Fill `begin`, `tail` and `letters` of `work`, by a counting sort; those of letter i end at `ends[i]`."""
+    states, classes = next_.shape
+    begin, tail, letters = work[BEGIN], work[TAIL], work[LETTERS]
+    # Counted one entry too far: filling then moves `begin[head + 1]` to where the head's transitions end.
+    for state in range(1, states):
+        for current in range(1, classes):
+            begin[next_[state, current] + 2] += 1
+    begin[2] = 0
+    for head in range(2, states + 2):
+        begin[head] += begin[head - 1]
+    count = 0
+    for current in range(1, classes):
+        for state in range(1, states):
+            head = next_[state, current]
+            if head > 0:
+                transition = begin[head + 1]
+                begin[head + 1] = transition + 1
+                tail[transition] = state
+                letters[count] = transition
+                count += 1
+        ends[current] = count
+
+
 @kernel
-def _useful(
-    next_: Int32, final: Int32, begin: Int32, tail: Int32, letters: Int32, ends: Int32, queue: Int32, block: Int32
-) -> int:
-    """Find the states from which a final one can be reached.
+def _useful(next_: Int32, final: Int32, work: Int32, ends: Int32, block: Int32) -> int:
+    """Find the states from which a final one can be reached: a search backwards from the final ones.
 
     Args:
-        begin, tail: filled with the transitions by head: those into state i are `begin[i]:begin[i + 1]`, and come from
-            `tail`; 0 where the head is useless.
-        letters, ends: filled with the transitions by letter: those of letter i stand before `ends[i]`.
-        queue: filled with the useful states.
-        block: filled with 0 for useful states and -1 for others.
+        work: filled.
+        ends: filled with where each letter's transitions end in LETTERS.
+        block: filled with 0 for useful states and `USELESS` for others.
 
     Returns:
         How many states are useful.
     """
-    states, classes = next_.shape
-    for here in range(1, states):
-        for current in range(1, classes):
-            begin[next_[here, current] + 2] += 1
-    begin[2] = 0
-    for here in range(2, states + 2):
-        begin[here] += begin[here - 1]
+    states = next_.shape[0]
+    _by_head(next_, work, ends)
+    begin, tail, queue = work[BEGIN], work[TAIL], work[QUEUE]
     count = 0
-    for current in range(1, classes):
-        for here in range(1, states):
-            head = next_[here, current]
-            if head > 0:
-                at = begin[head + 1]
-                begin[head + 1] = at + 1
-                tail[at] = here
-                letters[count] = at
-                count += 1
-        ends[current] = count
-    count = 0
-    for here in range(states):
-        block[here] = -1
-        if final[here] and here > 0:
-            block[here] = 0
-            queue[count] = here
+    for state in range(states):
+        block[state] = USELESS
+        if final[state] and state > 0:
+            block[state] = 0
+            queue[count] = state
             count += 1
     done = 0
     while done < count:
         head = queue[done]
         done += 1
-        for at in range(begin[head], begin[head + 1]):
-            here = tail[at]
-            if block[here] < 0:
-                block[here] = 0
-                queue[count] = here
+        for transition in range(begin[head], begin[head + 1]):
+            state = tail[transition]
+            if block[state] == USELESS:
+                block[state] = 0
+                queue[count] = state
                 count += 1
-    for here in range(1, states):
-        if block[here] < 0:
-            for at in range(begin[here], begin[here + 1]):
-                tail[at] = 0
+    for state in range(1, states):
+        if block[state] == USELESS:
+            for transition in range(begin[state], begin[state + 1]):
+                tail[transition] = 0
     return count
 
 
 @kernel
-def _refine(
-    final: Int32, kinds: int, classes: int, begin: Int32, tail: Int32, letters: Int32, queue: Int32, alive: int,
-    items: Int32, place: Int32, owner: Int32, first: Int32, past: Int32, marked: Int32, size: int,
-) -> int:  # fmt: skip
+def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, blocks: Int32, cords: Int32) -> int:
     """The coarsest partition of the useful states that respects `final` and the transitions.
 
-    Valmari and Lehtinen's algorithm for partial automata: blocks of states and blocks of transitions
-    ("cords") refine each other; O(transitions * log states). Both are in the same arrays, transitions and cords
-    (and the places of transitions) with numbers from `size` on.
+    The plain loop: while the states of a block differ in the blocks that they lead to, divide it. Valmari and
+    Lehtinen's algorithm for partial automata equals it in O(transitions * log states): blocks of states and blocks of
+    transitions ("cords") refine each other, and of what is divided the smaller part becomes new.
 
     Args:
-        begin, tail, letters, queue, alive: what `_useful` found; letters and queue are used up.
-        items: grouped by block. The places of block b are `first[b]:past[b]`, of which the first `marked[b]` are
-            marked; at the start, `marked[size:]` holds the `ends` of the letters.
-        place, owner: of each item, its place among the items, and its block.
+        work, useful: what `_useful` filled, and returned; LETTERS and QUEUE are used up.
+        blocks: of the states.
+        cords: of the transitions; MARKED holds the `ends` of `_useful`.
 
     Returns:
-        The number of blocks; `owner` has the block of each state.
+        The number of blocks; OWNER has the block of each state.
     """
-    blocks = _first_blocks(final, kinds, queue, alive, items, place, owner, first, past, marked)
-    cords = _first_cords(classes, tail, letters, items, place, owner, first, past, marked, size)
-    splitter, done = 1, size
-    while splitter < blocks or done < cords:
-        # What a block or a cord splits: the transitions into its states, or the states its transitions leave.
+    begin, tail, split, queue = work[BEGIN], work[TAIL], work[LETTERS], work[QUEUE]
+    n_blocks = _first_blocks(final, kinds, queue, useful, blocks)
+    n_cords = _first_cords(classes, tail, split, cords)
+    block, cord = 1, 0  # the next ones to split by; block 0 needs none: Hopcroft's "all but one"
+    while block < n_blocks or cord < n_cords:
         count = 0
-        states = splitter >= blocks
-        if states:
-            for at in range(first[done], past[done]):
-                letters[count] = tail[items[at] - size]
-                count += 1
-            done += 1
-        else:
-            for at in range(first[splitter], past[splitter]):
-                state = items[at]
-                for item in range(begin[state], begin[state + 1]):
-                    letters[count] = size + item
+        if block < n_blocks:  # a block splits the cords: by the transitions into its states
+            for place in range(blocks[FIRST, block], blocks[PAST, block]):
+                state = blocks[ITEMS, place]
+                for transition in range(begin[state], begin[state + 1]):
+                    split[count] = transition
                     count += 1
-            splitter += 1
-        touched = _mark(letters, count, queue, items, place, owner, first, marked)
-        if states:
-            blocks = _divide(queue, touched, blocks, items, owner, first, past, marked)
-        else:
-            cords = _divide(queue, touched, cords, items, owner, first, past, marked)
-    return blocks
+            block += 1
+            touched = _mark(split, count, queue, cords)
+            n_cords = _divide(queue, touched, n_cords, cords)
+        else:  # a cord splits the blocks: by the states that its transitions leave
+            for place in range(cords[FIRST, cord], cords[PAST, cord]):
+                split[count] = tail[cords[ITEMS, place]]
+                count += 1
+            cord += 1
+            touched = _mark(split, count, queue, blocks)
+            n_blocks = _divide(queue, touched, n_blocks, blocks)
+    return n_blocks
 
 
 @inner_kernel
-def _first_blocks(
-    final: Int32, kinds: int, queue: Int32, alive: int,
-    items: Int32, place: Int32, owner: Int32, first: Int32, past: Int32, marked: Int32,
-) -> int:  # fmt: skip
+def _first_blocks(final: Int32, kinds: int, queue: Int32, useful: int, blocks: Int32) -> int:
     """The blocks of `_refine` at the start: the useful states by kind. How many there are."""
-    blocks = 0
-    for i in range(alive):
+    first, past, marked = blocks[FIRST], blocks[PAST], blocks[MARKED]
+    count = 0
+    for i in range(useful):
         marked[final[queue[i]]] += 1
-    at = 0
-    for kind in range(kinds):
+    place = 0
+    for kind in range(kinds):  # from here on, `marked` of a kind is its block
         if marked[kind] > 0:
-            first[blocks] = at
-            past[blocks] = at
-            at += marked[kind]
-            marked[kind] = blocks
-            blocks += 1
-    for i in range(alive):
+            first[count] = place
+            past[count] = place
+            place += marked[kind]
+            marked[kind] = count
+            count += 1
+    for i in range(useful):
         state = queue[i]
         block = marked[final[state]]
-        at = past[block]
-        past[block] = at + 1
-        items[at] = state
-        place[state] = at
-        owner[state] = block
+        place = past[block]
+        past[block] = place + 1
+        blocks[ITEMS, place] = state
+        blocks[PLACE, state] = place
+        blocks[OWNER, state] = block
     for kind in range(kinds):
         marked[kind] = 0
-    return blocks
+    return count
 
 
 @inner_kernel
-def _first_cords(
-    classes: int, tail: Int32, letters: Int32,
-    items: Int32, place: Int32, owner: Int32, first: Int32, past: Int32, marked: Int32, size: int,
-) -> int:  # fmt: skip
-    """The cords of `_refine` at the start: the transitions by letter. The number behind the last one."""
-    cords, at, i = size, size, 0
+def _first_cords(classes: int, tail: Int32, letters: Int32, cords: Int32) -> int:
+    """The cords of `_refine` at the start: the transitions by letter. How many there are."""
+    count, place, i = 0, 0, 0
     for current in range(1, classes):
-        first[cords] = at
-        while i < marked[size + current]:
-            item = letters[i]
+        cords[FIRST, count] = place
+        while i < cords[MARKED, current]:
+            transition = letters[i]
             i += 1
-            if tail[item]:
-                items[at] = size + item
-                place[size + item] = at
-                owner[size + item] = cords
-                at += 1
-        past[cords] = at
-        marked[size + current] = 0
-        cords += at > first[cords]
-    return cords
+            if tail[transition]:
+                cords[ITEMS, place] = transition
+                cords[PLACE, transition] = place
+                cords[OWNER, transition] = count
+                place += 1
+        cords[PAST, count] = place
+        cords[MARKED, current] = 0
+        count += place > cords[FIRST, count]
+    return count
 
 
 @inner_kernel
-def _mark(
-    wanted: Int32, count: int, queue: Int32, items: Int32, place: Int32, owner: Int32, first: Int32, marked: Int32
-) -> int:
+def _mark(wanted: Int32, count: int, queue: Int32, part: Int32) -> int:
     """Move the first `count` of the wanted items to the front of their blocks. How many blocks are in `queue` then."""
     touched = 0
     for i in range(count):
         item = wanted[i]
-        block, at = owner[item], place[item]
-        front = first[block] + marked[block]
-        if at >= front:
-            other = items[front]
-            items[at] = other
-            place[other] = at
-            items[front] = item
-            place[item] = front
-            if marked[block] == 0:
+        block, place = part[OWNER, item], part[PLACE, item]
+        front = part[FIRST, block] + part[MARKED, block]
+        if place >= front:  # else it is marked already
+            other = part[ITEMS, front]
+            part[ITEMS, place] = other
+            part[PLACE, other] = place
+            part[ITEMS, front] = item
+            part[PLACE, item] = front
+            if part[MARKED, block] == 0:
                 queue[touched] = block
                 touched += 1
-            marked[block] += 1
+            part[MARKED, block] += 1
     return touched
 
 
 @inner_kernel
-def _divide(
-    queue: Int32, touched: int, fresh: int, items: Int32, owner: Int32, first: Int32, past: Int32, marked: Int32
-) -> int:
+def _divide(queue: Int32, touched: int, fresh: int, part: Int32) -> int:
     """Divide the touched blocks into marked and unmarked, the smaller being new, from `fresh` on. The next new one."""
+    first, past, marked = part[FIRST], part[PAST], part[MARKED]
     for i in range(touched):
         block = queue[i]
         low, high = first[block], past[block]
@@ -240,8 +244,8 @@ def _divide(
             past[block] = middle
             low = middle
         first[fresh], past[fresh] = low, high
-        for at in range(low, high):
-            owner[items[at]] = fresh
+        for place in range(low, high):
+            part[OWNER, part[ITEMS, place]] = fresh
         fresh += 1
     return fresh
 
@@ -251,47 +255,58 @@ def _renumber(next_: Int32, block: Int32, small: Int32, merged: Int64, order: In
     """Write the table of blocks to `small`, breadth-first from the start's, and move equal columns together.
 
     Args:
-        block: per state; -1 for useless ones.
+        block: per state; `USELESS` for useless ones.
         merged: filled with the new class of each old one.
         order: filled with a state of each block, in the order of their new numbers.
-        number: scratch, at least as long as there are blocks.
+        number: scratch, at least as long as there are blocks: the new number of each, 0 for none yet.
 
     Returns:
         The new numbers of states and classes.
     """
     states, classes = next_.shape
-    for at in range(states):
-        number[at] = 0
+    for old in range(states):
+        number[old] = 0
     order[1] = 1
     count = 2
-    here = 0
-    if block[1] < 0:
-        here = 1
+    done = 0
+    if block[1] == USELESS:  # the empty language: its dead start state stays, and nothing is looked at
+        done = 1
     else:
         number[block[1]] = 1
-    while here + 1 < count:
-        here += 1
+    while done + 1 < count:
+        done += 1
         for current in range(1, classes):
-            target = next_[order[here], current]
-            if block[target] >= 0:
+            target = next_[order[done], current]
+            if block[target] != USELESS:
                 if number[block[target]] == 0:
                     number[block[target]] = count
                     order[count] = target
                     count += 1
-                small[here, current] = number[block[target]]
+                small[done, current] = number[block[target]]
+    return count, _merge_columns(small, count, merged)
+
+
+@inner_kernel
+def _merge_columns(small: Int32, count: int, merged: Int64) -> int:
+    """Move the different columns of the first `count` rows to the front; how many there are. `merged` gets the new
+    column of each old one; column 0, which is all zero, stays."""
     width = 1
-    for current in range(1, classes):
-        same, row = -1, 0
-        while row < count:
+    for current in range(1, small.shape[1]):
+        same = 0
+        while same < width and not _equal_columns(small, count, same, current):
             same += 1
-            row = 0
-            if same == width:
-                break
-            while row < count and small[row, same] == small[row, current]:
-                row += 1
         if same == width:
             for row in range(count):
                 small[row, width] = small[row, current]
             width += 1
         merged[current] = same
-    return count, width
+    return width
+
+
+@inner_kernel
+def _equal_columns(small: Int32, count: int, one: int, other: int) -> bool:
+    """Do two columns have the same first `count` numbers?"""
+    row = 0
+    while row < count and small[row, one] == small[row, other]:
+        row += 1
+    return row == count

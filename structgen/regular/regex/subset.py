@@ -10,12 +10,24 @@ from numpy.typing import NDArray
 
 from structgen.regular.regex import charsets
 from structgen.regular.regex.nodes import Place
-from structgen.regular.regex.program import Assembler, Instruction
+from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, Instruction
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 from structgen.kernels import inner_kernel, kernel
 
+START, END, BOUNDARY = int(Place.START), int(Place.END), int(Place.BOUNDARY)
 LIVE, STACK, SEEN = range(3)
-HERE, COUNT, EVERYTHING = range(3)
+"""Rows of the scratch space of `_closure`."""
+DONE, COUNT, EVERYTHING = range(3)
+"""What `progress` holds: the last state expanded, the number of states, and the state that accepts everything."""
+FIRST_PROGRESS = (0, 2, -1)
+"""`progress` at the start: nothing expanded; state 0, which is dead, and the start; no state accepts everything yet."""
+EDGE, OTHER, WORD = range(3)
+"""What stands before or after a place in the string: its edge, a character that is no word character, one that is."""
+NO_CONTEXT, EDGES, WORDS = range(3)
+"""Contexts: a program without assertions, one that asks for edges, one that asks for word boundaries. They are also the
+last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
+ANY_CLASS = -1
+"""In place of whether classes are wordly: all of them."""
 _EVERYTHING = b"all"
 """The state that accepts everything."""
 MOST_BYTES = 1 << 28
@@ -47,15 +59,15 @@ class Machine:
         count: how many classes there are.
         code: int64[n, 3], the instructions.
         flat, starts: the classes of set i are `flat[starts[i]:starts[i + 1]]`.
-        wordly: per class, 1 for word characters (used when `context` is 2).
-        context: 0 without assertions, 1 with some, 2 with word boundaries.
+        wordly: per class, 1 for word characters (used in the context WORDS).
+        context: NO_CONTEXT, EDGES or WORDS.
         trailing: a match decides: whatever follows is accepted (else a match must end where the text ends).
     """
 
     def __init__(self, program: list[Instruction], assembler: Assembler, trailing: bool) -> None:
         bounded = not assembler.places.isdisjoint((Place.BOUNDARY, Place.NO_BOUNDARY))
         word = assembler.char(charsets.WORD)[1] if bounded else -1
-        self.context = 2 if bounded else 1 if assembler.places else 0
+        self.context = WORDS if bounded else EDGES if assembler.places else NO_CONTEXT
         self.bounds, self.classes, members = charsets.partition(list(assembler.sets))
         self.count = max(self.classes) + 1
         self.wordly = np.zeros(self.count, np.int64)
@@ -115,7 +127,7 @@ def after(machine: Machine, state: bytes) -> tuple[bool, list[bytes]]:
     rows = grown_rows(np.zeros((2, machine.width), np.int64), machine.count + 4)
     rows[1] = np.frombuffer(state, np.int64)
     next_, final = np.zeros((len(rows), machine.count), np.int32), np.zeros(len(rows), np.int32)
-    progress = np.array((0, 2, -1), np.int64)
+    progress = np.array(FIRST_PROGRESS, np.int64)
     machine.expand(2, rows, next_, final, progress)
     keys = [b"", state, *(row.tobytes() for row in rows[2 : progress[COUNT]])]
     if progress[EVERYTHING] > 0:
@@ -128,119 +140,124 @@ def _subsets(machine: Machine, limit: int) -> tuple[NDArray[np.int32], NDArray[n
     rows = np.zeros((FIRST_ROWS, machine.width), np.int64)
     rows[1, 0] = 1
     next_, final = np.zeros((FIRST_ROWS, machine.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
-    progress = np.array((0, 2, -1), np.int64)
+    progress = np.array(FIRST_PROGRESS, np.int64)
     while True:
         needed = int(progress[COUNT]) + machine.count + 2
         if len(rows) < needed:
             rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
         machine.expand(limit, rows, next_, final, progress)
-        here, count, _ = progress.tolist()
+        done, count, _ = progress.tolist()
         if count > limit:
             return None
-        if here + 1 == count:
+        if done + 1 == count:
             return next_[:count], final[:count]
 
 
 @inner_kernel
-def _closure(
-    code: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    here: int,
-    after: int,
-    scratch: NDArray[np.int64],
-) -> int:
-    """Follow `rows[here]` (a bit set of instructions) without consuming anything.
-
-    Args:
-        scratch: `[3, 3 * n + 64]`: the CHAR instructions reached; a stack; the visit at which each was last seen.
-
-    Returns:
-        How many CHAR instructions were reached, or `-1 - count` when MATCH was, too.
-    """
-    words = rows.shape[1] - 1
-    before = rows[here, words]
-    visit = 3 * here + after
-    top = 0
-    for word in range(words):
-        bits = np.uint64(rows[here, word])
-        at = word * 64
-        while bits:
-            if bits & np.uint64(1):
-                scratch[STACK, top] = at
-                top += 1
-            bits >>= np.uint64(1)
-            at += 1
-    count = 0
-    found = False
-    while top:
-        top -= 1
-        at = scratch[STACK, top]
-        if scratch[SEEN, at] == visit:
-            continue
-        scratch[SEEN, at] = visit
-        operation, operand = code[at, 0], code[at, 1]
-        if operation == 0:
-            scratch[LIVE, count] = at
-            count += 1
-        elif operation == 1:
-            scratch[STACK, top] = at + operand
-            scratch[STACK, top + 1] = at + code[at, 2]
-            top += 2
-        elif operation == 2:
-            # The edge of the string is 0, a word character 2, any other 1; an operand is a `Place`.
-            edge = before if operand == 0 else after
-            if edge == 0 if operand < 2 else ((before == 2) != (after == 2)) == (operand == 2):
-                scratch[STACK, top] = at + 1
-                top += 1
-        else:
-            found = True
-    return -1 - count if found else count
+def _holds(place: int, before: int, after: int) -> bool:
+    """Does an assertion about a `Place` hold between these two: EDGE, OTHER or WORD?"""
+    if place == START:
+        return before == EDGE
+    if place == END:
+        return after == EDGE
+    boundary = (before == WORD) != (after == WORD)
+    return boundary == (place == BOUNDARY)
 
 
 @inner_kernel
-def _everything(rows: NDArray[np.int64], new: int) -> None:
+def _push_members(row: NDArray[np.int64], words: int, stack: NDArray[np.int64]) -> int:
+    """Put the members of a bit set of `words` words on the stack; its height."""
+    top = 0
+    for word in range(words):
+        bits = np.uint64(row[word])
+        member = word * 64
+        while bits:
+            if bits & np.uint64(1):
+                stack[top] = member
+                top += 1
+            bits >>= np.uint64(1)
+            member += 1
+    return top
+
+
+@inner_kernel
+def _closure(
+    code: NDArray[np.int64], rows: NDArray[np.int64], state: int, after: int, scratch: NDArray[np.int64]
+) -> tuple[int, bool]:
+    """Follow `rows[state]` (a bit set of instructions) without consuming anything.
+
+    The plain loop: while an instruction of the set is a SPLIT, or an ASSERT that holds, add those it leads to.
+
+    Args:
+        after: what comes after the state: EDGE, OTHER or WORD.
+        scratch: `[3, 3 * n + 64]`: the CHAR instructions reached; a stack; the visit at which each was last seen.
+
+    Returns:
+        How many CHAR instructions were reached, and whether MATCH was.
+    """
+    words = rows.shape[1] - 1
+    before = rows[state, words]
+    visit = 3 * state + after  # another number for each call, so that what was seen need not be cleared; above 0
+    live, stack, seen = scratch[LIVE], scratch[STACK], scratch[SEEN]
+    top = _push_members(rows[state], words, stack)
+    count = 0
+    matched = False
+    while top:
+        top -= 1
+        here = stack[top]
+        if seen[here] == visit:
+            continue
+        seen[here] = visit
+        operation, operand = code[here, 0], code[here, 1]
+        if operation == CHAR:
+            live[count] = here
+            count += 1
+        elif operation == SPLIT:
+            stack[top] = here + operand
+            stack[top + 1] = here + code[here, 2]
+            top += 2
+        elif operation == ASSERT:
+            if _holds(operand, before, after):
+                stack[top] = here + 1
+                top += 1
+        else:
+            matched = True
+    return count, matched
+
+
+@inner_kernel
+def _write_everything(rows: NDArray[np.int64], new: int) -> None:
     """Make row `new` that of the state that accepts everything, which no other row equals."""
     words = rows.shape[1] - 1
     for word in range(words + 1):
         rows[new, word] = 0
     rows[new, 0] = -1
-    rows[new, words] = -1
+    rows[new, words] = -1  # no other row has this as what came before
 
 
 @inner_kernel
 def _reach(
-    code: NDArray[np.int64],
-    flat: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    wordly: NDArray[np.int64],
-    only: int,
-    scratch: NDArray[np.int64],
-    live: int,
-    reached: NDArray[np.int64],
-) -> None:
-    """Add to `reached` where the `live` instructions in `scratch` lead, on classes that are `only` wordly (-1: all)."""
-    for at in range(live):
-        target = scratch[LIVE, at] + 1
+    code: NDArray[np.int64], flat: NDArray[np.int64], starts: NDArray[np.int64], wordly: NDArray[np.int64], only: int,
+    live: NDArray[np.int64], count: int, reached: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Add to `reached` where the first `count` CHAR instructions in `live` lead, on classes that are `only` wordly
+    (`ANY_CLASS`: on all)."""
+    for i in range(count):
+        target = live[i] + 1
         bit = np.int64(np.uint64(1) << np.uint64(target & 63))
         chars = code[target - 1, 1]
         for member in range(starts[chars], starts[chars + 1]):
             current = flat[member]
-            if only < 0 or wordly[current] == only:
+            if only == ANY_CLASS or wordly[current] == only:
                 reached[current, target >> 6] |= bit
 
 
 @inner_kernel
 def _intern_reached(
-    wordly: NDArray[np.int64],
-    context: int,
-    rows: NDArray[np.int64],
-    table: NDArray[np.int64],
-    next_: NDArray[np.int32],
-    reached: NDArray[np.int64],
-    here: int,
-    count: int,
-) -> int:
-    """Make states of what was reached from `here`, and edges to them; `reached` is zero again. The number of states."""
+    wordly: NDArray[np.int64], context: int, rows: NDArray[np.int64], table: NDArray[np.int64],
+    next_: NDArray[np.int32], reached: NDArray[np.int64], state: int, count: int,
+) -> int:  # fmt: skip
+    """Make states of what was reached from `state`, and edges to them, and clear `reached`. The number of states."""
     classes, words = reached.shape
     words -= 1
     for current in range(1, classes):
@@ -250,65 +267,60 @@ def _intern_reached(
             rows[count, word] = reached[current, word]
             reached[current, word] = 0
         if alive:
-            rows[count, words] = 1 + wordly[current] if context else 0
+            rows[count, words] = OTHER + wordly[current] if context else EDGE
             index = intern(rows, table, count)
             count += index == count
-            next_[here, current] = index
+            next_[state, current] = index
     return count
 
 
 @kernel
 def _expand(
-    code: NDArray[np.int64],
-    flat: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    wordly: NDArray[np.int64],
-    context: int,
-    trailing: bool,
-    limit: int,
-    rows: NDArray[np.int64],
-    table: NDArray[np.int64],
-    next_: NDArray[np.int32],
-    final: NDArray[np.int32],
-    scratch: NDArray[np.int64],
-    reached: NDArray[np.int64],
+    code: NDArray[np.int64], flat: NDArray[np.int64], starts: NDArray[np.int64], wordly: NDArray[np.int64],
+    context: int, trailing: bool, limit: int, rows: NDArray[np.int64], table: NDArray[np.int64],
+    next_: NDArray[np.int32], final: NDArray[np.int32], scratch: NDArray[np.int64], reached: NDArray[np.int64],
     progress: NDArray[np.int64],
-) -> None:
+) -> None:  # fmt: skip
     """Expand the states of `_subsets` until all are, the limit is passed, or there is no room for one more.
 
+    The plain loop: for each state and class, the set of instructions behind a character of the class is a state.
+
     Args:
-        table: empty; the rows there are are interned first.
+        code, flat, starts, wordly, context, trailing: see `Machine`.
+        rows: `[capacity, words + 1]`: a bit for each instruction a state stands at and, last, what came before it.
+        table: for `intern`; empty: the rows there are are interned first.
+        next_, final: `[capacity, classes]` and `[capacity]`, see `Table`.
+        scratch: see `_closure`.
         reached: `[classes, words + 1]`, all zero, and left so: the row that each class leads to.
-        progress: the last state expanded, the number of states, the state that accepts everything (-1: none yet).
+        progress: `DONE`, `COUNT` and `EVERYTHING`, read and written.
     """
-    classes, words = reached.shape
-    words -= 1
-    here, count, everything = progress[HERE], progress[COUNT], progress[EVERYTHING]
+    classes = reached.shape[0]
+    state, count, everything = progress[DONE], progress[COUNT], progress[EVERYTHING]
     for index in range(1, count):
         intern(rows, table, index)
-    while here + 1 < count and count <= limit and count + classes + 2 <= rows.shape[0]:
-        here += 1
-        if here == everything:
+    while state + 1 < count and count <= limit and count + classes + 2 <= rows.shape[0]:
+        state += 1
+        if state == everything:
             for current in range(1, classes):
-                next_[here, current] = here
-            final[here] = 1
+                next_[state, current] = state
+            final[state] = 1
             continue
         for after in range(context + 1):
-            live = _closure(code, rows, here, after, scratch)
-            if after == 0:
-                final[here] = live < 0
-                if context:
+            live, matched = _closure(code, rows, state, after, scratch)
+            if after == EDGE:  # also the only round of a program without assertions
+                final[state] = matched
+                if context != NO_CONTEXT:
                     continue
-            only = after - 1 if context == 2 else -1
-            if live < 0 and trailing:
+            only = after - OTHER if context == WORDS else ANY_CLASS
+            if matched and trailing:
                 if everything < 0:
                     everything = count
-                    _everything(rows, count)
+                    _write_everything(rows, count)
                     count += 1
                 for current in range(1, classes):
-                    if only < 0 or wordly[current] == only:
-                        next_[here, current] = everything
-                continue
-            _reach(code, flat, starts, wordly, only, scratch, -1 - live if live < 0 else live, reached)
-        count = _intern_reached(wordly, context, rows, table, next_, reached, here, count)
-    progress[HERE], progress[COUNT], progress[EVERYTHING] = here, count, everything
+                    if only == ANY_CLASS or wordly[current] == only:
+                        next_[state, current] = everything
+            else:
+                _reach(code, flat, starts, wordly, only, scratch[LIVE], live, reached)
+        count = _intern_reached(wordly, context, rows, table, next_, reached, state, count)
+    progress[DONE], progress[COUNT], progress[EVERYTHING] = state, count, everything

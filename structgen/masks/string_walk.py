@@ -1,0 +1,142 @@
+"""Masks inside a free JSON string, or in one but for some literals: only tokens that end it or spell one are walked.
+
+The plain loop is that of `walk`. Three phases equal it, R_PHASE being the one that is done next:
+
+0. The tokens that stay inside the string and have room there are one row of a mask.
+1. Tokens that close the string are grouped by what follows their quote: the trie of what follows is walked once, and at
+   each of its nodes the tokens are allowed that bring as many characters before the quote as the string may still take.
+2. Where the string may not begin with some literals, their tokens are corrected one by one (*overlay*).
+"""
+
+from __future__ import annotations
+
+from numba import types
+
+from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, settle, states_at, step
+from structgen.automaton.tables import HI, LO, OVERLAY, R_NODE, R_PHASE, TARGET, UNBOUNDED, A
+from structgen.automaton.views import LENGTH, view, view_int32, view_uint32
+from structgen.kernels import inner_kernel
+from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.slices import (
+    F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_FREE, V_N_NODES,
+)  # fmt: skip
+from structgen.masks.string_slices import HEAD, SKIP, TOKEN
+
+ENTRIES, PAST_ENTRIES = 2, 3
+"""Columns of the nodes of what follows a quote: the entries of a node; the first two are `HEAD` and `SKIP`."""
+BEYOND, INSIDE = 0, 1
+"""The stack's flag in `_overlay`."""
+
+_suffix_nodes = view(types.int32, 4)
+_suffix_entries = view(types.int32, 2)
+
+
+@inner_kernel
+def _free_row(base: int, out: int, inner: int, c: int) -> None:
+    """Start the mask inside a free string: the tokens that stay inside."""
+    states = states_at(base)
+    free = V_FREE + aux_of(base, inner) * FREE_REGISTERS
+    r = registers_at(base)
+    levels = view_int32(r[free + F_LEVELS])
+    room = r[free + F_LONGEST]
+    if states[inner, HI] != UNBOUNDED and states[inner, HI] - c < room:
+        room = states[inner, HI] - c
+        room = 0 if room < 0 else room
+    begin(base, out, r[free + F_ROWS], int64(levels[room]), int64(0))
+
+
+@inner_kernel
+def _allow_entries(out: int, where: int, low: int, high: int, least: int, limit: int) -> None:
+    """Allow the tokens of the entries `low..high - 1` that have `least` to `limit` code points before their quote."""
+    entries, mask = _suffix_entries(where), view_uint32(out)
+    for e in range(low, high):
+        token, points = entries[e, 0], entries[e, 1]
+        if least <= points and points <= limit:
+            mask[token >> 5] |= 1 << (token & 31)
+
+
+@inner_kernel
+def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
+    """Allow the tokens that close the free string: only what follows their quote is walked."""
+    states, stack, r = states_at(base), stack_at(base), registers_at(base)
+    free = V_FREE + aux_of(base, inner) * FREE_REGISTERS
+    nodes = _suffix_nodes(r[free + F_NODES])
+    entries = r[free + F_ENTRIES]
+    least = states[inner, LO] - c
+    limit = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c  # LENGTH: more than any token has
+    # The quote's edge asks for LO characters: take it as if they were there. The characters of each entry, which stand
+    # before its quote, are compared with `least` instead.
+    enough = int64(states[inner, LO])
+    s, g, k = step(base, inner, f, enough if c < enough else c, int64(0x22))
+    if s <= 0:
+        return s
+    put(base, int64(0), s, g, k, int64(0))
+    _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, limit)
+    i, n = r[R_NODE], r[free + F_N_NODES]
+    while i < n:
+        depth = nodes[i, HEAD] >> 8
+        s, g, k = step(base, stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], int64(nodes[i, HEAD] & 255))
+        if s < 0:
+            r[R_NODE] = i
+            return -1
+        if s == 0:
+            i = int64(nodes[i, SKIP])
+            continue
+        put(base, depth, s, g, k, int64(0))
+        _allow_entries(out, entries, int64(nodes[i, ENTRIES]), int64(nodes[i, PAST_ENTRIES]), least, limit)
+        i += 1
+    return 0
+
+
+@inner_kernel
+def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
+    """Correct the mask of the free text in `out` along the literals that start at `s`: 0, or -1 when it is stopped.
+
+    The stack's flag is `INSIDE` while the bytes so far are the beginning of a literal still inside the text: there a
+    byte that leaves the literals leads to the text, whose bits are right already, so the subtree is left out. Where the
+    flag is `BEYOND`, every token of the subtree is set or cleared.
+    """
+    nodes, stack, r = nodes_at(base), stack_at(base), registers_at(base)
+    put(base, int64(0), s, f, c, int64(INSIDE))
+    i = r[R_NODE]
+    while i < r[V_N_NODES]:
+        depth, byte, inside = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255), int64(BEYOND)
+        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        if stack[depth - 1, 3] == INSIDE:
+            t = edge(base, s, byte)
+            if t == 0:
+                i = int64(nodes[i, SKIP])
+                continue
+            s = 0
+            if t > 0:
+                inside = int64(INSIDE if mode_of(base, int64(t & TARGET)) == OVERLAY else BEYOND)
+                s, f, c = settle(base, int64(t & TARGET), f, c)
+        else:
+            s, f, c = step(base, s, f, c, byte)
+        if s < 0:
+            r[R_NODE] = i
+            return -1
+        if s == 0:
+            forbid(base, out, i, int64(nodes[i, SKIP]))
+            i = int64(nodes[i, SKIP])
+            continue
+        put(base, depth, s, f, c, int64(inside))
+        allow(base, out, int64(nodes[i, TOKEN]))
+        i += 1
+    return 0
+
+
+@inner_kernel
+def fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
+    """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
+    states, r = states_at(base), registers_at(base)
+    overlay = mode_of(base, s) == OVERLAY
+    inner = int64(states[s, A]) if overlay else s
+    if r[R_PHASE] == 0:
+        _free_row(base, out, inner, c)
+        r[R_PHASE], r[R_NODE] = 1, 0
+    if r[R_PHASE] == 1:
+        if _free_ends(base, out, inner, f, c) < 0:
+            return -1
+        r[R_PHASE], r[R_NODE] = 2, 0
+    return _overlay(base, out, s, f, c) if overlay else 0
