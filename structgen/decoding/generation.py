@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.refusals.budget import Cap
-from structgen.decoding.refusals.undo import Undone
+from structgen.decoding.refusals.rollback import Undone
 from structgen.decoding.session import Finish
 from structgen.errors import StructgenError
 

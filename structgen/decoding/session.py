@@ -22,11 +22,10 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
 from structgen.decoding.refusals.reserve import Room
-from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.refusals.tries import Tries
-from structgen.decoding.refusals.undo import Undone
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.guards.judge import Accepted

@@ -19,11 +19,10 @@ from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.reserve import Room
-from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.refusals.tries import Refusal
-from structgen.decoding.refusals.undo import Undone
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed
 from structgen.vocabulary import Vocabulary
@@ -78,7 +77,7 @@ class Untaken(Rollback):
             DeadEnd: that was too often.
         """
         if undone.pointer is None:
-            self._undo.spend(DeadEnd(undone.reason))
+            self._rollbacks.spend(DeadEnd(undone.reason))
         self.undone.append(undone)
 
 

@@ -7,6 +7,7 @@ said again, and a place where nothing is allowed after all is left for the next 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from structgen.decoding.choosing.measure import Ledger
@@ -17,12 +18,58 @@ from structgen.decoding.refusals.reserve import Room
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.refusals.tries import Place, Refusal, Tries
-from structgen.decoding.refusals.undo import Undo, Undone
 from structgen.errors import DeadEnd, quoted
 from structgen.guards import Veto
 
 UNKNOWN = 0.5
 """What a choice that nobody measured is taken to have had of the probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was said and taken back.
+
+    Attributes:
+        tokens: so many were left.
+        text: what stood behind them.
+        reason: why it could not stay.
+        pointer: of the JSON value that its type's validators refused; None for any other reason.
+    """
+
+    tokens: int
+    text: str
+    reason: str
+    pointer: str | None = None
+
+
+class RollbackBudget:
+    """How often a row may still be sent back. The hypotheses of a beam search share one.
+
+    Args:
+        budget: times that the row may be sent back.
+
+    Attributes:
+        used: times that it was.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.used = 0
+        self._budget = budget
+
+    @property
+    def is_spent(self) -> bool:
+        """True when the row may not be sent back any more."""
+        return self.used >= self._budget
+
+    def spend(self, why: DeadEnd) -> None:
+        """Counts one going back.
+
+        Raises:
+            DeadEnd: the budget is spent; `why` says what was wanted.
+        """
+        if self.is_spent:
+            raise DeadEnd(f"{why}; rollbacks={self._budget} are spent: Limits(rollbacks=...) allows more") from why
+        self.used += 1
 
 
 class _Way(NamedTuple):
@@ -71,13 +118,13 @@ class Rollback:
         self.ledger: Ledger | None = None
         self._transcript, self._checks, self._room = transcript, checks, room
         self._allowed, self._tries, self._recent = allowed, tries, recent
-        self._undo = Undo(budget)
+        self._rollbacks = RollbackBudget(budget)
         self._way: _Way | None = None
 
     @property
     def count(self) -> int:
         """How often the row was sent back."""
-        return self._undo.used + (0 if self._checks.validating is None else self._checks.validating.used)
+        return self._rollbacks.used + (0 if self._checks.validating is None else self._checks.validating.used)
 
     @property
     def uniform(self) -> float | None:
@@ -102,9 +149,9 @@ class Rollback:
         first = guards.first(veto, tokens)
         if guards.looks_ahead or not tokens:
             raise DeadEnd(f"{conflict(veto, text, said.matcher, tokens[:first])}; nothing else is allowed there")
-        guards.looks_ahead = self._undo.spent
+        guards.looks_ahead = self._rollbacks.is_spent
         if not guards.looks_ahead:  # guards can do without: they look ahead from then on
-            self._undo.spend(DeadEnd(veto.reason))
+            self._rollbacks.spend(DeadEnd(veto.reason))
 
         def error() -> DeadEnd:
             return _exhausted(conflict(veto, text, said.matcher, tokens[:first]))
@@ -118,7 +165,7 @@ class Rollback:
         Raises:
             DeadEnd: there is none.
         """
-        self._undo.spend(why)
+        self._rollbacks.spend(why)
         tokens = tuple(self._transcript.tokens)
 
         def error() -> DeadEnd:
