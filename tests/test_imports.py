@@ -21,7 +21,6 @@ LAYERS = [
     {"errors"},
     {"arguments"},
     {"options", "callbacks"},
-    {"kernel_contents"},
     {"kernels"},
     {"schema", "vocabulary"},
     {"regular"},
@@ -38,7 +37,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "arguments", "options", "callbacks", "kernel_contents", "kernels", "schema", "automaton", "vocabulary",
+    "errors", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")

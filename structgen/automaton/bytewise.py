@@ -13,7 +13,7 @@ from structgen.automaton.tables import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
     A, B, Int64, position as packed,
 )  # fmt: skip
-from structgen.automaton.views import view_int64
+from structgen.kernels.views import view_int64
 from structgen.kernels import kernel
 
 Answer = Callable[[Check, bool], bool]

@@ -63,7 +63,7 @@ def _alive_depths(
     for k in range(ends.size):
         _mark_used(bounds, lasts, classes, spans[start : ends[k]], used)
         start = ends[k]
-        level = 0
+        level = int64(0)
         changed = True
         while changed and level < MANY:
             changed = False
@@ -105,7 +105,7 @@ def _mark_finite(nexts: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[
             return
         changed = False
         for q in range(nexts.shape[0] - 1, 0, -1):
-            if depths[q - 1] == MAX_DEPTH and _dies(nexts[q], used, depths, MAX_DEPTH):
+            if depths[q - 1] == MAX_DEPTH and _dies(nexts[q], used, depths, int64(MAX_DEPTH)):
                 depths[q - 1] = MANY
                 changed = True
     for q in range(depths.size):

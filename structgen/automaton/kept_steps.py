@@ -13,7 +13,7 @@ from structgen.automaton.step import Position, int64, registers_at, step
 from structgen.automaton.tables import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_KEPT, R_PURE, STEPS_KEPT, TARGET, hash_frame,
 )  # fmt: skip
-from structgen.automaton.views import table
+from structgen.kernels.views import table
 from structgen.kernels import inner_kernel
 
 _kept = table(types.int64, 2, R_KEPT)

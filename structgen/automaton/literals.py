@@ -12,7 +12,7 @@ from structgen.automaton.tables import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B,
     Int32,
 )  # fmt: skip
-from structgen.automaton.views import view_uint8
+from structgen.kernels.views import view_uint8
 from structgen.kernels import inner_kernel, kernel
 
 

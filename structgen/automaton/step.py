@@ -20,7 +20,7 @@ from structgen.automaton.tables import (
     R_OUTCOME, R_PURE, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, SPILL, START, STUB, TARGET,
     UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
 )  # fmt: skip
-from structgen.automaton.views import table, view_int64
+from structgen.kernels.views import table, view_int64
 from structgen.kernels import inner_kernel
 
 Position = tuple[int, int, int]

@@ -17,7 +17,7 @@ from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.tables import (
     FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32,
 )  # fmt: skip
-from structgen.automaton.views import view
+from structgen.kernels.views import view
 from structgen.kernels import kernel
 
 CLOSE = (1 << 24) - 1

@@ -11,7 +11,7 @@ from structgen.automaton.step import int64, registers_at, settle, step
 from structgen.automaton.tables import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
 )  # fmt: skip
-from structgen.automaton.views import table
+from structgen.kernels.views import table
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.slices import V_DATA, V_OFFSETS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import int64, registers_at
-from structgen.automaton.views import table, view_uint32
+from structgen.kernels.views import table, view_uint32
 from structgen.kernels import inner_kernel
 from structgen.masks.slices import V_NODES, V_STACK, V_TWIN, V_WORDS
 from structgen.masks.string_slices import HAS_TWIN, TOKEN

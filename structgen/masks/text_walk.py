@@ -23,7 +23,7 @@ from structgen.automaton.tables import (
     BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, CHARS, COUNT_SHIFT, EAGER, HI, INC, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE,
     R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
 )  # fmt: skip
-from structgen.automaton.views import table, view_int32, view_uint32
+from structgen.kernels.views import table, view_int32, view_uint32
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
 from structgen.masks.slices import (

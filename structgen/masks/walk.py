@@ -21,7 +21,7 @@ from structgen.automaton.tables import (
     R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED,
 )  # fmt: skip
 from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
-from structgen.automaton.views import table, view_int32, view_uint8, view_uint16, view_uint32
+from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS

@@ -292,7 +292,7 @@ def _merge_columns(small: Int32, count: int, merged: Int64) -> int:
     column of each old one; column 0, which is all zero, stays."""
     width = 1
     for current in range(1, small.shape[1]):
-        same = 0
+        same: int = np.int64(0)
         while same < width and not _equal_columns(small, count, same, current):
             same += 1
         if same == width:

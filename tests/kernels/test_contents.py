@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structgen.kernel_contents import contents
 from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.contents import contents
 
 FILES = {
     "numbers_of.py": "BASE = 40\nMORE = BASE + 1\n",
@@ -58,7 +58,7 @@ EDITS = [
 
 def found(folder: Path) -> tuple[int, ...]:
     """What the kernels give in a new process, and how many of each were compiled."""
-    path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent)])
+    path = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "kept"), "PYTHONPATH": path}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=True)

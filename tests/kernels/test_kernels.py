@@ -1,4 +1,4 @@
-"""The short way through numba's compiler: what it compiles, and how often."""
+"""The short way through numba's compiler: what it compiles, and how often; and the plain way beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numba
 import numpy as np
 import pytest
 
-from structgen.kernels import KNOWN, inner_kernel, kernel
+from structgen.kernels import KNOWN, SHORT, inner_kernel, kernel
 
 FIRST_USE = """
 import gc, json, time
@@ -98,6 +98,46 @@ ours = [k for k in gc.get_objects() if isinstance(k, Dispatcher) and k.py_func._
 called = [k for k in ours if not isinstance(k._cache, NullCache)]
 print(json.dumps([len(called), [f"{k.py_func.__module__}.{k.py_func.__name__}" for k in called if not k.signatures]]))
 """
+
+
+MASKS = """
+import hashlib, json
+import structgen as sg
+from structgen.kernels import SHORT
+from structgen.vocabulary import Vocabulary
+
+words = [b"ab", b'", "', b'":', b"12", b"aaa", b'{"', b'b"}', "\u00e9t\u00e9".encode(), b"  "]
+vocabulary = Vocabulary.from_tokens([bytes([i]) for i in range(256)] + words + [None], [256 + len(words)])
+schema = {"type": "object", "properties": {
+    "s": {"type": "string", "minLength": 1}, "n": {"type": "integer", "minimum": 3},
+    "p": {"type": "string", "pattern": "^[^\\\\s]+$", "maxLength": 9},
+    "e": {"anyOf": [{"enum": ["abc", "abd"]}, {"type": "string", "pattern": "\\\\bfoo\\\\b"}]}},
+    "required": ["s", "n", "p", "e"]}
+matcher = sg.JsonSchema(schema).compile(vocabulary).matcher()
+digest = hashlib.sha256()
+for byte in json.dumps({"s": "Zo\u00eb", "n": 42, "p": "\u00e9", "e": "a foo"}, ensure_ascii=False).encode():
+    digest.update(matcher.mask().tobytes())
+    matcher.advance(byte)
+assert matcher.can_finish
+print(json.dumps([SHORT, digest.hexdigest()]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SHORT, reason="this numba compiles in its own way")
+def test_the_plain_way_gives_the_same_masks(tmp_path):
+    """With nothing of numba but `njit` and documented options: what users of a later numba get."""
+    answers = []
+    for name in ("", "STRUCTGEN_PLAIN_NUMBA"):
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / f"kept{name}")} | ({name: "1"} if name else {})
+        done = subprocess.run(
+            [sys.executable, "-c", MASKS], env=environment, capture_output=True, text=True, check=True
+        )
+        answers.append(json.loads(done.stdout))
+    (short, masks), (plain, plain_masks) = answers
+    assert short
+    assert not plain
+    assert plain_masks == masks
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The decorators of all kernels: numba's compiler, cut down to what kernels of integers and arrays need.
+"""The short way through numba's compiler: cut down to what kernels of integers and arrays need.
 
 Seventy kernels take numba 20 s of front end: they would all be paid at the first mask on a machine. Four things take
 most of it, and none of them does anything here:
@@ -11,20 +11,17 @@ most of it, and none of them does anything here:
 - A kernel is optimised three times, twice of them for the sake of reference counts: `_Whole` does it once.
 
 Numba takes a kernel from disk until its own file changes, but constants and kernels that became part of it may stand in
-other files. `_KernelFile` goes by what the kernel is made of (`kernel_contents`), wherever that stands.
+other files. `_KernelFile` goes by what the kernel is made of (`contents`), wherever that stands.
 
-That is numba's inside, so only numbas that it was tried with are compiled like this (`KNOWN`); others compile the
-kernels in their own way, to the same machine code but for its last details.
+All of this subclasses private parts of numba: `kernels` imports it only with versions that it was run on.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 from numba.core import typed_passes, types, untyped_passes
 from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
@@ -33,24 +30,12 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.typing import Context
 from numba.extending import models, register_model
 
-from structgen.kernel_contents import contents
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-KNOWN = (0, 62), (0, 68)
-"""The first and the last version of numba that compile kernels in the short way."""
+from structgen.kernels.contents import contents
 
 
-def kernel(function: _F) -> _F:
-    """A compiled function that Python calls; it is kept on disk. `.py_func` is its plain twin.
-
-    Without single assignment a variable has one type in all of the function: let it be int64 wherever it meets
-    others (uint64 with int64 would make a float).
-    """
-    compiled = numba.njit(cache=True, **_OPTIONS)(function)
-    if _KNOWN:
-        compiled._cache._cache_file = _KernelFile(compiled)
-    return cast(_F, compiled)
+def keep_by_contents(compiled: Any) -> None:
+    """Keep a kernel on disk as long as all that it is made of is the same."""
+    compiled._cache._cache_file = _KernelFile(compiled)
 
 
 class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
@@ -74,29 +59,21 @@ class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
         return super()._load_index()
 
 
-def inner_kernel(function: _F) -> _F:
-    """`kernel` for what only kernels call: it becomes part of them, and is not kept by itself.
-
-    Python must not call it: there is nothing to call, and numba does not look.
-    """
-    return cast(_F, numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function))
-
-
 class _Operator(types.Function):
     """A function of numba's that remembers its signature for the types it was called with."""
 
     def __init__(self, template: Any) -> None:
         super().__init__(template)
-        self._found: dict[tuple[Any, ...], Any] = {}
+        self._signatures: dict[tuple[Any, ...], Any] = {}
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """The signature for these types."""
         if kws:
             return super().get_call_type(context, args, kws)
-        found = self._found.get(tuple(args))
-        if found is None:
-            found = self._found[tuple(args)] = super().get_call_type(context, args, kws)
-        return found
+        signature = self._signatures.get(tuple(args))
+        if signature is None:
+            signature = self._signatures[tuple(args)] = super().get_call_type(context, args, kws)
+        return signature
 
 
 register_model(_Operator)(models.OpaqueModel)
@@ -118,12 +95,12 @@ class _Remembering(Context):  # type: ignore[misc]
         return _contexts[0]
 
     def _lookup_global(self, name: Any) -> Any:
-        found = super()._lookup_global(name)
-        if type(found) is not types.Function:
-            return found
-        if found not in self._operators:
-            self._operators[found] = _Operator(found.templates)
-        return self._operators[found]
+        named = super()._lookup_global(name)
+        if type(named) is not types.Function:
+            return named
+        if named not in self._operators:
+            self._operators[named] = _Operator(named.templates)
+        return self._operators[named]
 
 
 _contexts: list[_Remembering] = []
@@ -180,7 +157,9 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
         return [passes]
 
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
-_KNOWN = KNOWN[0] <= numba.version_info.short <= KNOWN[1]
-if _KNOWN:
-    _OPTIONS |= {"no_rewrites": True, "pipeline_class": _Compiler}
+OPTIONS: dict[str, Any] = {
+    "no_cfunc_wrapper": True, "_nrt": False, "no_rewrites": True, "pipeline_class": _Compiler,
+}  # fmt: skip
+"""For `numba.njit`, of all kernels."""
+INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True}
+"""Of those that only kernels call."""
