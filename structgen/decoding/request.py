@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from structgen.decoding.beams.batch import BeamBatch
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
-from structgen.decoding.choosing.measure import Ledger
+from structgen.decoding.choosing.measure import Choice, Ledger
+from structgen.decoding.confidence import Confidence
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.prompts.per_row import per_row
@@ -105,8 +106,15 @@ class Request:
             caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),
             **_thoughts(session.before),
             error=error,
-            _confidence=session.confidence(choices, is_json=self.targets[row].is_json),
+            _confidence=_confidence(session, choices, is_json=self.targets[row].is_json),
         )
+
+
+def _confidence(session: Session, choices: Sequence[Choice | None], *, is_json: bool) -> Confidence | None:
+    """What the choices say of each value; None for plain text and where nothing was measured."""
+    if session.matcher is None or not choices:
+        return None
+    return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, is_json=is_json)
 
 
 def _thoughts(before: Session | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Literal, ParamSpec, TypeVar
 
@@ -17,7 +17,6 @@ from structgen.decoding.choosing.masking import Words, existing, pack
 from structgen.decoding.choosing.measure import Choice, Entry, Ledger
 from structgen.decoding.choosing.recent_logits import RECENT, Known, Recent
 from structgen.decoding.choosing.sampling import NOTHING
-from structgen.decoding.confidence import Confidence
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
@@ -85,7 +84,7 @@ class Session:
         self.error: StructgenError | None = None
         self.recalled: Tensor | None = None
         self.before: Session | None = None
-        self.seed = None if sampling.greedy else _fresh_seed() if sampling.seed is None else sampling.seed
+        self.seed = None if sampling.greedy else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
         self._reads_text = sampling.reads_text
         self.spans = spans
@@ -102,7 +101,7 @@ class Session:
             self._transcript, checks, self._room,
             allowed=self._allowed, tries=tries, recent=self._recent, budget=limits.rollbacks,
         )  # fmt: skip
-        self._guard(self._settle)
+        self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
     @property
@@ -171,7 +170,10 @@ class Session:
         None when it has failed, or has gone back so far that the model must read again.
         """
         self.recalled, row = None, self._transcript.row
-        words = self._guard(self._mask if row.error is None else self._fail)
+        if row.error is not None:
+            self.fail(row.error)
+            return None
+        words = self._attempt(self._mask)
         if self.finish is not None:
             return None
         if self.sent_back:
@@ -182,12 +184,13 @@ class Session:
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        elsewhere, way = self._rollback.uniform, self.sampling
+        elsewhere, sampling = self._rollback.uniform, self.sampling
         if elsewhere is not None:
-            uniform, way = elsewhere, replace(way, temperature=1.0)
-        if self._reads_text:
-            return Ask(words, way, uniform, self._read_before(), self.tokens)
-        return Ask(words, way, uniform)
+            uniform, sampling = elsewhere, replace(sampling, temperature=1.0)
+        if not self._reads_text:
+            return Ask(words, sampling, uniform)
+        before = row.ids[: len(row.ids) - len(self.tokens)]  # the prompt, of a decoder its own part, and thoughts
+        return Ask(words, sampling, uniform, before, self.tokens)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         """Adds the token that was chosen from a row of logits, and what is sure to follow.
@@ -204,7 +207,7 @@ class Session:
             allowed = existing(self._vocabulary) if self._asked is None else self._asked
             self.fail(self.logits_error(logits[row], allowed) or DeadEnd(self._nothing_left()))
         else:
-            self._guard(self._advance, token, entry)
+            self._attempt(self._advance, token, entry)
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
@@ -225,8 +228,8 @@ class Session:
         self._transcript.row = row
 
     @property
-    def fewest(self) -> int:
-        """So many tokens are enough to end the text, as far as the budget goes."""
+    def tokens_needed(self) -> int:
+        """The tokens of a text that ends as soon as it may, those that it has included; the budget at most."""
         matcher = self._transcript.matcher
         cost = 1 if matcher is None else Closing.of(matcher.grammar).cost(matcher.position)
         return min(self.budget, len(self.tokens) + cost)
@@ -249,14 +252,14 @@ class Session:
 
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
-        return self._guard(self._at_risk) or 0
+        return self._attempt(self._at_risk) or 0
 
     @property
     def accepted(self) -> Accepted | None:
         """The text with the value that its type's validators made of it when they accepted it; None without them."""
         validating = self._checks.validating
-        found = None if validating is None else validating.accepted
-        return found if found is not None and found.text == self.said else None
+        accepted = None if validating is None else validating.accepted
+        return accepted if accepted is not None and accepted.text == self.said else None
 
     def choices(self, ledger: Ledger | None) -> list[Choice | None]:
         """What was measured of each token; None where the model was not asked. Empty without a ledger."""
@@ -264,38 +267,23 @@ class Session:
             return []
         return [None if entry is None else ledger.choice(*entry) for entry in self.entries]
 
-    def confidence(self, choices: Sequence[Choice | None], *, is_json: bool) -> Confidence | None:
-        """What the choices say of each value; None for plain text and where nothing was measured."""
-        if self.matcher is None or not choices:
-            return None
-        return Confidence(self.matcher.grammar.matcher(), tuple(self.tokens), choices, is_json=is_json)
-
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
         if self._checks.steering is None:
             return ()
         return tuple(self._checks.steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
 
-    def _read_before(self) -> list[int]:
-        """What the model has read before the first of `tokens`: the prompt, of a decoder its own part, and thoughts."""
-        return self.row.ids[: len(self.row.ids) - len(self.tokens)]
-
     def _at_risk(self) -> int:
         watching = [each for each in (self._checks.guards, self._checks.validating) if each is not None]
         return max(self._transcript.begun_stop(), *(each.at_risk(self._transcript.said) for each in watching), 0)
 
-    def _guard(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""
         try:
             return step(*args, **kwargs)
         except StructgenError as error:
             self.fail(error)
             return None
-
-    def _fail(self) -> Words:
-        """The model refuses to read the row."""
-        assert self.row.error is not None
-        raise self.row.error
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""
@@ -358,8 +346,8 @@ class Session:
             if refusal is not None:
                 self._send_back(self._rollback.try_again, refusal)
 
-    def _send_back(self, way: Callable[[T], None], why: T) -> None:
-        way(why)
+    def _send_back(self, go_back: Callable[[T], None], why: T) -> None:
+        go_back(why)
         self.finish, self.sent_back = None, True
 
     def _go_on(self) -> None:
@@ -406,8 +394,3 @@ class Session:
         said = quoted(self.text())
         changed = ", after its processors," if self.sampling.processors else ""
         return f"after {said} the model's logits are{changed} -inf or not numbers for every token that is allowed"
-
-
-def _fresh_seed() -> int:
-    """A seed that nothing decides."""
-    return secrets.randbits(64)

@@ -132,7 +132,7 @@ def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> in
     if model.context is None:
         return thinking.max_tokens
     left = model.context - taken
-    kept = min(answer.budget, max(answer.fewest, math.ceil(thinking.answer_share * left)))
+    kept = min(answer.budget, max(answer.tokens_needed, math.ceil(thinking.answer_share * left)))
     if left - kept < 1:
         raise OptionError(
             f"thinking: the prompt takes {taken} tokens of the model's {model.context}, and the answer keeps {kept}: "

@@ -118,21 +118,21 @@ class Hypothesis(Session):
         """Tokens of text that must come next; none where the model has a choice."""
         spans, matcher, length = self._forcing, self.matcher, len(self.tokens)
         if spans is not None and matcher is not None and not self._forced and length != self._unforced:
-            self._forced = self._guard(spans.after, matcher, self.tokens) or ()
+            self._forced = self._attempt(spans.after, matcher, self.tokens) or ()
         return self._forced
 
     def words(self) -> Words | None:
         """The tokens that may come next; None where every one may. With an error where none may."""
         if forced := self.next_forced():
             return pack(np.array(forced[:1]), self._vocabulary.width)
-        return self._guard(self._mask)
+        return self._attempt(self._mask)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
         """The text with one token more, or, with `sent_back` or an error, without a token that may not be taken."""
         twin = self.fork()
         twin._forced = self._forced[1:]
         twin.sent_back = False
-        twin._guard(twin._advance, token, entry)
+        twin._attempt(twin._advance, token, entry)
         if twin.sent_back:
             twin._do_not_force()
         return twin
