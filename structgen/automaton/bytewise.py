@@ -9,9 +9,9 @@ import numpy as np
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, may_end, registers_at, settle, step
-from structgen.automaton.tables import (
-    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
-    A, B, Int64, position as packed,
+from structgen.automaton.table_format import (
+    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER, A, B, Int64,
+    position as packed,
 )  # fmt: skip
 from structgen.kernels.views import view_int64
 from structgen.kernels import kernel

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     CHARS, COUNT, HI, KIND, LO, MISS, NOTHING, POP, RANGES, START, STUB, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel

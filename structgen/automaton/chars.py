@@ -20,9 +20,7 @@ from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.tables import (
-    CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32, Int64,
-)  # fmt: skip
+from structgen.automaton.table_format import CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32, Int64
 
 Span = tuple[int, int, int, int]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import Position, int64, registers_at, step
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_KEPT, R_PURE, STEPS_KEPT, TARGET, hash_frame,
 )  # fmt: skip
 from structgen.kernels.views import table

@@ -8,9 +8,8 @@ from itertools import accumulate
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edge, edges_at, int64, registers_at, scratch_at, states_at
-from structgen.automaton.tables import (
-    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B,
-    Int32,
+from structgen.automaton.table_format import (
+    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
 )  # fmt: skip
 from structgen.kernels.views import view_uint8
 from structgen.kernels import inner_kernel, kernel

@@ -11,21 +11,10 @@ from typing import NamedTuple
 
 from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.tables import (
-    CALL,
-    GOTO,
-    MISS,
-    R_ARGUMENT,
-    R_OUTCOME,
-    R_WANT,
-    TARGET,
-    WANT_FRAMES,
-    WANT_NOTHING,
-    WANT_RETURN,
-    WANT_STATE,
-    B,
-    Tables,
-)
+from structgen.automaton.table_format import (
+    CALL, GOTO, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, WANT_FRAMES, WANT_NOTHING, WANT_RETURN, WANT_STATE, B,
+)  # fmt: skip
+from structgen.automaton.tables import Tables
 
 MOST_AHEAD = 300
 """So many states behind a long list are written when the schema is compiled."""

@@ -10,7 +10,7 @@ import numpy as np
 from structgen.automaton.char_kernels import alive_depths, ascii_spans, wide_classes
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.text_loops import exits
-from structgen.automaton.tables import Int32, Int64
+from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.text_classes import class_bounds, class_ends
 
 

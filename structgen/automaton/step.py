@@ -1,6 +1,6 @@
 """One byte: the transition function of the automaton.
 
-`step` is the only place that gives the tables their meaning (see `tables`). It stops with state -1 when it meets
+`step` is the only place that gives the tables their meaning (see `table_format`). It stops with state -1 when it meets
 something that is not there yet (a stub, an empty return, no room for a frame), and says in the registers what it
 wants; the caller provides it and asks again.
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from structgen.automaton.tables import (
-    ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
+from structgen.automaton.table_format import (
+    ACTION, ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
     R_OUTCOME, R_PURE, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, SPILL, START, STUB, TARGET,
     UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
@@ -77,7 +77,7 @@ def push(base: int, ret: int, parent: int, count: int) -> int:
 
 @inner_kernel
 def _returned(base: int, ret: int, outcome: int) -> int:
-    """The state to which return `-ret` goes for that outcome; -1 when that is not known yet."""
+    """The state to which return `-ret` goes for an outcome; -1 when it is not known yet."""
     returns = _returns_at(base)
     mask = registers_at(base)[R_CAP_RETURNS] - 1
     key = ret << 24 | outcome
@@ -91,7 +91,7 @@ def _returned(base: int, ret: int, outcome: int) -> int:
 
 @inner_kernel
 def leave(base: int, frame: int, outcome: int) -> Position:
-    """Pop `frame`: the position it returns to for that outcome."""
+    """Pop `frame`: the position it returns to for an outcome. The plain loop: a dictionary of (return, outcome)."""
     if frame == 0:
         return DONE, 0, 0
     r = registers_at(base)
@@ -108,12 +108,13 @@ def leave(base: int, frame: int, outcome: int) -> Position:
 
 @inner_kernel
 def _answer(base: int, s: int, f: int) -> int:
-    """Where the test `s` leads, as the registers say that tests are answered; -1 when that must be asked."""
+    """The state to which the test `s` leads, answered as R_ANSWER says; -1 when the caller must answer."""
     r, states = registers_at(base), states_at(base)
     if r[R_ANSWER] == ASK:
         r[R_WANT], r[R_ARGUMENT], r[R_FRAME], r[R_TAKEN] = WANT_ANSWER, s, f, 0
         return -1
     r[R_PURE] = 0
+    # The tests met are a list: LO marks its members, HI links each to the one before, R_MET is the last.
     if states[s, LO] == 0:
         states[s, LO], states[s, HI] = 1, r[R_MET]
         r[R_MET] = s
@@ -150,9 +151,9 @@ def settle(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def miss(base: int, s: int, f: int, c: int) -> Position:
-    """Where a state goes on with a byte that none of its edges takes: state 0 when nowhere."""
+    """The position in which a byte is looked up that no edge of state `s` takes: state 0 when there is none."""
     states = states_at(base)
-    action = states[s, MISS] & 3
+    action = states[s, MISS] & ACTION
     if action == NOTHING:
         return 0, f, c
     if action == GOTO:
@@ -165,7 +166,7 @@ def miss(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def edge(base: int, s: int, byte: int) -> int:
-    """The edge of state `s` for a byte: 0 when there is none."""
+    """The edge of state `s` for a byte (target and flags); 0 when there is none, DEAD for one that refuses it."""
     states, edges = states_at(base), edges_at(base)
     start = states[s, START]
     target: int = 0
@@ -195,7 +196,7 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
         if unexpanded(base, s):
             return -1, f, c
         t = edge(base, s, byte)
-        if t > 0:
+        if t > 0:  # an edge that takes the byte, if the bounds its flags ask for are met
             target = int64(t & TARGET)
             unmet = (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO])
             if not unmet:
@@ -206,7 +207,7 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
                 return settle(base, target, f, c if t & ZERO == 0 else int64(0))
             if t & SPILL == 0:
                 return 0, f, c
-        elif t < 0:
+        elif t < 0:  # DEAD: refused, whatever the miss does
             return 0, f, c
         s, f, c = miss(base, s, f, c)
     return s, f, c
@@ -222,7 +223,7 @@ def may_end(base: int, s: int, f: int) -> int:
             return s
         if unexpanded(base, s):
             return -1
-        if states[s, MISS] & (3 | EAGER) == CALL:
+        if states[s, MISS] & (ACTION | EAGER) == CALL:
             return 0  # the callee takes a byte; what is called on arrival may end at once
         s, f, c = miss(base, s, f, c)
     return 1

@@ -14,9 +14,7 @@ from numba import types
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
-from structgen.automaton.tables import (
-    FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32,
-)  # fmt: skip
+from structgen.automaton.table_format import FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32
 from structgen.kernels.views import view
 from structgen.kernels import kernel
 

@@ -1,30 +1,6 @@
-"""The literal tables of a byte automaton: growable integer arrays, and the registers that point at them.
+"""The tables of a byte automaton: growable integer arrays, and the registers that point at them.
 
-A *state* is a row of eight int32:
-
-    KIND   STUB (not expanded yet) or RANGES (edges by byte range, searched in order); `mode << 4` and `aux << 8`
-           tell the masks which shortcut fits the state
-    START  first edge
-    COUNT  number of edges
-    MISS   what to do with a byte that no edge takes: nothing (dead), GOTO, CALL or POP; `| EAGER` when it is
-           done on arrival, before any byte is seen; TEST (an eager GOTO) goes one of two ways, see below
-    A, B   GOTO: (target, -); CALL: (callee, return state); POP: (outcome, -); TEST: (target of yes, of no)
-    LO, HI bounds of the counter, for edges that carry flags; TEST: (1 once it was met, the one met before)
-
-An *edge* is `(lo | hi << 8, target | flags)`; target DEAD refuses the byte even where MISS would take it. The flags:
-INC counts one more, which the target's HI must allow; ROOM asks for that too, but counts nothing (the first byte of
-what will count); NEED asks for the source's LO to be reached. Where HI is UNBOUNDED the counter stops at LO. A byte of
-which a bound is not met is refused; with SPILL, MISS is asked instead. Behind ZERO nothing is counted any more.
-A *frame* is `(return, parent, counter, alike)`, interned by the first three: equal frames have equal numbers. A
-negative return `-k` leads where `returns` says for `k` and the callee's outcome: that is how a union's callee tells
-which alternatives accepted, and a frame of names which name came. `returns` is a hash table, since few of the many
-outcomes are ever met.
-
-A *test* is a state that asks what no byte automaton can know (see `checks`): is this name new in its object? How it is
-answered is the register R_ANSWER's business: ASK stops, and the caller goes on where the answer leads; YES takes
-every answer for yes; REFUSE takes none; OPEN takes yes, and where "no" leads on as well, lets everything follow.
-
-All kernels find all of this through `registers`, int64, which hold the arrays' addresses, sizes and counters.
+What the numbers mean is in `table_format`.
 
 Ctrl-C, a signal or a full memory may raise at any call in Python, and walks must find the tables whole afterwards. So
 whatever a walk can see is written in one step that no exception can divide: a row by one `pack_into` or one kernel,
@@ -43,57 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from structgen.automaton.table_format import (
+    CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
+    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
+    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED,
+    A, Edge, Int32, Int64, hash_frame,
+)  # fmt: skip
 from structgen.errors import LimitExceeded
 from structgen.kernels import inner_kernel, kernel
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Edge = tuple[int, int, int]
-
-STUB, RANGES = 0, 1
-KIND, START, COUNT, MISS, A, B, LO, HI = range(8)
-NOTHING, GOTO, CALL, POP, EAGER = 0, 1, 2, 3, 4
-TEST = GOTO | EAGER
-DEAD = -1
-TARGET = (1 << 24) - 1
-INC, ROOM, NEED, SPILL, ZERO = 1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28
-UNBOUNDED = (1 << 31) - 1
-
-PLAIN, FREE, OVERLAY, CHARS, ITEMS = 0, 1, 2, 3, 4
-"""Modes: no shortcut; inside a free string (aux: which block); a free string but for some prefixes (aux: 1 between
-the bytes of a character); a lifted `CharDfa` (aux: its block); between items, of which as many came as are counted."""
-
-BLOCK_FIRST, BLOCK_STATES, BLOCK_DEPTHS, BLOCK_CLASSES, BLOCK_SLACK, BLOCK_EXITS = range(6)
-"""Columns of `blocks`: the first state, how many there are, where the alive-depths of the first text class begin, how
-many text classes have them, see `Tables.block` for the slack, and where the exits begin (0: there are none)."""
-
-DONE = 1
-"""The state after the whole text: nothing may follow."""
-
-FRAME_SHIFT, COUNT_SHIFT, FRAME_MASK = 24, 44, (1 << 20) - 1
-"""Where frame and counter stand in a packed position."""
-
-MAX_COUNT = (1 << 19) - 1
-MAX_FRAMES = 1 << 20
-MAX_STATES = 1 << 24
-
-# Registers: addresses of the arrays, then sizes and counters, then what a kernel wants when it stops.
-R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
-R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_CAP_RETURNS, R_EXITS = range(7, 12)
-R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
-R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
-# Tests: how they are answered, the last one met, and of one that stops a walk its frame and whether the byte was taken.
-R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
-R_SCRATCH = 23
-R_VOCABULARY = 24
-"""First of the registers that the masks use for the vocabulary's arrays."""
-R_KEPT, R_PURE = 70, 71
-"""Steps that are kept (see `kept_steps`; 0: none are), and whether no test was met since it was set."""
-N_REGISTERS = 72
-
-WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
-ASK, YES, REFUSE, OPEN = range(4)
-
 
 _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
@@ -101,9 +34,6 @@ _REGISTER = {
 }  # fmt: skip
 _CAPACITY = {"frames": R_CAP_FRAMES, "buckets": R_CAP_BUCKETS, "returns": R_CAP_RETURNS}
 _FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS = 768, 1536, 64, 32
-STEPS_KEPT = 2048
-STACK_DEPTH = 256
-"""Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
 _SIZES = (
     32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS, 96, 8192,
     8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
@@ -113,7 +43,7 @@ scratch space."""
 _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
 _REGISTERS, _STACK, _SCRATCH = _STARTS[7:10]
 _ZEROS = bytes(_STACK - _STARTS[2])
-"""What is looked at before it is written: frames, buckets, returns and registers. States are cleared one by one."""
+"""Zeros for what is read before it is written: frames, buckets, returns, registers. States are cleared one by one."""
 
 
 _STUB = bytes(32)
@@ -136,16 +66,6 @@ def _new_arena() -> tuple[memoryview, int]:
         address, data = int(block.ctypes.data), block.data
         _free_arenas.extend((data[i * size : (i + 1) * size], address + i * size) for i in range(1, _ARENAS))
         return data[:size], address
-
-
-def position(state: int, frame: int = 0, count: int = 0) -> int:
-    """Pack a position into one int: equal ints, equal futures."""
-    return state | frame << FRAME_SHIFT | count << COUNT_SHIFT
-
-
-def state_of(position: int) -> int:
-    """The state in a packed position."""
-    return position & TARGET
 
 
 class Tables:
@@ -183,7 +103,7 @@ class Tables:
 
     @cached_property
     def states(self) -> Int32:
-        """int32[., 8]: see above."""
+        """int32[., 8]: see `table_format`."""
         return self._part(R_STATES).view(np.int32).reshape(-1, 8)
 
     @cached_property
@@ -251,7 +171,7 @@ class Tables:
         deque(chain(kernels_see, python_sees), maxlen=0)
 
     def reserve(self, states: int = 0, edges: int = 0) -> None:
-        """Make room for that many more rows."""
+        """Make room for this number of new rows."""
         if self.n_states + states > MAX_STATES:
             raise LimitExceeded(f"the automaton needs more than {MAX_STATES:,} states; simplify the schema")
         if self.n_states + states > self._room_states:
@@ -260,8 +180,13 @@ class Tables:
             self._grow("edges", self.n_edges + edges)
 
     def take(self, states: int, edges: int) -> tuple[int, int]:
-        """The first of so many new states and edges, for a kernel that returns the first that it did not need: nothing
-        else is written there, even where an exception comes between the kernel and the new counts."""
+        """Set rows aside for a kernel that returns the first state and edge that it did not need.
+
+        Nothing else is written there, even where an exception comes between the kernel and the new counts.
+
+        Returns:
+            The first state and the first edge.
+        """
         self.reserve(states, edges)
         first = self.n_states, self.n_edges
         self.n_states, self.n_edges = first[0] + states, first[1] + edges
@@ -277,7 +202,7 @@ class Tables:
         return first
 
     def scratch(self, size: int) -> memoryview:
-        """uint8[`size` or more]: space in which a kernel finds what it is to write, at R_SCRATCH."""
+        """uint8[`size` or more], at R_SCRATCH: where a kernel finds what it is to write."""
         if size > len(self._scratch):
             space: npt.NDArray[np.uint8] = np.empty(2 * size, np.uint8)
             self._publish({R_SCRATCH: int(space.ctypes.data)}, {"_scratch": space.data})
@@ -373,7 +298,7 @@ class Tables:
         return self.registers[R_OPEN]
 
     def return_slot(self, ret: int, outcome: int) -> int:
-        """Where in `returns` the pair stands, or would."""
+        """The row of `returns` in which the pair stands, or in which it would be put."""
         return _slot(self._return_words, ret << 24 | outcome)
 
     def returned(self, ret: int, outcome: int) -> int | None:
@@ -405,14 +330,14 @@ class Tables:
         if self.n_blocks == len(self.blocks):
             self._grow("blocks", self.n_blocks + 1)
         self.depths[self.n_depths : need] = depths.ravel()
-        where = 0 if exits is None else self._add_exits(exits)
-        self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0], slack, where)
+        exits_at = 0 if exits is None else self._add_exits(exits)
+        self.blocks[self.n_blocks] = (first, depths.shape[1], self.n_depths, depths.shape[0], slack, exits_at)
         self.n_depths = need
         self.n_blocks += 1
         return self.n_blocks - 1
 
     def _add_exits(self, exits: Int64) -> int:
-        """Where they stand, never at 0."""
+        """Write exits behind those that are there; the place of the first, which is never 0."""
         first, self.n_exits = self.n_exits, self.n_exits + len(exits)
         if self.n_exits > len(self.exits):
             self._grow("exits", self.n_exits)
@@ -445,17 +370,11 @@ class Tables:
         return kept + sum(array.nbytes for array in arrays)
 
 
-def hash_frame(ret: int, parent: int, count: int) -> int:
-    """The hash by which frames are interned (small enough not to overflow in int64)."""
-    h = (ret * 40503 + parent * 30011 + count * 20011) & 0x7FFFFFFF
-    return h ^ h >> 13
-
-
 _hash_frame = inner_kernel(hash_frame)
 
 
 def _slot(words: memoryview, key: int) -> int:
-    """Where the key of a return stands in a hash table (key, state, key, state...), or would."""
+    """The row of a hash table (key, state, key, state...) in which a return's key stands, or would be put."""
     mask = len(words) // 2 - 1
     slot = hash_frame(key >> 24, key & TARGET, 0) & mask
     while words[2 * slot] not in (0, key):

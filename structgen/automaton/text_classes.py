@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.tables import Int32
+from structgen.automaton.table_format import Int32
 
 TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
     ((0x30, 0x39),),

@@ -15,7 +15,7 @@ import string
 import numpy as np
 
 from structgen.automaton.step import int64
-from structgen.automaton.tables import Int32, Int64
+from structgen.automaton.table_format import Int32, Int64
 from structgen.kernels import kernel
 
 BUCKETS = 64

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from structgen.endings.known_exits import Exit, KnownExits, Node, NoWayOut, span
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO, Edge,
 )  # fmt: skip
 from structgen.errors import RequestError

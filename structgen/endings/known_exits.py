@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from structgen.endings.bounded_cache import Kept
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import GOTO, NOTHING
+from structgen.automaton.table_format import GOTO, NOTHING
 
 Node = tuple[int, int, int]
 """State, counter, barred bytes as bits."""

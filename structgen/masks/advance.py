@@ -8,7 +8,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import int64, registers_at, settle, step
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
 )  # fmt: skip
 from structgen.kernels.views import table

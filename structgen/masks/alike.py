@@ -9,7 +9,7 @@ frames; each frame's `alike` is the one with such counters all the way down.
 from __future__ import annotations
 
 from structgen.automaton.step import frames_at, int64, push, registers_at, states_at
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, KIND, LO, TARGET, UNBOUNDED,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel

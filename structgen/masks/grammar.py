@@ -10,7 +10,7 @@ import numpy as np
 from structgen.arguments import is_whole
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.tables import YES
+from structgen.automaton.table_format import YES
 from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike

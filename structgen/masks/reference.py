@@ -16,9 +16,9 @@ import numpy as np
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import number_value
-from structgen.automaton.tables import (
-    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, ROOM, SPILL, START,
-    TARGET, TEST, UNBOUNDED, ZERO, A, B,
+from structgen.automaton.table_format import (
+    CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, ROOM, SPILL, START, TARGET, TEST, UNBOUNDED,
+    ZERO, A, B,
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
 from structgen.masks.string_slices import Uint32, pack

@@ -19,7 +19,7 @@ from structgen.automaton.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, step
 from structgen.automaton.strings import free_string
-from structgen.automaton.tables import DONE, Int32, Int64
+from structgen.automaton.table_format import DONE, Int32, Int64
 from structgen.kernels import kernel
 from structgen.vocabulary import Vocabulary
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, settle, states_at, step
-from structgen.automaton.tables import HI, LO, OVERLAY, R_NODE, R_PHASE, TARGET, UNBOUNDED, A
+from structgen.automaton.table_format import HI, LO, OVERLAY, R_NODE, R_PHASE, TARGET, UNBOUNDED, A
 from structgen.kernels.views import LENGTH, view, view_int32, view_uint32
 from structgen.kernels import inner_kernel
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.tables import OPEN, REFUSE, B
+from structgen.automaton.table_format import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import Asked, Transitions

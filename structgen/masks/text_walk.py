@@ -19,7 +19,7 @@ from numba import types
 from structgen.automaton.text_loops import BUCKETS
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, states_at, unexpanded
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, CHARS, COUNT_SHIFT, EAGER, HI, INC, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE,
     R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
 )  # fmt: skip

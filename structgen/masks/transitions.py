@@ -11,9 +11,9 @@ from structgen.automaton.bytewise import ends_at
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.tables import (
-    OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, A, B,
-    position as packed,
+from structgen.automaton.table_format import (
+    OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, A, B, position as
+    packed,
 )  # fmt: skip
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
 from structgen.masks.slices import V_LIKE, V_STACK, Slices

@@ -15,7 +15,7 @@ from structgen.automaton.step import (
     Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, registers_at, settle, states_at,
     step, unexpanded,
 )  # fmt: skip
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     ASK, BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER,
     FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, MISS, NOTHING, OVERLAY, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE,
     R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED,

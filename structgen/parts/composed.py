@@ -26,7 +26,7 @@ from functools import partial
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import (
+from structgen.automaton.table_format import (
     CALL,
     CHARS,
     COUNT,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.tables import CHARS, FRAME_SHIFT, KIND, TARGET, Tables
+from structgen.automaton.table_format import CHARS, FRAME_SHIFT, KIND, TARGET
+from structgen.automaton.tables import Tables
 from structgen.automaton.text_classes import TEXT_CLASSES
 from structgen.automaton.text_loops import BIT_OF, ODD_BIT
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import NOTHING, POP, Edge
+from structgen.automaton.table_format import NOTHING, POP, Edge
 from structgen.callbacks import Calling
 from structgen.errors import OptionError, quoted
 from structgen.parts.parts import Entered, Families, Part

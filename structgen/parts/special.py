@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import Edge
+from structgen.automaton.table_format import Edge
 from structgen.parts.parts import Entered, Families, Loop, Options, Part, Plan, Series, Words, more_bytes
 from structgen.regular.chardfa import CharDfa, combine
 

@@ -10,7 +10,7 @@ from structgen.values.frames import Frames
 from structgen.values.array_progress import Items, uncovered
 from structgen.automaton.checks import FreshItem
 from structgen.automaton.literals import write_literals
-from structgen.automaton.tables import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge
+from structgen.automaton.table_format import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge
 
 
 class Containers(Frames):

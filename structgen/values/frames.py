@@ -16,7 +16,7 @@ from structgen.values.emptiness import Emptiness
 from structgen.automaton.checks import Check
 from structgen.values.layout import Layout
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import GOTO, INC, ROOM, Edge
+from structgen.automaton.table_format import GOTO, INC, ROOM, Edge
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node

@@ -33,7 +33,7 @@ from structgen.values.objects import ObjectFrames
 from structgen.values.plain_objects import PlainObjects
 from structgen.values.name_frames import quoted
 from structgen.automaton.strings import VALUE, free_string
-from structgen.automaton.tables import CALL, MAX_COUNT, NOTHING, POP, TARGET, Edge, position
+from structgen.automaton.table_format import CALL, MAX_COUNT, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra

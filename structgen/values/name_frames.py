@@ -23,7 +23,7 @@ from structgen.values.arrays import Containers
 from structgen.automaton.literals import after_text, write_literals
 from structgen.values.names import Joint
 from structgen.automaton.strings import NAME, free_string
-from structgen.automaton.tables import DEAD
+from structgen.automaton.table_format import DEAD
 from structgen.schema.normal import Objects
 
 Flags = npt.NDArray[np.bool_]

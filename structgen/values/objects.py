@@ -15,7 +15,7 @@ from structgen.automaton.literals import write_literals
 from structgen.values.object_progress import Inhabited, Members, UnorderedMembers, uncovered_members
 from structgen.values.names import Joint, joint
 from structgen.values.name_frames import NameFrames, Roster, quoted
-from structgen.automaton.tables import CALL, DEAD, EAGER
+from structgen.automaton.table_format import CALL, DEAD, EAGER
 from structgen.schema.normal import Node, Strings
 
 

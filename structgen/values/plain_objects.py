@@ -8,7 +8,7 @@ from structgen.automaton.literals import write_literals
 from structgen.values.object_progress import Members
 from structgen.values.objects import Next, ObjectFrames
 from structgen.values.name_frames import quoted
-from structgen.automaton.tables import DEAD
+from structgen.automaton.table_format import DEAD
 
 
 class PlainObjects(ObjectFrames):

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from structgen.automaton.tables import R_N_FRAMES
+from structgen.automaton.table_format import R_N_FRAMES
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded, OptionError, TokenRejected

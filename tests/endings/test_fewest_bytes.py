@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.tables import DONE, TARGET
+from structgen.automaton.table_format import DONE, TARGET
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import FrameSearch

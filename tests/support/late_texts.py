@@ -13,7 +13,7 @@ from structgen.automaton.checks import FreshItem, FreshName, NumberCheck, TextCh
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.strings import NAME, VALUE, free_string
-from structgen.automaton.tables import CALL, GOTO, Edge
+from structgen.automaton.table_format import CALL, GOTO, Edge
 from structgen.schema.checks import canonical
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import CALL, EAGER, GOTO, NOTHING, POP
+from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
 from structgen.errors import OptionError
 from structgen.parts.lalr.grammar import END, Grammar
 from structgen.parts.lalr.lr1 import LR1, State
