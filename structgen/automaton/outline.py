@@ -14,7 +14,7 @@ from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.text_classes import class_bounds, class_ends
 
 
-class Outline:
+class DfaOutline:
     """The classes of characters of a `CharDfa`, and what may follow its states.
 
     Args:
@@ -52,13 +52,13 @@ class Outline:
         return classes | {0} if high > 0x10FFFF else classes
 
 
-_outlines: WeakKeyDictionary[CharDfa, dict[tuple[bool, bool], Outline]] = WeakKeyDictionary()
+_outlines: WeakKeyDictionary[CharDfa, dict[tuple[bool, bool], DfaOutline]] = WeakKeyDictionary()
 
 
-def outline_of(dfa: CharDfa, *, quoted: bool, name: bool) -> Outline:
+def outline_of(dfa: CharDfa, *, quoted: bool, name: bool) -> DfaOutline:
     """The outline of a `CharDfa`, made once for as long as that lives."""
     kinds = _outlines.setdefault(dfa, {})
     outline = kinds.get((quoted, name))
     if outline is None:
-        outline = kinds[quoted, name] = Outline(dfa, quoted=quoted, name=name)
+        outline = kinds[quoted, name] = DfaOutline(dfa, quoted=quoted, name=name)
     return outline

@@ -68,7 +68,7 @@ class Effort:
         self.steps, self.seconds = steps, seconds
 
 
-class _Step:
+class _PartialText:
     """A text on the way to an end: its position, what was added, the listener's state."""
 
     __slots__ = ("position", "state", "text")
@@ -110,13 +110,13 @@ class EndSearch:
 
     def takes(self, text: bytes) -> bool:
         """Do all tests agree to an end?"""
-        step = _Step(self._matcher.position, b"", None)
+        step = _PartialText(self._matcher.position, b"", None)
         for at in range(len(text)):
             reading = partial(self._reading, step)
             position = next((to for to, _ in self._leads.after(step.position, text[at : at + 1], reading)), None)
             if position is None:
                 return False
-            step = _Step(position, text[: at + 1], None)
+            step = _PartialText(position, text[: at + 1], None)
         return self._grammar.may_end(step.position, partial(self._reading, step))
 
     def ends(self, weight: int, most: int, effort: Effort) -> Iterator[bytes]:
@@ -142,7 +142,7 @@ class EndSearch:
     def _agreed(self, weight: int, most: int) -> Iterator[bytes | None]:
         """The texts that are gone on with, in order: what is agreed to of each, or None."""
         order, seen = count(), set[Any]()
-        start = _Step(self._matcher.position, b"", None if self._listener is None else self._listener.state)
+        start = _PartialText(self._matcher.position, b"", None if self._listener is None else self._listener.state)
         queue = [(0, 0, 0, start)]
         while queue and most:
             estimate, _, _, step = heappop(queue)
@@ -160,17 +160,17 @@ class EndSearch:
             for following in self._following(step, way):
                 heappush(queue, (total, -len(following.text), next(order), following))
 
-    def _found(self, step: _Step, way: Exit) -> bytes | None:
+    def _found(self, step: _PartialText, way: Exit) -> bytes | None:
         """The text with its shortest end, where that is agreed to; where a test stands in its way, the text alone."""
         if not way.doubted:
             return step.text + way.text if agrees(self._listener, step.state, way.text) else None
         ends = self._grammar.may_end(step.position, partial(self._reading, step))
         return step.text if ends and agrees(self._listener, step.state, b"") else None
 
-    def _reading(self, step: _Step) -> JsonReading:
+    def _reading(self, step: _PartialText) -> JsonReading:
         return self._matcher.reading().feed(step.text, keep=False)
 
-    def _following(self, step: _Step, way: Exit) -> Iterator[_Step]:
+    def _following(self, step: _PartialText, way: Exit) -> Iterator[_PartialText]:
         """The text with one more byte, for each that is tried and may come."""
         states = set[Any]()
         for position, tried in self._leads.after(step.position, _tried(way.text[:1]), partial(self._reading, step)):
@@ -184,12 +184,12 @@ class EndSearch:
                 if alike >= ALIKE or (alike and self._listener is None):
                     break
 
-    def _heard(self, step: _Step, position: int, text: bytes) -> _Step | None:
+    def _heard(self, step: _PartialText, position: int, text: bytes) -> _PartialText | None:
         """The text behind more bytes; None where the listener refuses them."""
         if self._listener is None:
-            return _Step(position, step.text + text, None)
+            return _PartialText(position, step.text + text, None)
         state = self._listener.after(step.state, text)
-        return None if state is None else _Step(position, step.text + text, state)
+        return None if state is None else _PartialText(position, step.text + text, state)
 
 
 @lru_cache(256)

@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(dict[K, V]):
+class BoundedCache(dict[K, V]):
     """A dictionary of at most `most` entries; the half that came first is forgotten where there would be more.
 
     Threads may look up and `keep` without a lock.

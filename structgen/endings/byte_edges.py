@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from structgen.endings.bounded_cache import Kept
-from structgen.masks.transitions import Asked, Question, Transitions
+from structgen.endings.bounded_cache import BoundedCache
+from structgen.masks.transitions import CheckAnswers, Question, Transitions
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
@@ -41,7 +41,7 @@ class Leads:
 
     def __init__(self, grammar: Transitions, tokens: dict[int, int]) -> None:
         self._grammar, self._tokens = grammar, tokens
-        self._forks: Kept[tuple[int, int, bytes], _Fork] = Kept(MOST_KEPT)
+        self._forks: BoundedCache[tuple[int, int, bytes], _Fork] = BoundedCache(MOST_KEPT)
 
     def after(self, position: int, tried: bytes, reading: Callable[[], JsonReading]) -> Iterator[tuple[int, bytes]]:
         """The positions to which some bytes lead, each with those that do. `reading()`: the text behind the position,
@@ -49,9 +49,9 @@ class Leads:
         fork = self._fork(position, 0, tried)
         yield from fork.led
         if fork.asked:
-            yield from self._answered(fork, Asked(reading()))
+            yield from self._answered(fork, CheckAnswers(reading()))
 
-    def _answered(self, fork: _Fork, asked: Asked) -> Iterator[tuple[int, bytes]]:
+    def _answered(self, fork: _Fork, asked: CheckAnswers) -> Iterator[tuple[int, bytes]]:
         for question, tried in fork.asked:
             holds = asked.holds(question.check, tried[: question.taken])
             resumed = question.yes if holds else question.no

@@ -18,7 +18,7 @@ import numpy as np
 
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.known_exits import Exit, NoWayOut
-from structgen.endings.bounded_cache import Kept
+from structgen.endings.bounded_cache import BoundedCache
 from structgen.endings.agreed import MOST_BYTES, Effort, EndSearch, Listener, agrees
 from structgen.endings.byte_edges import Leads
 from structgen.masks.grammar import Grammar, Matcher
@@ -46,8 +46,8 @@ class Closing:
     """
 
     def __init__(self, grammar: Grammar) -> None:
-        self.costs: Kept[int, int] = Kept(MOST_COSTS)
-        self._exits: Kept[int, Exit | None] = Kept(MOST_EXITS)
+        self.costs: BoundedCache[int, int] = BoundedCache(MOST_COSTS)
+        self._exits: BoundedCache[int, Exit | None] = BoundedCache(MOST_EXITS)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from structgen.endings.frame_search import FrameSearch
 from structgen.endings.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
-from structgen.endings.bounded_cache import Kept
+from structgen.endings.bounded_cache import BoundedCache
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, HI, INC, LO, NOTHING, ROOM, TARGET
 
@@ -34,10 +34,10 @@ class Distances:
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.known = KnownExits(automaton)
-        self._uncounted: Kept[int, tuple[int, Exit]] = Kept(MOST_EXITS)
+        self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MOST_EXITS)
         """Of a state, how much must be counted for its cheapest exit, which is the same however much more is."""
-        self._none: Kept[Node, NoWayOut] = Kept(MOST_EXITS)
-        self._ends: Kept[tuple[int, int, int], Exit] = Kept(MOST_EXITS)
+        self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MOST_EXITS)
+        self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MOST_EXITS)
 
     def end(self, position: int) -> Exit:
         """The cheapest way from a position to an end of the text.

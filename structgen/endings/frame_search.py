@@ -25,7 +25,7 @@ _BYTES = tuple(bytes([byte]) for byte in range(256))
 
 
 @dataclass(slots=True, eq=False)
-class _Frame:
+class _NodeSearch:
     """The search from one node out of its frame.
 
     Attributes:
@@ -70,8 +70,8 @@ class FrameSearch:
         self._known, self._short_cuts, self._tell = known, short_cuts, tell
         self._automaton, self._tables = known.automaton, known.automaton.tables
         self._pushed = 0
-        self._queue: list[tuple[int, int, _Frame, Node | Exit, Node | None, bytes, bool]] = []
-        self._frames: dict[tuple[Node, bool], _Frame] = {}
+        self._queue: list[tuple[int, int, _NodeSearch, Node | Exit, Node | None, bytes, bool]] = []
+        self._frames: dict[tuple[Node, bool], _NodeSearch] = {}
         self._done = False
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
@@ -104,23 +104,23 @@ class FrameSearch:
             self._tell(way)
         return not self._done
 
-    def _frame(self, start: Node, key: int, *, one: bool) -> _Frame:
+    def _frame(self, start: Node, key: int, *, one: bool) -> _NodeSearch:
         """The search from `start`: the one that is under way, or a new one."""
         frame = self._frames.get((start, one))
         if frame is None:
-            frame = self._frames[start, one] = _Frame(start, one)
+            frame = self._frames[start, one] = _NodeSearch(start, one)
             self._push(key, frame, start, None)
         return frame
 
     def _push(
-        self, key: int, frame: _Frame, node: Node | Exit, before: Node | None, piece: bytes = b"",
+        self, key: int, frame: _NodeSearch, node: Node | Exit, before: Node | None, piece: bytes = b"",
         *, doubted: bool = False,
     ) -> None:  # fmt: skip
         if node not in frame.came:
             self._pushed += 1
             heappush(self._queue, (key, self._pushed, frame, node, before, piece, doubted))
 
-    def _visit(self, frame: _Frame, node: Node, key: int) -> None:
+    def _visit(self, frame: _NodeSearch, node: Node, key: int) -> None:
         """Follow what leads on from a node."""
         state = node[0]
         if self._short_cuts:
@@ -145,12 +145,12 @@ class FrameSearch:
         elif action & 3 == POP:
             self._exit(frame, self._continued(frame, node, Exit(b"", a, taken, False)), node)
 
-    def _continued(self, frame: _Frame, node: Node, way: Exit) -> Exit:
+    def _continued(self, frame: _NodeSearch, node: Node, way: Exit) -> Exit:
         """The way to a visited node, and from there out."""
         text, doubted = frame.way(node)
         return Exit(text + way.text, way.outcome, way.barred, doubted or way.doubted)
 
-    def _take_edges(self, frame: _Frame, node: Node, key: int, state: int, low: int) -> int:
+    def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int, low: int) -> int:
         """Follow the edges of a state; the bytes that they take, and those barred before."""
         _, counter, taken = node
         edges = self._tables.edges_of(state)
@@ -176,7 +176,7 @@ class FrameSearch:
             self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken
 
-    def _fill(self, frame: _Frame, node: Node, key: int, state: int, missing: int, edges: Sequence[Edge]) -> bool:
+    def _fill(self, frame: _NodeSearch, node: Node, key: int, state: int, missing: int, edges: Sequence[Edge]) -> bool:
         """Count up to the state's bound at once, where each byte can count one; no other way counts faster."""
         taken = node[2]
         for first, last, edge in edges:
@@ -188,7 +188,7 @@ class FrameSearch:
             taken |= span(first, last)
         return False
 
-    def _call(self, frame: _Frame, node: Node, key: int, callee: Node, ret: int) -> None:
+    def _call(self, frame: _NodeSearch, node: Node, key: int, callee: Node, ret: int) -> None:
         """Continue behind the exits of a callee."""
 
         def returned(way: Exit) -> bool:
@@ -208,7 +208,7 @@ class FrameSearch:
                 self._push(max(at, key), inner, waited, before, piece, doubted=doubted)
             inner.parked.clear()
 
-    def _exit(self, frame: _Frame, way: Exit, last: Node | None) -> None:
+    def _exit(self, frame: _NodeSearch, way: Exit, last: Node | None) -> None:
         if not frame.exits:
             self._known.learn(frame.start, way)
             if not way.doubted and len(way.text) <= MOST_LEARNED:
@@ -216,7 +216,7 @@ class FrameSearch:
         frame.exits.append(way)
         frame.waiting = [wants for wants in frame.waiting if wants(way)]
 
-    def _learn_on(self, frame: _Frame, way: Exit, last: Node | None) -> None:
+    def _learn_on(self, frame: _NodeSearch, way: Exit, last: Node | None) -> None:
         """What is left of a cheapest way at each node on it is a cheapest way, too."""
         at, left = last, len(way.text)
         nodes: list[tuple[Node, int]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from structgen.endings.bounded_cache import Kept
+from structgen.endings.bounded_cache import BoundedCache
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import GOTO, NOTHING
 
@@ -60,7 +60,7 @@ class KnownExits:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.first: Kept[Node, Exit] = Kept(MOST_EXITS)
+        self.first: BoundedCache[Node, Exit] = BoundedCache(MOST_EXITS)
 
     def learn(self, node: Node, way: Exit) -> None:
         """Remember the first exit that was found from a node, which is the cheapest."""

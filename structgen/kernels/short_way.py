@@ -7,8 +7,8 @@ most of it, and none of them does anything here:
   typing context, but each operator remembers what it found for its types.
 - Passes for closures, literals, rewrites, single assignment, lifetimes of objects: `_Compiler` leaves them out.
 - A kernel called by kernels is optimised, made into machine code and written to disk although it is inlined wherever
-  it is called: `_Part` only keeps it for that.
-- A kernel is optimised three times, twice of them for the sake of reference counts: `_Whole` does it once.
+  it is called: `_InnerCode` only keeps it for that.
+- A kernel is optimised three times, twice of them for the sake of reference counts: `_KernelCode` does it once.
 
 Numba takes a kernel from disk until its own file changes, but constants and kernels that became part of it may stand in
 other files. `_KernelFile` goes by what the kernel is made of (`contents`), wherever that stands.
@@ -106,7 +106,7 @@ class _Remembering(Context):  # type: ignore[misc]
 _contexts: list[_Remembering] = []
 
 
-class _Whole(JITCodeLibrary):  # type: ignore[misc]
+class _KernelCode(JITCodeLibrary):  # type: ignore[misc]
     """The machine code of a kernel."""
 
     def _optimize_functions(self, module: Any) -> None:
@@ -117,7 +117,7 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
         passes.run(self._final_module, builder)
 
 
-class _Part(_Whole):
+class _InnerCode(_KernelCode):
     """The intermediate code of a kernel that only kernels call, to be linked into them."""
 
     def _optimize_final_module(self) -> None:
@@ -143,7 +143,7 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
         state = self.state
         state.typingctx = _Remembering.of(state.typingctx)
         state.targetctx = state.targetctx.subtarget(typing_context=state.typingctx)
-        library = _Part if state.flags.no_cpython_wrapper else _Whole
+        library = _InnerCode if state.flags.no_cpython_wrapper else _KernelCode
         state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         passes = PassManager("kernel")

@@ -18,7 +18,7 @@ from structgen.masks.tested import Late, Snapshot
 from structgen.masks.slices import new_rows
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import has_room, home, uncounted
-from structgen.masks.transitions import Asked, Transitions
+from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.walk import TESTED
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
@@ -280,7 +280,7 @@ class Matcher:
 
     def _follow(self, token_id: int) -> bool:
         """Take a token that passes a test, if it may."""
-        position = self.grammar.follow(self._positions[-1], token_id, Asked(self.reading()))
+        position = self.grammar.follow(self._positions[-1], token_id, CheckAnswers(self.reading()))
         if position >= 0:
             self._take(token_id, position)
         return position >= 0

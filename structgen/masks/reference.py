@@ -26,19 +26,19 @@ from structgen.schema.checks import canonical
 from structgen.vocabulary import Vocabulary
 
 
-class Frame(NamedTuple):
+class CallerFrame(NamedTuple):
     """Where a callee returns to: a state (or, negative, as `returns` says), the frame and the counter there."""
 
     ret: int
-    parent: Frame | None
+    parent: CallerFrame | None
     counter: int
 
 
-class Place(NamedTuple):
+class FullPosition(NamedTuple):
     """A position in full: state, frame (None: the text itself), counter; and the text up to it."""
 
     state: int
-    frame: Frame | None
+    frame: CallerFrame | None
     counter: int
     text: bytes
 
@@ -110,11 +110,11 @@ class Reference:
         return Reference(grammar.automaton, grammar.vocabulary)
 
     @property
-    def start(self) -> Place:
+    def start(self) -> FullPosition:
         """Where every text starts."""
-        return Place(self._automaton.start, None, 0, b"")
+        return FullPosition(self._automaton.start, None, 0, b"")
 
-    def mask(self, place: Place) -> Uint32:
+    def mask(self, place: FullPosition) -> Uint32:
         """The tokens allowed next, the end tokens among them where the text may end: uint32[words]."""
         self._read.clear()
         allowed = np.array([text != b"" and self.walk(place, text) is not None for text in self._tokens])
@@ -122,12 +122,12 @@ class Reference:
             allowed[list(self._vocabulary.end_ids)] = True
         return pack(allowed, self._vocabulary.words)
 
-    def advance(self, place: Place, token: int) -> Place | None:
+    def advance(self, place: FullPosition, token: int) -> FullPosition | None:
         """The place after a text token; None when it is not allowed."""
         text = self._tokens[token]
         return self.walk(place, text) if text else None
 
-    def walk(self, place: Place, text: bytes) -> Place | None:
+    def walk(self, place: FullPosition, text: bytes) -> FullPosition | None:
         """The place after these bytes; None when one is refused."""
         for byte in text:
             after = self.step(place, byte)
@@ -136,9 +136,9 @@ class Reference:
             place = after
         return place
 
-    def step(self, place: Place, byte: int) -> Place | None:
+    def step(self, place: FullPosition, byte: int) -> FullPosition | None:
         """The place after one byte: the first edge that holds it, or else what the state does on a miss."""
-        here: Place | None = place
+        here: FullPosition | None = place
         while here is not None:
             row, edges = self._row(here.state)
             for span, target in edges:
@@ -147,9 +147,9 @@ class Reference:
             here = self._miss(here)
         return None
 
-    def may_end(self, place: Place) -> bool:
+    def may_end(self, place: FullPosition) -> bool:
         """May the text end here? Only where every open frame may be left without another byte."""
-        here: Place | None = place
+        here: FullPosition | None = place
         while here is not None and here.state != DONE:
             if self._row(here.state)[0][MISS] & (3 | EAGER) == CALL:
                 return False
@@ -166,11 +166,11 @@ class Reference:
             known = self._read[state] = row, edges
         return known
 
-    def _spills(self, place: Place, row: list[int], target: int) -> bool:
+    def _spills(self, place: FullPosition, row: list[int], target: int) -> bool:
         """Is MISS asked instead of an edge, for a bound of it is not met?"""
         return target > 0 and bool(target & SPILL) and self._follow(place, row, target, 0) is None
 
-    def _follow(self, place: Place, row: list[int], target: int, byte: int) -> Place | None:
+    def _follow(self, place: FullPosition, row: list[int], target: int, byte: int) -> FullPosition | None:
         """Take an edge of `place`: ask and count as its flags say, then do what is done on arrival."""
         state, count = target & TARGET, place.counter
         if target & NEED and count < row[LO]:
@@ -183,12 +183,12 @@ class Reference:
                 count = count + 1 if most != UNBOUNDED else min(count + 1, least)
         if target & ZERO:
             count = 0
-        after: Place | None = Place(state, place.frame, count, place.text + bytes([byte]))
+        after: FullPosition | None = FullPosition(state, place.frame, count, place.text + bytes([byte]))
         while after is not None and self._automaton.tables.states[after.state, MISS] & EAGER:
             after = self._miss(after)
         return after
 
-    def _miss(self, place: Place) -> Place | None:
+    def _miss(self, place: FullPosition) -> FullPosition | None:
         """Where a state goes without taking a byte; None when nowhere."""
         row, _ = self._row(place.state)
         action = row[MISS] & 3
@@ -198,15 +198,15 @@ class Reference:
         if row[MISS] == TEST:
             holds = self._automaton.checks[place.state].holds(PlainReading(self._automaton.json_text(text)))
             state = row[A if holds else B]
-            return Place(state, place.frame, 0, text) if state else None
+            return FullPosition(state, place.frame, 0, text) if state else None
         if action == GOTO:
-            return Place(row[A], place.frame, 0, text)
+            return FullPosition(row[A], place.frame, 0, text)
         if action == CALL:
-            return Place(row[A], Frame(row[B], place.frame, place.counter), 0, text)
+            return FullPosition(row[A], CallerFrame(row[B], place.frame, place.counter), 0, text)
         frame = place.frame
         if frame is None:
-            return Place(DONE, None, 0, text)
-        return Place(self._return(frame.ret, row[A]), frame.parent, frame.counter, text)
+            return FullPosition(DONE, None, 0, text)
+        return FullPosition(self._return(frame.ret, row[A]), frame.parent, frame.counter, text)
 
     def _return(self, ret: int, outcome: int) -> int:
         """The state behind a return; a negative one has a state per outcome of the callee."""

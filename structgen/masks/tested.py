@@ -21,7 +21,7 @@ from structgen.automaton.reading import JsonReading
 from structgen.automaton.table_format import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
-from structgen.masks.transitions import Asked, Transitions
+from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 _WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
@@ -147,7 +147,7 @@ class Late:
         return snapshot.mask
 
     def _correct(self, row: Uint32, reading: JsonReading) -> Uint32:
-        grammar, vocabulary, asked = self._grammar, self._grammar.vocabulary, Asked(reading)
+        grammar, vocabulary, asked = self._grammar, self._grammar.vocabulary, CheckAnswers(reading)
         changes = [
             token
             for token in set(self._suspects(row, reading))

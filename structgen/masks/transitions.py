@@ -37,7 +37,7 @@ class Question(NamedTuple):
     no: int
 
 
-class Asked:
+class CheckAnswers:
     """The answers to checks behind a text and some more bytes, each found once."""
 
     def __init__(self, reading: JsonReading) -> None:
@@ -103,7 +103,7 @@ class Transitions:
         yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
         return Question(self.automaton.checks[test], taken, yes, no)
 
-    def follow(self, position: int, token_id: int, asked: Asked) -> int:
+    def follow(self, position: int, token_id: int, asked: CheckAnswers) -> int:
         """The position after a text token behind the text that is asked; REJECTED when it is not allowed there."""
         text, lead = self.vocabulary.token(token_id), self.lead(position, token_id)
         while isinstance(lead, Question):

@@ -131,7 +131,7 @@ def interval_dfa(low: End, high: End, *, integer: bool) -> CharDfa:
     return builder.finish()
 
 
-class _Whole(NamedTuple):
+class _WholePartState(NamedTuple):
     """After `places` digits of the whole part; see `Magnitudes.compared`. `zero`: it is "0", complete."""
 
     places: int
@@ -140,7 +140,7 @@ class _Whole(NamedTuple):
     zero: bool
 
 
-class _Part(NamedTuple):
+class _FractionState(NamedTuple):
     """In the fraction, with the remainders of the bounds that matter still; `digits`: after a digit."""
 
     low: int | None
@@ -154,7 +154,7 @@ class _Zeros(NamedTuple):
     digits: bool
 
 
-_Key: TypeAlias = _Whole | _Part | _Zeros
+_Key: TypeAlias = _WholePartState | _FractionState | _Zeros
 
 
 class Rows:
@@ -204,27 +204,27 @@ class _Builder(Rows):
         self.known.clear()
         row = self.rows[origin]
         for digit, past in of.runs(0, 0, 0):
-            target = self.state(_Whole(1, *of.compared(0, digit, 0, 0), False))
+            target = self.state(_WholePartState(1, *of.compared(0, digit, 0, 0), False))
             row[digit + 1 : past + 1] = [target] * (past - digit)
-        row[1] = self.state(_Whole(1, *of.compared(0, 0, 0, 0), True))
+        row[1] = self.state(_WholePartState(1, *of.compared(0, 0, 0, 0), True))
         while self.pending:
             key = self.pending.pop()
             number = self.known[key]
-            if isinstance(key, _Whole):
+            if isinstance(key, _WholePartState):
                 self.whole(number, of, key)
-            elif isinstance(key, _Part):
+            elif isinstance(key, _FractionState):
                 self.fraction(number, of, key)
             else:
                 self.final[number] = int(key.digits)
                 self.rows[number][1] = self.state(_Zeros(True))
 
-    def whole(self, number: int, of: Magnitudes, key: _Whole) -> None:
+    def whole(self, number: int, of: Magnitudes, key: _WholePartState) -> None:
         row = self.rows[number]
         rests = of.rests(key.places, key.to_low, key.to_high)
         if rests is not None:
             self.final[number] = int(of.holds(*rests))
             if not of.integer:
-                row[POINT] = self.state(_Part(*rests, False))
+                row[POINT] = self.state(_FractionState(*rests, False))
             elif self.final[number] and key.places <= EXACT_DIGITS:
                 row[POINT] = self.state(_Zeros(False))
         if key.zero or (of.high_digits is not None and key.places >= len(of.high_digits)):
@@ -232,9 +232,9 @@ class _Builder(Rows):
         longer = min(key.places + 1, of.most_digits)
         for digit, past in of.runs(key.places, key.to_low, key.to_high):
             compared = of.compared(key.places, digit, key.to_low, key.to_high)
-            row[digit + 1 : past + 1] = [self.state(_Whole(longer, *compared, False))] * (past - digit)
+            row[digit + 1 : past + 1] = [self.state(_WholePartState(longer, *compared, False))] * (past - digit)
 
-    def fraction(self, number: int, of: Magnitudes, key: _Part) -> None:
+    def fraction(self, number: int, of: Magnitudes, key: _FractionState) -> None:
         self.final[number] = int(key.digits and of.holds(key.low, key.high))
         first, last = 0, 9
         low_rest = high_rest = 0
@@ -244,8 +244,8 @@ class _Builder(Rows):
             last, high_rest = divmod(key.high * 10, of.high_divisor)
         row = self.rows[number]
         if last - first > 1:
-            row[first + 2 : last + 1] = [self.state(_Part(None, None, True))] * (last - first - 1)
+            row[first + 2 : last + 1] = [self.state(_FractionState(None, None, True))] * (last - first - 1)
         for digit in {first, last} if first <= last else ():
             left = low_rest if key.low is not None and digit == first else None
             right = high_rest if key.high is not None and digit == last else None
-            row[digit + 1] = self.state(_Part(left, right, True))
+            row[digit + 1] = self.state(_FractionState(left, right, True))

@@ -18,7 +18,7 @@ import numpy as np
 from structgen.regular.chardfa import CharDfa, tidied
 from structgen.regular.regex.charsets import ANY, SURROGATES, WORD, Ranges
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Look, Node, Place, Sequence, everywhere,
+    Assertion, Atomic, BackReference, Look, Node, Anchor, Concatenation, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
 from structgen.errors import LimitExceeded
@@ -31,7 +31,7 @@ Obligations: TypeAlias = frozenset[tuple[int, int]]
 Thread: TypeAlias = tuple[int, Obligations]
 
 
-class _State(NamedTuple):
+class _LookState(NamedTuple):
     """`threads` before what consumes nothing; `behind`: the states of the look-behinds; `before`: what stands
     before here, 0 for nothing, 1 or 2 for another or a word character."""
 
@@ -45,7 +45,7 @@ def is_local(node: Look) -> bool:
     for here in everywhere(node.item):
         if isinstance(here, (BackReference, Atomic)):
             return False
-        if isinstance(here, Assertion) and here.place is not (Place.START if node.behind else Place.END):
+        if isinstance(here, Assertion) and here.place is not (Anchor.START if node.behind else Anchor.END):
             return False
         if isinstance(here, Look) and here.behind != node.behind:
             return False
@@ -81,16 +81,16 @@ def look_around(pattern: str, tree: Node, language: Callable[[Node, bool], CharD
     tree, leading, trailing = without_anchors(tree, anchored=anchored)
     assembler = _LookAssembler(pattern)
     program = assembler.search(tree, leading=leading, trailing=trailing)
-    start, end = Assertion(Place.START), Assertion(Place.END)
+    start, end = Assertion(Anchor.START), Assertion(Anchor.END)
     languages = [
-        language(Sequence((look.item, end) if look.behind else (start, look.item)), look.negative)
+        language(Concatenation((look.item, end) if look.behind else (start, look.item)), look.negative)
         for look in assembler.looks
     ]
     behind = [look.behind for look in assembler.looks]
-    return _Machine(program, assembler, languages, behind, trailing=trailing).run()
+    return _Determiniser(program, assembler, languages, behind, trailing=trailing).run()
 
 
-class _Machine:
+class _Determiniser:
     def __init__(
         self,
         program: list[Instruction],
@@ -106,7 +106,7 @@ class _Machine:
         self.tables = [dfa.next.tolist() for dfa in languages]
         self.certain = [_accepts_all(dfa) for dfa in languages]
         self.sets = list(assembler.sets)
-        self.bounded = not assembler.places.isdisjoint((Place.BOUNDARY, Place.NO_BOUNDARY))
+        self.bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
         self.bounds, self.classes, self.samples = _joint_classes([*self.sets, WORD], languages)
         self.members = [frozenset(k for k, code in self.samples if _contains(ranges, code)) for ranges in self.sets]
         self.wordly = frozenset(k for k, code in self.samples if _contains(WORD, code)) if self.bounded else frozenset()
@@ -115,7 +115,7 @@ class _Machine:
 
     def run(self) -> CharDfa:
         """Every state that can be reached, and where each class of characters leads."""
-        start = _State(frozenset({(0, frozenset())}), (1,) * len(self.behind), 0)
+        start = _LookState(frozenset({(0, frozenset())}), (1,) * len(self.behind), 0)
         known = {start: 1}
         todo = [start]
         rows = [[0] * (len(self.samples) + 1)]
@@ -141,8 +141,8 @@ class _Machine:
         table = np.array(rows, np.int32)
         return tidied(np.array(self.bounds, np.int32), np.array(self.classes, np.int32), table, final)
 
-    def closure(self, state: _State, after: int) -> list[Thread]:
-        """The threads at characters to be read, and at the end of the pattern; `after`: see `_State.before`."""
+    def closure(self, state: _LookState, after: int) -> list[Thread]:
+        """The threads at characters to be read, and at the end of the pattern; `after`: see `_LookState.before`."""
         live: list[Thread] = []
         stack = list(state.threads)
         seen = set(stack)
@@ -153,7 +153,7 @@ class _Machine:
                 live.append((place, owed))
                 continue
             ways = [place + a, place + b] if operation == SPLIT else [place + 1]
-            if operation == ASSERT and not _met(Place(a), state.before, after):
+            if operation == ASSERT and not _met(Anchor(a), state.before, after):
                 continue
             if operation == _BEHIND and not self.languages[a].final[state.behind[self.behind.index(a)]]:
                 continue
@@ -168,14 +168,14 @@ class _Machine:
                     stack.append((way, owed))
         return live
 
-    def accepts(self, state: _State) -> bool:
+    def accepts(self, state: _LookState) -> bool:
         """Whether the string may end here."""
         return any(
             self.program[place][0] == MATCH and all(self.languages[a].final[s] for a, s in owed)
             for place, owed in self.closure(state, 0)
         )
 
-    def after(self, state: _State, live: list[Thread], current: int) -> _State | None:
+    def after(self, state: _LookState, live: list[Thread], current: int) -> _LookState | None:
         """The state after one more character; None when nothing can match any more."""
         self.steps += len(live)
         if self.steps > STEP_LIMIT:
@@ -197,7 +197,7 @@ class _Machine:
         done = len(self.program) - 1
         if self.trailing and frozenset() in threads.get(done, ()):
             # The pattern matched and nothing is owed: whatever follows
-            return _State(frozenset({(done, frozenset())}), (0,) * len(self.behind), 1)
+            return _LookState(frozenset({(done, frozenset())}), (0,) * len(self.behind), 1)
         if not threads:
             return None
         behind = tuple(
@@ -206,7 +206,7 @@ class _Machine:
         )
         before = (2 if current in self.wordly else 1) if self.bounded else 1
         kept = frozenset((place, owed) for place, sets in threads.items() for owed in _smallest(sets))
-        return _State(kept, behind, before)
+        return _LookState(kept, behind, before)
 
     def kept(self, owed: Obligations, current: int) -> Obligations | None:
         """What is still owed after one more character; None when it can no longer be met."""
@@ -220,12 +220,12 @@ class _Machine:
         return frozenset(left)
 
 
-def _met(place: Place, before: int, after: int) -> bool:
-    if place is Place.START:
+def _met(place: Anchor, before: int, after: int) -> bool:
+    if place is Anchor.START:
         return before == 0
-    if place is Place.END:
+    if place is Anchor.END:
         return after == 0
-    return ((before == 2) != (after == 2)) == (place is Place.BOUNDARY)
+    return ((before == 2) != (after == 2)) == (place is Anchor.BOUNDARY)
 
 
 def _smallest(sets: Iterable[Obligations]) -> list[Obligations]:

@@ -116,7 +116,7 @@ def exact_decimal(value: int | float) -> Decimal:
 
 def spellings(values: Sequence[Fraction]) -> CharDfa:
     """All plain decimal spellings of finitely many numbers with a finite decimal expansion, and `json.dumps`'s own."""
-    trie = _Trie()
+    trie = _SpellingTrie()
     for value in values:
         places = 0
         while 10**places % value.denominator:
@@ -130,7 +130,7 @@ def spellings(values: Sequence[Fraction]) -> CharDfa:
 
 
 def _literal_dfa(numbers: Numbers) -> CharDfa:
-    trie = _Trie()
+    trie = _SpellingTrie()
     exact = []
     for value in numbers.literals or ():
         decimal = exact_decimal(value)
@@ -165,7 +165,7 @@ def within(value: Fraction, numbers: Numbers) -> bool:
     return above and below and not (numbers.integer and value.denominator != 1)
 
 
-class _Trie:
+class _SpellingTrie:
     """Plain decimal spellings without trailing zeros, to which zeros are added at the end."""
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ Shapes = tuple[Shape, ...]
 _Set = TypeVar("_Set")
 
 
-class Columns(NamedTuple):
+class TypeColumns(NamedTuple):
     """A union of shapes, told by JSON type: sets of one type are alternatives."""
 
     null: bool
@@ -54,9 +54,9 @@ class Columns(NamedTuple):
     objects: list[Objects]
 
     @staticmethod
-    def of(shapes: Sequence[Shape]) -> Columns:
+    def of(shapes: Sequence[Shape]) -> TypeColumns:
         """The columns of a union."""
-        return Columns(
+        return TypeColumns(
             any(shape.null for shape in shapes),
             any(shape.true for shape in shapes),
             any(shape.false for shape in shapes),
@@ -189,11 +189,11 @@ class Algebra(ContainerAlgebra):
                 both = self.shape(shapes[0], factor[0])
                 shapes = () if both is None else (both,)
             else:
-                shapes = self._conjoined(Columns.of(shapes), Columns.of(factor))
+                shapes = self._conjoined(TypeColumns.of(shapes), TypeColumns.of(factor))
         return self._ordered(shapes)
 
-    def _conjoined(self, a: Columns, b: Columns) -> Shapes:
-        return Columns(
+    def _conjoined(self, a: TypeColumns, b: TypeColumns) -> Shapes:
+        return TypeColumns(
             a.null and b.null,
             a.true and b.true,
             a.false and b.false,
@@ -205,8 +205,8 @@ class Algebra(ContainerAlgebra):
 
     def negated(self, node: Node, most: int = MAX_CONTAINERS) -> Shapes:
         """The shapes of what does not satisfy `node`; from `most` alternatives on, told at the closing bracket."""
-        columns = Columns.of(node.shapes)
-        return Columns(
+        columns = TypeColumns.of(node.shapes)
+        return TypeColumns(
             not columns.null,
             not columns.true,
             not columns.false,
@@ -311,4 +311,4 @@ def pack(shapes: Sequence[Shape]) -> Shapes:
 
     A shape is itself a union over JSON types, so sets of different types may share one.
     """
-    return tuple(shapes) if len(shapes) < 2 else Columns.of(shapes).packed()
+    return tuple(shapes) if len(shapes) < 2 else TypeColumns.of(shapes).packed()

@@ -35,7 +35,7 @@ class Malformed(Exception):
         super().__init__(f"found {quoted(found)}; expected {expected}")
 
 
-class Scan(Protocol):
+class ScanContext(Protocol):
     """What a check may read and write while the schema is scanned.
 
     Attributes:
@@ -61,10 +61,10 @@ class Scan(Protocol):
     lone_references: bool
 
 
-Check = Callable[[Scan, dict[str, Any], Any], None]
+Check = Callable[[ScanContext, dict[str, Any], Any], None]
 
 
-def text(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def text(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, str):
         raise Malformed(value, "a string")
 
@@ -93,24 +93,24 @@ def keys(value: dict[Any, Any]) -> None:
     spelled(value)
 
 
-def pattern(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def pattern(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     """A string; whether it is a regular expression is for the automaton to say."""
     text(scan, schema, value)
     spelled((value,))
     scan.patterned.append(schema)
 
 
-def flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def flag(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if value is not True and value is not False:
         raise Malformed(value, "true or false")
 
 
-def listing(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def listing(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list):
         raise Malformed(value, "an array")
 
 
-def count(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def count(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if type(value) is int:
         if value >= 0:
             return
@@ -119,12 +119,12 @@ def count(scan: Scan, schema: dict[str, Any], value: Any) -> None:
     raise Malformed(value, "an integer of at least 0")
 
 
-def number(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def number(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if type(value) is not int and (type(value) is not float or not math.isfinite(value)):
         raise Malformed(value, "a finite number")
 
 
-def positive(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def positive(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     number(scan, schema, value)
     if value <= 0:
         raise Malformed(value, "a number above 0")
@@ -133,7 +133,7 @@ def positive(scan: Scan, schema: dict[str, Any], value: Any) -> None:
 def exclusive_flag(bound: str) -> Check:
     """The boolean `exclusiveMinimum` and `exclusiveMaximum` of draft 4, which need the bound beside them."""
 
-    def check(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+    def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         flag(scan, schema, value)
         if bound not in schema:
             raise Malformed(value, f"{bound} beside it")
@@ -141,7 +141,7 @@ def exclusive_flag(bound: str) -> Check:
     return check
 
 
-def type_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def type_names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if isinstance(value, str):
         if value not in TYPES:
             raise Malformed(value, "one of " + ", ".join(TYPES))
@@ -153,7 +153,7 @@ def type_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
             raise Malformed(value, "each name once, out of " + ", ".join(TYPES))
 
 
-def names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not _TEXTS.issuperset(map(type, value)):
         raise Malformed(value, "an array of strings")
     spelled(value)
@@ -161,13 +161,13 @@ def names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         raise Malformed(value, "each name only once")
 
 
-def some_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def some_names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     names(scan, schema, value)
     if not value:
         raise Malformed(value, "at least one name")
 
 
-def json_value(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def json_value(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     """Any JSON value that nests at most `MAX_DEPTH` deep; walks containers without recursion, level by level."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
@@ -187,7 +187,7 @@ def json_value(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         raise LimitExceeded(f"a value nests more than {MAX_DEPTH:,} deep")
 
 
-def json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     listing(scan, schema, value)
     if len(value) > LONG:
         scan.long.append(schema)
@@ -197,7 +197,7 @@ def json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         json_value(scan, schema, value)
 
 
-def some_json_values(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def some_json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     """Draft 4's `enum`. A value may stand there twice: draft 4 forbids it, but real schemas have it, to no harm."""
     json_values(scan, schema, value)
     if not value:
@@ -222,23 +222,23 @@ def canonical(value: Any) -> tuple[object, ...]:
     return tuple(flat)
 
 
-def subschema(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def subschema(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     scan.stack.append(value)
 
 
-def subschema_or_flag(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def subschema_or_flag(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if value is not True and value is not False:
         scan.stack.append(value)
 
 
-def items(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def items(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     """`items` of 2020-12, with a hint for schemas of older drafts that do not say so."""
     if isinstance(value, list):
         raise Malformed(value, "a schema: 2020-12 has prefixItems for arrays (or name an older draft in $schema)")
     scan.stack.append(value)
 
 
-def subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def subschemas(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not value:
         raise Malformed(value, "a non-empty array of schemas")
     scan.stack.extend(value)
@@ -246,14 +246,14 @@ def subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         scan.long.append(schema)
 
 
-def subschema_or_list(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def subschema_or_list(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if isinstance(value, list):
         subschemas(scan, schema, value)
     else:
         scan.stack.append(value)
 
 
-def named_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def named_subschemas(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict):
         raise Malformed(value, "an object of schemas")
     keys(value)
@@ -262,29 +262,29 @@ def named_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         scan.long.append(schema)
 
 
-def patterned_subschemas(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def patterned_subschemas(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     named_subschemas(scan, schema, value)
     scan.patterned.append(schema)
 
 
-def reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def reference(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     spelled((value,))
     scan.references.append(schema)
 
 
-def dynamic_reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def dynamic_reference(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     reference(scan, schema, value)
     scan.dynamic = scan.identified = True
 
 
-def recursive_reference(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def recursive_reference(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     dynamic_reference(scan, schema, value)
     if value != "#":
         raise Malformed(value, "'#'")
 
 
-def identifier(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def identifier(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     """`id` and `$id` up to draft 7, where a fragment names a place."""
     text(scan, schema, value)
     spelled((value,))
@@ -305,39 +305,39 @@ def _names_of(root: Any) -> tuple[Any, ...]:
     return (found, found.rstrip("#")) if isinstance(found, str) else ()
 
 
-def _named(scan: Scan, schema: dict[str, Any], fragment: str) -> None:
+def _named(scan: ScanContext, schema: dict[str, Any], fragment: str) -> None:
     """A fragment names this schema; where it names two, these must stand in different resources."""
     if scan.names.setdefault(fragment, schema) is not schema:
         scan.identified = True
 
 
-def identifier_2019(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def identifier_2019(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     identifier(scan, schema, value)
     if "#" in value[:-1]:
         raise Malformed(value, "a URI reference without a fragment")
 
 
-def anchor(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def anchor(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     if not _ANCHOR.fullmatch(value):
         raise Malformed(value, "a letter or _, then letters, digits, '-', '_' and '.'")
     _named(scan, schema, f"#{value}")
 
 
-def anchor_2019(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def anchor_2019(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     if not _ANCHOR_2019.fullmatch(value):
         raise Malformed(value, "a letter, then letters, digits, '-', '_', ':' and '.'")
     _named(scan, schema, f"#{value}")
 
 
-def vocabulary(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def vocabulary(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict) or not all(isinstance(used, bool) for used in value.values()):
         raise Malformed(value, "an object of booleans")
     keys(value)
 
 
-def dependent_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def dependent_names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict):
         raise Malformed(value, "an object of arrays of strings")
     keys(value)
@@ -345,7 +345,7 @@ def dependent_names(scan: Scan, schema: dict[str, Any], value: Any) -> None:
         names(scan, schema, required)
 
 
-def dependencies(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def dependencies(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, dict):
         raise Malformed(value, "an object of schemas or arrays of strings")
     keys(value)
@@ -356,7 +356,7 @@ def dependencies(scan: Scan, schema: dict[str, Any], value: Any) -> None:
             scan.stack.append(needed)
 
 
-def dependencies_4(scan: Scan, schema: dict[str, Any], value: Any) -> None:
+def dependencies_4(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     dependencies(scan, schema, value)
     if any(needed == [] for needed in value.values()):
         raise Malformed(value, "at least one name in each array")

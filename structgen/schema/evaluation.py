@@ -23,7 +23,7 @@ APPLICATORS = frozenset("$ref $dynamicRef $recursiveRef allOf anyOf oneOf not if
 KEYWORDS = frozenset(("unevaluatedProperties", "unevaluatedItems"))
 
 
-class Reader(Protocol):
+class EvaluationContext(Protocol):
     """What is needed of the whole schema."""
 
     algebra: Algebra
@@ -69,7 +69,7 @@ Case = tuple[Shapes, Evaluated]
 NOTHING = Evaluated()
 
 
-def shapes(reader: Reader, place: Any) -> Shapes:
+def shapes(reader: EvaluationContext, place: Any) -> Shapes:
     """The shapes of a place that has `unevaluatedProperties` or `unevaluatedItems`.
 
     Raises:
@@ -82,7 +82,7 @@ def shapes(reader: Reader, place: Any) -> Shapes:
     return pack([shape for union in found for shape in union])
 
 
-def _rules(reader: Reader, place: Any, evaluated: Evaluated) -> Iterable[Shape | None]:
+def _rules(reader: EvaluationContext, place: Any, evaluated: Evaluated) -> Iterable[Shape | None]:
     """What the two keywords ask of the rest."""
     every = ANY.shapes[0]
     for keyword in KEYWORDS & place.schema.keys():
@@ -111,7 +111,7 @@ def _other_members(evaluated: Evaluated, node: Node) -> Objects:
 class _Cases:
     """The cases of one reading."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: EvaluationContext) -> None:
         self._reader = reader
         self._algebra = reader.algebra
 

@@ -26,7 +26,7 @@ _INTEGERS = Numbers(integer=True)
 Where = str | tuple[Any, ...] | None
 
 
-class Reader(Protocol):
+class FactsContext(Protocol):
     """What the facts of one place need of the whole."""
 
     algebra: Algebra
@@ -52,7 +52,7 @@ class Facts:
         home: where among `factors` the plain keywords stand, so that members keep the document's order.
     """
 
-    def __init__(self, reader: Reader, schema: dict[str, Any], place: Node) -> None:
+    def __init__(self, reader: FactsContext, schema: dict[str, Any], place: Node) -> None:
         self.reader = reader
         self.schema = schema
         self.place = place

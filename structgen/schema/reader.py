@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
 from structgen.schema import evaluation
-from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Columns, Shapes, pack
+from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, pack
 from structgen.schema.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
@@ -77,7 +77,7 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
 
     For whoever must refuse a bad pattern before anything runs; nothing is read here.
     """
-    if not isinstance(root, Place):
+    if not isinstance(root, SchemaNode):
         return {}
     found: dict[str, tuple[Node, str]] = {}
     for schema in root.reader.patterned:
@@ -93,7 +93,7 @@ def long_places(root: Node) -> list[Node]:
 
     For whoever prepares them before anything runs: to read 100,000 values takes long.
     """
-    if not isinstance(root, Place) or not root.reader.long:
+    if not isinstance(root, SchemaNode) or not root.reader.long:
         return []
     reader = root.reader
     places = [(schema, trail) for schema, trail, _ in reader.places()]
@@ -115,7 +115,7 @@ def long_places(root: Node) -> list[Node]:
 
 def algebra_of(root: Node) -> Algebra:
     """The algebra in which the nodes of the schema that `root` was read from are interned."""
-    return root.reader.algebra if isinstance(root, Place) else Algebra()
+    return root.reader.algebra if isinstance(root, SchemaNode) else Algebra()
 
 
 def require_order(order: object) -> None:
@@ -153,7 +153,7 @@ class _Unknown(Exception):
     """The shapes of a node that is still being read were asked for."""
 
 
-class Place(Node):
+class SchemaNode(Node):
     """The node of one schema object. Keeps that object alive, since places are known by its id."""
 
     def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader, scope: Any = None) -> None:
@@ -200,7 +200,7 @@ class SchemaReader:
         self.patterned, self.long = scan.patterned, scan.long
         self._targets = targets
         self._scopes = scopes
-        self._places: dict[Any, Place] = {}
+        self._places: dict[Any, SchemaNode] = {}
         self._copies: list[dict[str, Any]] = []
         self._open: frozenset[int] = frozenset()
         self._disjointness = Disjointness(algebra, self._peek)
@@ -216,7 +216,7 @@ class SchemaReader:
             return self._scoped(schema, where, self._scopes.entered(schema, outer))
         place = self._places.get(id(schema))
         if place is None:
-            place = self._places[id(schema)] = Place(schema, where, self)
+            place = self._places[id(schema)] = SchemaNode(schema, where, self)
         return place
 
     def _scoped(self, schema: dict[str, Any], where: Where, scope: Any) -> Node:
@@ -224,14 +224,14 @@ class SchemaReader:
         assert self._scopes is not None
         key = self._scopes.key(schema, scope)
         if key not in self._places:
-            self._places[key] = Place(schema, where, self, scope)
+            self._places[key] = SchemaNode(schema, where, self, scope)
         return self._places[key]
 
     def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
         """Every schema object, with its trail and its draft."""
         return self._scan.places()
 
-    def pointer_of(self, place: Place) -> str:
+    def pointer_of(self, place: SchemaNode) -> str:
         """The JSON pointer of `place`, put together from the places above it."""
         tokens: list[object] = []
         where = place.where
@@ -258,7 +258,7 @@ class SchemaReader:
         """The schema that the `$ref` of `schema` leads to."""
         return self._targets[id(schema)][0]
 
-    def target(self, place: Place, keyword: str = "$ref") -> Node:
+    def target(self, place: SchemaNode, keyword: str = "$ref") -> Node:
         """The node that the reference of `place` leads to."""
         if self._scopes is None:
             return self.node(*self._targets[id(place.schema)])
@@ -275,7 +275,7 @@ class SchemaReader:
         """The number of the draft that `schema` is written in."""
         return self._drafts[id(schema)].number
 
-    def shapes_of(self, place: Place) -> Shapes:
+    def shapes_of(self, place: SchemaNode) -> Shapes:
         """Read `place`, after every place that must be read before it."""
         if place.schema.keys().isdisjoint(IN_PLACE):
             return self._build(place)
@@ -303,7 +303,7 @@ class SchemaReader:
                     top.__dict__["shapes"] = shapes
         return shapes
 
-    def _unread(self, place: Place) -> list[Place]:
+    def _unread(self, place: SchemaNode) -> list[SchemaNode]:
         schema = place.schema
         if schema.keys().isdisjoint(IN_PLACE):
             return []
@@ -311,10 +311,10 @@ class SchemaReader:
         nodes = [self.target(place, keyword) for keyword in references(schema, draft)]
         if not nodes or not draft.lone_references:
             nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema, draft)]
-        unread = [node for node in nodes if isinstance(node, Place) and not node.known]
+        unread = [node for node in nodes if isinstance(node, SchemaNode) and not node.known]
         return list(dict.fromkeys(unread))
 
-    def _build(self, place: Place) -> Shapes:
+    def _build(self, place: SchemaNode) -> Shapes:
         schema = place.schema
         if self._drafts[id(schema)].lone_references and "$ref" in schema:
             return self.target(place).shapes
@@ -329,18 +329,18 @@ class SchemaReader:
         finally:
             self._open = open_before
 
-    def _evaluated(self, place: Place) -> Shapes:
+    def _evaluated(self, place: SchemaNode) -> Shapes:
         try:
             return evaluation.shapes(self, place)
         except LimitExceeded as error:
             raise error.at(place.pointer) from error.__cause__
 
-    def plain(self, place: Place) -> Shapes:
+    def plain(self, place: SchemaNode) -> Shapes:
         """What the keywords of `place` say that do not apply other schemas to the same value."""
         kept = [item for item in place.schema.items() if item[0] not in evaluation.APPLICATORS]
         return self._gathered(place, kept)
 
-    def _gathered(self, place: Place, keywords: Iterable[tuple[str, Any]]) -> Shapes:
+    def _gathered(self, place: SchemaNode, keywords: Iterable[tuple[str, Any]]) -> Shapes:
         facts = Facts(self, place.schema, place)
         applies = self._drafts[id(place.schema)].applies
         for name, value in keywords:
@@ -395,7 +395,7 @@ class SchemaReader:
 
 def _check_size(branches: list[Shapes]) -> None:
     """Of branches that overlap, each is compared with all others."""
-    columns = Columns.of([shape for union in branches for shape in union])
+    columns = TypeColumns.of([shape for union in branches for shape in union])
     scalars = max(len(columns.strings), len(columns.numbers))
     if len(branches) > MAX_BRANCHES or scalars > MAX_CONTAINERS:
         limits = f"{MAX_BRANCHES}, or {MAX_CONTAINERS} sets of strings or numbers"

@@ -15,7 +15,7 @@ from structgen.values.emptiness import Emptiness
 from structgen.errors import QUOTED, RequestError, excerpt, quoted
 from structgen.schema.keywords import ANNOTATION, KEYWORDS, STRUCTURE
 from structgen.schema.normal import Node
-from structgen.schema.reader import Place
+from structgen.schema.reader import SchemaNode
 
 Path = tuple[object, ...]
 """A keyword: its name, behind `"allOf"` and the number of each branch that leads to it."""
@@ -47,12 +47,12 @@ def clash(place: Node, is_empty: Emptiness) -> str:
 
     Nothing where that is not found in a second, or where references depend on the way to them.
     """
-    if not isinstance(place, Place) or place.scope is not None:
+    if not isinstance(place, SchemaNode) or place.scope is not None:
         return ""
     search = _Search(place, is_empty)
     words = search.words()
     target = place.reader.target(place) if search.left == {("$ref",)} else None
-    if isinstance(target, Place):
+    if isinstance(target, SchemaNode):
         return f"$ref {quoted(place.schema['$ref'])}, where " + _Search(target, is_empty).words()
     return words
 
@@ -64,7 +64,7 @@ class _Search:
         left: the keywords that have not been left out.
     """
 
-    def __init__(self, place: Place, is_empty: Emptiness) -> None:
+    def __init__(self, place: SchemaNode, is_empty: Emptiness) -> None:
         self._place, self._is_empty = place, is_empty
         self._until = thread_time() + MOST_SECONDS
         self._arguments = dict(_keywords(place.schema, (), lone=place.reader.has_lone_reference(place.schema)))
@@ -118,7 +118,7 @@ class _Search:
             return False
         schema = self._copy(self._place.schema, (), left, changed)
         try:
-            return bool(schema) and self._is_empty(Place(schema, self._place.pointer, self._place.reader))
+            return bool(schema) and self._is_empty(SchemaNode(schema, self._place.pointer, self._place.reader))
         except RequestError:
             return False
 

@@ -14,7 +14,7 @@ from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.checks import MAX_DEPTH
 from structgen.schema.normal import Arrays, Node, Objects, Shape
-from structgen.schema.reader import Place
+from structgen.schema.reader import SchemaNode
 
 _NONE = 1 << 60
 
@@ -53,9 +53,9 @@ class Emptiness:
             found = needed
         return found
 
-    def _needed(self, node: Node) -> Iterator[Place]:
+    def _needed(self, node: Node) -> Iterator[SchemaNode]:
         """The places within that every value of `node` has, where it is one set of arrays or of objects."""
-        yield from (part for part in self._parts(node) if isinstance(part, Place))
+        yield from (part for part in self._parts(node) if isinstance(part, SchemaNode))
 
     def _parts(self, node: Node) -> Iterator[Node]:
         if len(node.shapes) != 1:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from structgen.constraints.basic import JsonSchema
-from structgen.endings.bounded_cache import Kept
+from structgen.endings.bounded_cache import BoundedCache
 from structgen.endings.byte_edges import Leads
 from structgen.errors import TokenRejected
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary
@@ -73,7 +73,7 @@ def test_what_was_found_is_kept_for_other_texts_and_forgotten_in_time() -> None:
 
 
 def test_a_dictionary_keeps_what_came_last() -> None:
-    kept: Kept[int, int] = Kept(10)
+    kept: BoundedCache[int, int] = BoundedCache(10)
     for n in range(100):
         assert kept.keep(n, -n) == -n
         assert len(kept) <= 10

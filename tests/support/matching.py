@@ -16,7 +16,7 @@ import numpy as np
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
-from structgen.masks.reference import Place, Reference
+from structgen.masks.reference import FullPosition, Reference
 from structgen.vocabulary import Vocabulary
 
 END = 256
@@ -66,10 +66,10 @@ class Checked:
         masks: the plain twin's, by their places; walks of one grammar over the same texts may share them.
     """
 
-    def __init__(self, grammar: Grammar, masks: dict[Place, Any] | None = None) -> None:
+    def __init__(self, grammar: Grammar, masks: dict[FullPosition, Any] | None = None) -> None:
         self.matcher: Matcher = grammar.matcher()
         self.reference = Reference.of(grammar)
-        self.place: Place = self.reference.start
+        self.place: FullPosition = self.reference.start
         self._masks = {} if masks is None else masks
 
     def mask(self) -> Any:
@@ -101,7 +101,7 @@ class Checked:
         return True
 
 
-def takes(grammar: Grammar, tokens: Sequence[int], masks: dict[Place, Any] | None = None) -> bool:
+def takes(grammar: Grammar, tokens: Sequence[int], masks: dict[FullPosition, Any] | None = None) -> bool:
     """Are all tokens allowed, and may the text end behind them? Compared with the plain twin at every position."""
     walk = Checked(grammar, masks)
     for token in tokens:

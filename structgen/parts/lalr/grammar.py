@@ -22,8 +22,7 @@ from structgen.parts.lalr.size import MOST_CHARACTERS, require_short, require_sm
 from structgen.regular.regex.charsets import partition
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
 from structgen.regular.regex.folding import folded
-from structgen.regular.regex.nodes import Chars, Node
-from structgen.regular.regex.nodes import Sequence as Series
+from structgen.regular.regex.nodes import Chars, Concatenation, Node
 from structgen.regular.regex.python import parse_python
 
 END = "$END"
@@ -202,7 +201,7 @@ class Grammar:
         known = self._keywords.get(terminal.name)
         if known is None:
             tree = _tree(terminal)
-            items = tree.items if isinstance(tree, Series) else (tree,)
+            items = tree.items if isinstance(tree, Concatenation) else (tree,)
             sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
             known = Keyword(terminal.name, tuple(self.members[number] for number in sets))
             self._keywords[terminal.name] = known
@@ -273,7 +272,7 @@ def _tree(terminal: TerminalDef) -> Node:
         letters = "".join(sorted(flags - {"l", "u"}))
         return parse_python(f"(?{letters}:{pattern.value})" if letters else pattern.value)
     each = [((ord(char), ord(char)),) for char in pattern.value]
-    return Series(tuple(Chars(folded(ranges) if "i" in flags else ranges) for ranges in each))
+    return Concatenation(tuple(Chars(folded(ranges) if "i" in flags else ranges) for ranges in each))
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:

@@ -8,13 +8,12 @@ on, and may match more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from structgen.errors import LimitExceeded
 from structgen.regular.regex.charsets import Ranges
-from structgen.regular.regex.nodes import Assertion, Chars, Choice, Group, Look, Node, Repeat, Sequence
+from structgen.regular.regex.nodes import Alternation, Assertion, Chars, Concatenation, Group, Look, Node, Repetition
 
 MOST_INSTRUCTIONS = 50_000
 
@@ -90,13 +89,13 @@ class Program:
     def _build(self, node: Node, then: int) -> int:
         if isinstance(node, Chars):
             return self._emit(Char(self.chars(node.ranges), then))
-        if isinstance(node, Sequence):
+        if isinstance(node, Concatenation):
             for item in reversed(node.items):
                 then = self._build(item, then)
             return then
-        if isinstance(node, Choice):
+        if isinstance(node, Alternation):
             return self._emit(Split(tuple(self._build(option, then) for option in node.options)))
-        if isinstance(node, Repeat):
+        if isinstance(node, Repetition):
             return self._repeat(node, then)
         if isinstance(node, Look) and node.behind and isinstance(node.item, Chars):
             return self._emit(Behind(self.chars(node.item.ranges), node.negative, then))
@@ -104,7 +103,7 @@ class Program:
             return self._build(node.item, then)
         raise Unsupported(_named(node))
 
-    def _repeat(self, node: Repeat, then: int) -> int:
+    def _repeat(self, node: Repetition, then: int) -> int:
         def either(more: int, done: int) -> Split:
             return Split((done, more) if node.lazy else (more, done))
 
@@ -142,7 +141,7 @@ class Threads:
         looked_at: the sets in which a code point before may have to be.
     """
 
-    def __init__(self, program: Program, members: Items[int]) -> None:
+    def __init__(self, program: Program, members: Sequence[int]) -> None:
         self._code, self._members = program.code, members
         self.looked_at = {members[here.chars] for here in program.code if isinstance(here, Behind)}
         self._sets: dict[tuple[int, ...], set[int]] = {}
@@ -163,7 +162,7 @@ class Threads:
             known = self._after[threads, taken] = self.settled(self.step(threads, taken), taken)
         return known
 
-    def settled(self, starts: Items[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
+    def settled(self, starts: Sequence[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
         """The `Char` instructions that are reached from `starts`, in order, up to the first match; and that match.
 
         Args:
@@ -191,13 +190,13 @@ class Threads:
                 todo.append(here.then)
         return tuple(reached), None
 
-    def step(self, threads: Items[int], taken: int) -> list[int]:
+    def step(self, threads: Sequence[int], taken: int) -> list[int]:
         """Where threads go on behind a code point of class `taken`, in order."""
         code, members = self._code, self._members
         found = (code[at] for at in threads)
         return [here.then for here in found if isinstance(here, Char) and members[here.chars] >> taken & 1]
 
-    def all_matches(self, starts: Items[int], classes: Items[int], found: Callable[[int, int], None]) -> bool:
+    def all_matches(self, starts: Sequence[int], classes: Sequence[int], found: Callable[[int, int], None]) -> bool:
         """Calls `found(terminal, length)` for every match of a beginning; True where one may match more than all."""
         threads, before = list(starts), None
         for length, taken in enumerate([*classes, None]):
@@ -207,7 +206,7 @@ class Threads:
         return bool(threads)
 
     def _everything(
-        self, starts: Items[int], before: int | None, length: int, found: Callable[[int, int], None]
+        self, starts: Sequence[int], before: int | None, length: int, found: Callable[[int, int], None]
     ) -> list[int]:
         """`settled` without an order: matches cut nothing off."""
         reached: list[int] = []

@@ -14,7 +14,8 @@ from typing import TypeAlias
 from structgen.regular.regex.charsets import WORD, Ranges
 from structgen.regular.regex.folding import simple_fold
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence, everywhere,
+    Alternation, Anchor, Assertion, Atomic, BackReference, Chars, Concatenation, Group, Look, Node, Repetition,
+    everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import PROGRAM_LIMIT
 from structgen.errors import LimitExceeded
@@ -77,12 +78,12 @@ class Backtracker:
         step = -1 if backward else 1
         if isinstance(node, Chars):
             self._add(lambda after: _char(node.ranges, step, after))
-        elif isinstance(node, Sequence):
+        elif isinstance(node, Concatenation):
             for item in reversed(node.items) if backward else node.items:
                 self._emit(item, backward=backward)
-        elif isinstance(node, Choice):
+        elif isinstance(node, Alternation):
             self._choice(node, backward=backward)
-        elif isinstance(node, Repeat):
+        elif isinstance(node, Repetition):
             self._repeat(node, backward=backward)
         elif isinstance(node, Assertion):
             self._add(lambda after: _assertion(node.place, after))
@@ -95,7 +96,7 @@ class Backtracker:
         else:
             self._inner.append((self._hole(), node, backward))
 
-    def _choice(self, node: Choice, *, backward: bool) -> None:
+    def _choice(self, node: Alternation, *, backward: bool) -> None:
         ends = []
         for option in node.options[:-1]:
             split = self._hole()
@@ -106,7 +107,7 @@ class Backtracker:
         for end in ends:
             self._code[end] = _split(len(self._code), len(self._code))
 
-    def _repeat(self, node: Repeat, *, backward: bool) -> None:
+    def _repeat(self, node: Repetition, *, backward: bool) -> None:
         inner = [here.number for here in everywhere(node.item) if isinstance(here, Group)]
         cleared = frozenset(register for number in inner for register in (2 * number, 2 * number + 1))
         begun = -1
@@ -139,11 +140,11 @@ class Backtracker:
 def _nullable(node: Node) -> bool:
     if isinstance(node, Chars):
         return False
-    if isinstance(node, Sequence):
+    if isinstance(node, Concatenation):
         return all(map(_nullable, node.items))
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         return any(map(_nullable, node.options))
-    if isinstance(node, Repeat):
+    if isinstance(node, Repetition):
         return node.least == 0 or _nullable(node.item)
     return _nullable(node.item) if isinstance(node, (Group, Atomic)) else True
 
@@ -195,14 +196,14 @@ def _split(first: int, second: int) -> Instruction:
     return lambda of, at, registers: [(second, at, registers), (first, at, registers)]
 
 
-def _assertion(place: Place, after: int) -> Instruction:
+def _assertion(place: Anchor, after: int) -> Instruction:
     def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
-        if place is Place.START:
+        if place is Anchor.START:
             met = at == 0
-        elif place is Place.END:
+        elif place is Anchor.END:
             met = at == len(of.text)
         else:
-            met = (of.wordly(at - 1) != of.wordly(at)) == (place is Place.BOUNDARY)
+            met = (of.wordly(at - 1) != of.wordly(at)) == (place is Anchor.BOUNDARY)
         return [(after, at, registers)] if met else []
 
     return run

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Choice, Look, Node, Place, Sequence, everywhere,
+    Assertion, Atomic, BackReference, Chars, Alternation, Look, Node, Anchor, Concatenation, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.program import (
@@ -17,7 +17,7 @@ from structgen.regular.regex.references import loosened
 from structgen.regular.regex.subset import determinise
 from structgen.errors import LimitExceeded, quoted
 
-_START = Assertion(Place.START)
+_START = Assertion(Anchor.START)
 MOST_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
 SHORT = 1_000
@@ -35,7 +35,7 @@ def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, boo
     Returns:
         For each leading look-ahead its anchored tree and whether it is negative; and the tree without them.
     """
-    items = list(tree.items) if isinstance(tree, Sequence) else [tree]
+    items = list(tree.items) if isinstance(tree, Concatenation) else [tree]
     conditions: list[tuple[Node, bool]] = []
     start = 1 if items and items[0] == _START else 0
     if start or anchored:
@@ -43,9 +43,9 @@ def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, boo
             look = items[start]
             if not isinstance(look, Look) or look.behind:
                 break
-            conditions.append((Sequence((_START, look.item)), look.negative))
+            conditions.append((Concatenation((_START, look.item)), look.negative))
             del items[start]
-    return conditions, Sequence(tuple(items)) if conditions else tree
+    return conditions, Concatenation(tuple(items)) if conditions else tree
 
 
 def check(pattern: str) -> None:
@@ -75,17 +75,17 @@ def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
 
     A trie of texts is made in a fraction of the time and room that the general way takes.
     """
-    for place in () if anchored else (Place.START, Place.END):
+    for place in () if anchored else (Anchor.START, Anchor.END):
         bare = without_anchor(tree, place)
         if bare is None:
             return None
         tree = bare
-    while isinstance(tree, Sequence):  # an anchor that was taken off leaves the empty sequence
-        left = [item for item in tree.items if item != Sequence(())]
+    while isinstance(tree, Concatenation):  # an anchor that was taken off leaves the empty sequence
+        left = [item for item in tree.items if item != Concatenation(())]
         if len(left) != 1:
             return None
         tree = left[0]
-    if not isinstance(tree, Choice) or len(tree.options) < MANY:
+    if not isinstance(tree, Alternation) or len(tree.options) < MANY:
         return None
     texts = [_text(option) for option in tree.options]
     return None if None in texts else [text for text in texts if text is not None]
@@ -94,7 +94,7 @@ def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
 def _text(tree: Node) -> str | None:
     """The one text that matches; None where there are others."""
     codes = []
-    for item in tree.items if isinstance(tree, Sequence) else (tree,):
+    for item in tree.items if isinstance(tree, Concatenation) else (tree,):
         if not isinstance(item, Chars) or len(item.ranges) != 1 or item.ranges[0][0] != item.ranges[0][1]:
             return None
         codes.append(item.ranges[0][0])

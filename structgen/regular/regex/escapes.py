@@ -15,7 +15,7 @@ _LONGEST_NAME = 16
 _DISPUTED_CONTROLS = {"a": 7, "e": 27}
 
 
-class Scanner:
+class PatternScanner:
     """One reading of one pattern: `at` is the offset of the next character.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from structgen.regular.regex.charsets import SURROGATES
-from structgen.regular.regex.nodes import Assertion, Chars, Node, Place, Repeat, Sequence
+from structgen.regular.regex.nodes import Assertion, Chars, Node, Anchor, Repetition, Concatenation
 
 LONGEST = 1_000
 
@@ -15,13 +15,13 @@ def plain_lengths(tree: Node) -> tuple[int, int | None] | None:
     number of times, and perhaps `$`: their automaton has about as many states as `LONGEST`, so that it is sure to be
     within all limits when it is made later.
     """
-    items = tree.items if isinstance(tree, Sequence) else (tree,)
-    if not items or items[0] != Assertion(Place.START):
+    items = tree.items if isinstance(tree, Concatenation) else (tree,)
+    if not items or items[0] != Assertion(Anchor.START):
         return None
-    items = items[1:-1] if items[-1] == Assertion(Place.END) else items[1:]
+    items = items[1:-1] if items[-1] == Assertion(Anchor.END) else items[1:]
     least, most, last = 0, 0, len(items) - 1
     for i, item in enumerate(items):
-        repeat = item if isinstance(item, Repeat) else Repeat(item, 1, 1)
+        repeat = item if isinstance(item, Repetition) else Repetition(item, 1, 1)
         characters, low, high = repeat.item, repeat.least, repeat.most
         if not isinstance(characters, Chars) or not _has_text(characters) or (low != high and i < last):
             return None

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.program import Assembler, without_anchors
-from structgen.regular.regex.subset import Machine, after
+from structgen.regular.regex.subset import SubsetMachine, after
 
 MOST_BYTES = 1 << 26
 """What the states that are kept may take."""
 
 
-class _Row(NamedTuple):
+class _LazyState(NamedTuple):
     """A state: does it accept, and by class the key of the next state (empty: none)?"""
 
     final: bool
@@ -37,9 +37,9 @@ class LazyTable:
     def __init__(self, pattern: str, tree: Node) -> None:
         tree, leading, trailing = without_anchors(tree, anchored=False)
         assembler = Assembler(pattern)
-        self._machine = Machine(assembler.search(tree, leading=leading, trailing=trailing), assembler, trailing)
+        self._machine = SubsetMachine(assembler.search(tree, leading=leading, trailing=trailing), assembler, trailing)
         self._bounds, self._classes = self._machine.bounds, self._machine.classes
-        self._rows: dict[bytes, _Row] = {}
+        self._rows: dict[bytes, _LazyState] = {}
         self._size = 0
         self._last = "", [self._machine.start]
         self._lock = Lock()
@@ -60,10 +60,10 @@ class LazyTable:
     def _after(self, state: bytes, char: str) -> bytes:
         return self._row(state).next[self._classes[bisect_right(self._bounds, ord(char)) - 1]]
 
-    def _row(self, state: bytes) -> _Row:
+    def _row(self, state: bytes) -> _LazyState:
         row = self._rows.get(state)
         if row is None:
-            row = _Row(*after(self._machine, state)) if state else _Row(False, [b""] * self._machine.count)
+            row = _LazyState(*after(self._machine, state)) if state else _LazyState(False, [b""] * self._machine.count)
             self._size += sum(map(len, row.next))
             if self._size > MOST_BYTES:
                 self._rows, self._size = {}, 0

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from structgen.regular.regex.charsets import Ranges
 
 
-class Place(IntEnum):
+class Anchor(IntEnum):
     """What an assertion asks of the place between two characters."""
 
     START = 0
@@ -24,19 +24,19 @@ class Chars(NamedTuple):
     ranges: Ranges
 
 
-class Sequence(NamedTuple):
+class Concatenation(NamedTuple):
     """Every item, one after the other; no item at all is the empty string."""
 
     items: tuple[Node, ...]
 
 
-class Choice(NamedTuple):
+class Alternation(NamedTuple):
     """Any one of the options."""
 
     options: tuple[Node, ...]
 
 
-class Repeat(NamedTuple):
+class Repetition(NamedTuple):
     """`item`, `least` to `most` times (None: any number of times); `lazy` prefers fewer."""
 
     item: Node
@@ -48,7 +48,7 @@ class Repeat(NamedTuple):
 class Assertion(NamedTuple):
     """The empty string where `place` holds."""
 
-    place: Place
+    place: Anchor
 
 
 class Look(NamedTuple):
@@ -85,16 +85,16 @@ class Atomic(NamedTuple):
     offset: int = 0
 
 
-Node: TypeAlias = Chars | Sequence | Choice | Repeat | Assertion | Look | Group | BackReference | Atomic
+Node: TypeAlias = Chars | Concatenation | Alternation | Repetition | Assertion | Look | Group | BackReference | Atomic
 
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes that `node` is made of."""
-    if isinstance(node, Sequence):
+    if isinstance(node, Concatenation):
         return node.items
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         return node.options
-    return (node.item,) if isinstance(node, (Repeat, Look, Group, Atomic)) else ()
+    return (node.item,) if isinstance(node, (Repetition, Look, Group, Atomic)) else ()
 
 
 def everywhere(node: Node) -> Iterator[Node]:
@@ -108,10 +108,10 @@ def everywhere(node: Node) -> Iterator[Node]:
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """`node` with each of its children changed."""
-    if isinstance(node, Sequence):
-        return Sequence(tuple(map(change, node.items)))
-    if isinstance(node, Choice):
-        return Choice(tuple(map(change, node.options)))
-    if isinstance(node, (Repeat, Look, Group, Atomic)):
+    if isinstance(node, Concatenation):
+        return Concatenation(tuple(map(change, node.items)))
+    if isinstance(node, Alternation):
+        return Alternation(tuple(map(change, node.options)))
+    if isinstance(node, (Repetition, Look, Group, Atomic)):
         return node._replace(item=change(node.item))
     return node

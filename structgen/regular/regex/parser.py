@@ -15,9 +15,9 @@ from functools import lru_cache
 
 from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import ANY, CLASS_ESCAPES
-from structgen.regular.regex.escapes import Scanner
+from structgen.regular.regex.escapes import PatternScanner
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
+    Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, Node, Anchor, Repetition, Concatenation,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, excerpt, quoted
 
@@ -28,12 +28,12 @@ _WRITTEN_BOUNDS = re.compile(r"\{([0-9]*)(,?)([0-9]*)\}")
 _SPECIAL = frozenset("^$\\.*+?()[]{}|")
 _LITERALS = tuple(Chars(((code, code),)) for code in range(128))
 _DOT, _EVERY = Chars(charsets.NOT_LINE_END), Chars(ANY)
-_START, _END, _EMPTY = Assertion(Place.START), Assertion(Place.END), Sequence(())
+_START, _END, _EMPTY = Assertion(Anchor.START), Assertion(Anchor.END), Concatenation(())
 _LINE_END = Chars(charsets.LINE_ENDS)
-_LINE_START_NODE = Choice((_START, Look(_LINE_END, False, behind=True)))
-_LINE_END_NODE = Choice((_END, Look(_LINE_END, False)))
+_LINE_START_NODE = Alternation((_START, Look(_LINE_END, False, behind=True)))
+_LINE_END_NODE = Alternation((_END, Look(_LINE_END, False)))
 _CLASSES = {name: Chars(ranges) for name, ranges in CLASS_ESCAPES.items()}
-_BOUNDARIES = {"b": Assertion(Place.BOUNDARY), "B": Assertion(Place.NO_BOUNDARY)}
+_BOUNDARIES = {"b": Assertion(Anchor.BOUNDARY), "B": Assertion(Anchor.NO_BOUNDARY)}
 _FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
 
@@ -46,12 +46,12 @@ def parse(pattern: str, *, strict: bool = False) -> Node:
         PatternUnsupported: another dialect's construct.
         LimitExceeded: groups are nested deeper than `DEPTH_LIMIT`, or a bound exceeds `REPEAT_LIMIT`.
     """
-    parser = Parser(pattern, strict=strict)
+    parser = PatternParser(pattern, strict=strict)
     tree = parser.whole()
     if parser.references:
         # Only now is it known which groups there are, and that they must be kept
         named, total = parser.names, parser.groups
-        parser = Parser(pattern, strict=strict)
+        parser = PatternParser(pattern, strict=strict)
         parser.known, parser.total = named, total
         tree = parser.whole()
     return tree
@@ -64,7 +64,7 @@ def extensions(pattern: str) -> tuple[str, ...]:
     Raises:
         As `parse`.
     """
-    parser = Parser(pattern, strict=False)
+    parser = PatternParser(pattern, strict=False)
     parser.whole()
     return tuple(dict.fromkeys(parser.extensions))
 
@@ -73,7 +73,7 @@ def _literal(code: int) -> Chars:
     return _LITERALS[code] if code < 128 else Chars(((code, code),))
 
 
-class Parser(Scanner):
+class PatternParser(PatternScanner):
     """One reading of one pattern.
 
     Attributes:
@@ -112,7 +112,7 @@ class Parser(Scanner):
             self.way[number] += 1
             options.append(self.sequence())
         del self.way[number]
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def sequence(self) -> Node:
         items: list[Node] = []
@@ -130,7 +130,7 @@ class Parser(Scanner):
                 if char in "^$\\" and isinstance(items[-1], Assertion):
                     raise self.error("an assertion cannot be repeated")
                 items[-1] = self.repeated(items[-1])
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+        return items[0] if len(items) == 1 else Concatenation(tuple(items))
 
     def literal(self, code: int) -> Chars:
         return Chars(self.either_case(((code, code),))) if self.fold else _literal(code)
@@ -166,7 +166,7 @@ class Parser(Scanner):
             self.at += 1
             least, most = (1 if char == "+" else 0), (1 if char == "?" else None)
         lazy = self.accept("?")  # matches the same strings; told apart only inside what has no second try
-        repeat: Node = Repeat(item, least, most, lazy)
+        repeat: Node = Repetition(item, least, most, lazy)
         if self.at < self.end and text[self.at] in "*+?":
             if text[self.at] != "+" or lazy:
                 raise self.error("nothing to repeat")

@@ -6,7 +6,7 @@ An instruction is `(operation, a, b)`:
 | --- | --- |
 | CHAR | consume one code point of set `a`, go to the next instruction |
 | SPLIT | go on at both `here + a` and `here + b` |
-| ASSERT | go to the next instruction where `Place(a)` holds |
+| ASSERT | go to the next instruction where `Anchor(a)` holds |
 | MATCH | accept |
 
 Jumps are relative, so a repetition is the same list, written again.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from structgen.regular.regex.charsets import ANY, Ranges
 from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Choice, Group, Look, Node, Place, Repeat, Sequence,
+    Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, Node, Anchor, Repetition, Concatenation,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, quoted
 
@@ -27,22 +27,22 @@ PROGRAM_LIMIT = 200_000
 Instruction = tuple[int, int, int]
 
 
-def without_anchor(node: Node, place: Place) -> Node | None:
-    """`node` less its leading `^` (trailing `$` for `Place.END`); None when it can match without one."""
+def without_anchor(node: Node, place: Anchor) -> Node | None:
+    """`node` less its leading `^` (trailing `$` for `Anchor.END`); None when it can match without one."""
     if isinstance(node, Assertion):
-        return Sequence(()) if node.place is place else None
-    if isinstance(node, Sequence) and node.items:
-        at = 0 if place is Place.START else len(node.items) - 1
+        return Concatenation(()) if node.place is place else None
+    if isinstance(node, Concatenation) and node.items:
+        at = 0 if place is Anchor.START else len(node.items) - 1
         bare = without_anchor(node.items[at], place)
-        return None if bare is None else Sequence((*node.items[:at], bare, *node.items[at + 1 :]))
-    if isinstance(node, Choice):
+        return None if bare is None else Concatenation((*node.items[:at], bare, *node.items[at + 1 :]))
+    if isinstance(node, Alternation):
         options = []
         for option in node.options:
             bare = without_anchor(option, place)
             if bare is None:
                 return None
             options.append(bare)
-        return Choice(tuple(options))
+        return Alternation(tuple(options))
     return None
 
 
@@ -52,21 +52,21 @@ def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
     Returns:
         The tree; may any text come before a match; may any come behind it?
     """
-    bare = without_anchor(tree, Place.START)
+    bare = without_anchor(tree, Anchor.START)
     leading = bare is None and not anchored
     tree = tree if bare is None else bare
-    bare = without_anchor(tree, Place.END)
+    bare = without_anchor(tree, Anchor.END)
     trailing = bare is None and not anchored
     return tree if bare is None else bare, leading, trailing
 
 
 def written_out(node: Node) -> int:
     """How many instructions `node` takes, at least."""
-    if isinstance(node, Sequence):
+    if isinstance(node, Concatenation):
         return sum(map(written_out, node.items))
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         return sum(map(written_out, node.options)) + 2 * len(node.options) - 2
-    if isinstance(node, Repeat):
+    if isinstance(node, Repetition):
         size = written_out(node.item)
         return size * max(node.least, 1) + 1 if node.most is None else size * node.most + node.most - node.least
     return written_out(node.item) if isinstance(node, (Group, Look, Atomic)) else 1
@@ -83,7 +83,7 @@ class Assembler:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.sets: dict[Ranges, int] = {}
-        self.places: set[Place] = set()
+        self.places: set[Anchor] = set()
 
     def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
         """The program for `node` after any characters where `leading`, before any characters where
@@ -108,16 +108,16 @@ class Assembler:
         """Append the instructions of `node`; control falls out of their end."""
         if isinstance(node, Chars):
             out.append(self.char(node.ranges))
-        elif isinstance(node, Sequence):
+        elif isinstance(node, Concatenation):
             for item in node.items:
                 if isinstance(item, Chars):  # most items are, and patterns are compiled while a user waits
                     out.append(self.char(item.ranges))
                 else:
                     self.emit(item, out)
             self.check(len(out))
-        elif isinstance(node, Repeat):
+        elif isinstance(node, Repetition):
             self.repeat(node, out)
-        elif isinstance(node, Choice):
+        elif isinstance(node, Alternation):
             self.choice(node, out)
         elif isinstance(node, Assertion):
             self.places.add(node.place)
@@ -127,7 +127,7 @@ class Assembler:
         else:
             self.special(node, out)
 
-    def choice(self, node: Choice, out: list[Instruction]) -> None:
+    def choice(self, node: Alternation, out: list[Instruction]) -> None:
         codes: list[list[Instruction]] = []
         for option in node.options:
             code: list[Instruction] = []
@@ -142,7 +142,7 @@ class Assembler:
         out += codes[-1]
         self.check(len(out))
 
-    def repeat(self, node: Repeat, out: list[Instruction]) -> None:
+    def repeat(self, node: Repetition, out: list[Instruction]) -> None:
         code: list[Instruction] = []
         self.emit(node.item, code)
         size = len(code)

@@ -8,7 +8,7 @@ from functools import cache
 from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import LAST, Ranges
 from structgen.regular.regex.nodes import Chars, Node
-from structgen.regular.regex.parser import Parser
+from structgen.regular.regex.parser import PatternParser
 
 _NOT_NEWLINE = Chars(charsets.negation(((10, 10),)))
 _CLASSES = "dDwWsS"
@@ -38,7 +38,7 @@ def python_class(letter: str) -> Ranges:
     return tuple((found.start(), found.end() - 1) for found in re.finditer(f"\\{letter}+", _everything()))
 
 
-class _PythonParser(Parser):
+class _PythonParser(PatternParser):
     """One reading of one pattern."""
 
     __slots__ = ()

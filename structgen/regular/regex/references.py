@@ -9,14 +9,14 @@ from math import prod
 from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.folding import folded
 from structgen.regular.regex.nodes import (
-    Atomic, BackReference, Chars, Choice, Group, Look, Node, Repeat, Sequence, everywhere, rebuilt,
+    Atomic, BackReference, Chars, Alternation, Group, Look, Node, Repetition, Concatenation, everywhere, rebuilt,
 )  # fmt: skip
 
 _FEW = 32
 _MOST_COPIES = 1_024
 """How often the end of a pattern is written: once for each way in which its groups may have matched."""
-_EMPTY = Sequence(())
-_ANYTHING = Repeat(Chars(ANY), 0, None)
+_EMPTY = Concatenation(())
+_ANYTHING = Repetition(Chars(ANY), 0, None)
 
 
 def expanded(tree: Node) -> Node:
@@ -46,19 +46,19 @@ def _expanded(node: Node, counts: dict[int, int], *, backward: bool = False) -> 
         return _expanded(node.item, counts, backward=backward)
     if isinstance(node, Look):
         backward = node.behind
-    if isinstance(node, Sequence) and not backward:
+    if isinstance(node, Concatenation) and not backward:
         for at, item in enumerate(node.items):
             if isinstance(item, Group) and item.number in counts:
-                rest = Sequence(node.items[at + 1 :])
+                rest = Concatenation(node.items[at + 1 :])
                 words = texts(item.item)
                 if words is None or _reference_counts(rest).get(item.number) != counts[item.number]:
                     continue
                 if any(isinstance(inner, Group) and inner.number in counts for inner in everywhere(item.item)):
                     continue  # what it is referred to by would be lost
                 head = node.items[:at]
-                return Choice(
+                return Alternation(
                     tuple(
-                        _expanded(Sequence((*head, _word(text), _replaced(rest, item.number, text))), counts)
+                        _expanded(Concatenation((*head, _word(text), _replaced(rest, item.number, text))), counts)
                         for text in words
                     )
                 )
@@ -73,16 +73,16 @@ def texts(node: Node) -> list[str] | None:
         return [chr(code) for low, high in node.ranges for code in range(low, high + 1)]
     if isinstance(node, Group):
         return texts(node.item)
-    if isinstance(node, Choice):
+    if isinstance(node, Alternation):
         found = [texts(option) for option in node.options]
         words = [text for part in found for text in part or ()]
         return None if None in found or len(words) > _FEW else list(dict.fromkeys(words))
-    if isinstance(node, Repeat):
+    if isinstance(node, Repetition):
         if node.most is None or node.most > _FEW:
             return None
         counts = range(node.least, node.most + 1)
-        return texts(Choice(tuple(Sequence((node.item,) * count) for count in counts)))
-    if isinstance(node, Sequence):
+        return texts(Alternation(tuple(Concatenation((node.item,) * count) for count in counts)))
+    if isinstance(node, Concatenation):
         words = [""]
         for item in node.items:
             more = texts(item)
@@ -95,7 +95,7 @@ def texts(node: Node) -> list[str] | None:
 
 def _word(text: str, *, fold: bool = False) -> Node:
     sets = [((ord(char), ord(char)),) for char in text]
-    return Sequence(tuple(Chars(folded(ranges) if fold else ranges) for ranges in sets))
+    return Concatenation(tuple(Chars(folded(ranges) if fold else ranges) for ranges in sets))
 
 
 def _replaced(node: Node, number: int, text: str) -> Node:
@@ -122,12 +122,12 @@ def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
     if isinstance(node, BackReference):
         if depth == 0 or node.fold:
             return _ANYTHING
-        return Choice((_EMPTY, *(_relaxed(items[number], items, depth - 1) for number in node.numbers)))
+        return Alternation((_EMPTY, *(_relaxed(items[number], items, depth - 1) for number in node.numbers)))
     return rebuilt(node, lambda child: _relaxed(child, items, depth))
 
 
 def loosened(node: Node, most: int) -> Node:
     """A tree that matches wherever `node` does: repetitions of more than `most` times are of any number of times."""
-    if isinstance(node, Repeat) and max(node.least, node.most or 0) > most:
-        return Repeat(loosened(node.item, most), min(node.least, 1), None)
+    if isinstance(node, Repetition) and max(node.least, node.most or 0) > most:
+        return Repetition(loosened(node.item, most), min(node.least, 1), None)
     return rebuilt(node, lambda child: loosened(child, most))

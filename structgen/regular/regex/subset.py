@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.regex import charsets
-from structgen.regular.regex.nodes import Place
+from structgen.regular.regex.nodes import Anchor
 from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, Instruction
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 from structgen.kernels import inner_kernel, kernel
 
-START, END, BOUNDARY = int(Place.START), int(Place.END), int(Place.BOUNDARY)
+START, END, BOUNDARY = int(Anchor.START), int(Anchor.END), int(Anchor.BOUNDARY)
 LIVE, STACK, SEEN = range(3)
 """Rows of the scratch space of `_closure`."""
 DONE, COUNT, EVERYTHING = range(3)
@@ -51,7 +51,7 @@ class Table(NamedTuple):
     final: NDArray[np.int32]
 
 
-class Machine:
+class SubsetMachine:
     """A program as arrays for the kernels, over classes of code points.
 
     Attributes:
@@ -65,7 +65,7 @@ class Machine:
     """
 
     def __init__(self, program: list[Instruction], assembler: Assembler, trailing: bool) -> None:
-        bounded = not assembler.places.isdisjoint((Place.BOUNDARY, Place.NO_BOUNDARY))
+        bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
         word = assembler.char(charsets.WORD)[1] if bounded else -1
         self.context = WORDS if bounded else EDGES if assembler.places else NO_CONTEXT
         self.bounds, self.classes, members = charsets.partition(list(assembler.sets))
@@ -113,14 +113,14 @@ def determinise(program: list[Instruction], assembler: Assembler, *, trailing: b
     Args:
         trailing: accept whatever follows a match (else the match must end where the string ends).
     """
-    machine = Machine(program, assembler, trailing)
+    machine = SubsetMachine(program, assembler, trailing)
     subsets = _subsets(machine, min(limit, MOST_BYTES // (8 * machine.width), MOST_CELLS // machine.count))
     if subsets is None:
         return None
     return Table(np.array(machine.bounds, np.int32), np.array(machine.classes, np.int32), *subsets)
 
 
-def after(machine: Machine, state: bytes) -> tuple[bool, list[bytes]]:
+def after(machine: SubsetMachine, state: bytes) -> tuple[bool, list[bytes]]:
     """Whether a state accepts, and the state behind each class (empty: none)."""
     if state == _EVERYTHING:
         return True, [b""] + [_EVERYTHING] * (machine.count - 1)
@@ -135,7 +135,7 @@ def after(machine: Machine, state: bytes) -> tuple[bool, list[bytes]]:
     return bool(final[1]), [keys[target] for target in next_[1].tolist()]
 
 
-def _subsets(machine: Machine, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+def _subsets(machine: SubsetMachine, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
     """The subset construction: `next[states, classes]` and `final[states]`; None beyond `limit` states."""
     rows = np.zeros((FIRST_ROWS, machine.width), np.int64)
     rows[1, 0] = 1
@@ -155,7 +155,7 @@ def _subsets(machine: Machine, limit: int) -> tuple[NDArray[np.int32], NDArray[n
 
 @inner_kernel
 def _holds(place: int, before: int, after: int) -> bool:
-    """Does an assertion about a `Place` hold between these two: EDGE, OTHER or WORD?"""
+    """Does an assertion about a `Anchor` hold between these two: EDGE, OTHER or WORD?"""
     if place == START:
         return before == EDGE
     if place == END:
@@ -286,7 +286,7 @@ def _expand(
     The plain loop: for each state and class, the set of instructions behind a character of the class is a state.
 
     Args:
-        code, flat, starts, wordly, context, trailing: see `Machine`.
+        code, flat, starts, wordly, context, trailing: see `SubsetMachine`.
         rows: `[capacity, words + 1]`: a bit for each instruction a state stands at and, last, what came before it.
         table: for `intern`; empty: the rows there are are interned first.
         next_, final: `[capacity, classes]` and `[capacity]`, see `Table`.
