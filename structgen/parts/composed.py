@@ -117,7 +117,7 @@ class Composed(Automaton):
         joined = self._unions.get(parts)
         if joined is None:
             known = [part for part in self._entered.values() if part in parts]
-            start = family.value(family.choice(tuple(part.root for part in known)), 0)
+            start = family.start_of_any(tuple(part.root for part in known))
             extends = frozenset[int]().union(*(part.extends for part in known))
             joined = self._unions[parts] = replace(known[0], start=start, extends=extends)
         return joined

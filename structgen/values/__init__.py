@@ -1,6 +1,6 @@
 """Which JSON: a value as frames of the byte automaton, from the normal form of a schema.
 
-Each frame is an array, an object, a name or a scalar, written one phase at a time when a walk meets it. Alternatives
-are read in lockstep. Progress says what an array or object may still hold; `emptiness` which values cannot be. Knows no
-token and no text that is not JSON.
+`JsonAutomaton` has a writer for each kind of frame (arrays, names, objects, strings, numbers), and writes a state when
+a walk meets it. Alternatives are read in lockstep. Progress says what an array or object may still hold; `emptiness`
+which values cannot be. Knows no token and no text that is not JSON.
 """

@@ -85,12 +85,17 @@ class Lane(Generic[Part]):
 
 
 class Lanes(Generic[Part]):
-    """The lanes of one JSON type in a choice. Owners are the nodes of the choice, then those that lanes exclude."""
+    """The lanes of one JSON type in a choice. Owners are the nodes of the choice, then those that lanes exclude.
+
+    Attributes:
+        lanes: the lanes.
+        all_drive: does each lane drive?
+    """
 
     def __init__(self, choice: Choice, part_of: Callable[[Shape], Part | None]) -> None:
         self.lanes: list[Lane[Part]] = []
         self._excludes = False
-        self._all_drive = True
+        self.all_drive = True
         owners = list(choice.nodes)
         excluded: dict[Node, int] = {}
         for owner, node in enumerate(owners):  # the list grows by what its lanes exclude
@@ -105,13 +110,16 @@ class Lanes(Generic[Part]):
                 without = tuple([excluded[each] for each in part.without])
                 drives = owner < choice.drivers
                 self.lanes.append(Lane(owner, part, drives=drives, without=without))
-                self._excludes, self._all_drive = self._excludes or bool(without), self._all_drive and drives
+                self._excludes, self.all_drive = self._excludes or bool(without), self.all_drive and drives
         self._all = (1 << len(choice.nodes)) - 1
 
     def accepted(self, closing: Iterable[int]) -> int:
         """The nodes of the choice that accept when these lanes (by index) may close, as bits."""
         if not self._excludes:
-            return union(self.lanes[k].owner for k in closing)
+            bits = 0
+            for k in closing:
+                bits |= 1 << self.lanes[k].owner
+            return bits
         owned: dict[int, list[Lane[Part]]] = {}
         for k in closing:
             owned.setdefault(self.lanes[k].owner, []).append(self.lanes[k])
@@ -129,7 +137,7 @@ class Lanes(Generic[Part]):
 
     def driven(self, living: Sequence[int]) -> bool:
         """Does one of these lanes drive?"""
-        return bool(living) if self._all_drive else any(self.lanes[k].drives for k in living)
+        return bool(living) if self.all_drive else any(self.lanes[k].drives for k in living)
 
 
 def union(nodes: Iterable[int]) -> int:

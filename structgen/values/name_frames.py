@@ -1,4 +1,4 @@
-"""Many names at once: their roster, and the frame that reads one of them.
+"""Names of members: the writer of free names, of names in sets, and of frames that read one of many names.
 
 A frame of names says which name came by its outcome and knows nothing else of its object. So all progresses of all
 objects with these names share its states: those below a prefix are the same wherever the same names below it may
@@ -9,8 +9,8 @@ costs about what its own name costs.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from itertools import pairwise
 from json.encoder import encode_basestring
 from typing import NamedTuple
@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.chars import lift
-from structgen.values.arrays import Containers
+from structgen.values.context import Context
 from structgen.automaton.literals import after_text, write_literals
 from structgen.values.names import Joint
+from structgen.regular.chardfa import CharDfa
 from structgen.automaton.strings import NAME, free_string
 from structgen.automaton.table_format import DEAD
 from structgen.schema.normal import Objects
@@ -36,8 +37,8 @@ def quoted(text: str) -> bytes:
     return encode_basestring(text)[1:-1].encode()
 
 
-class Roster:
-    """The declared names of some sets of objects, in the order of their spellings. Compared by identity.
+class NameTable:
+    """The declared names of some sets of objects, sorted by their spellings. Compared by identity.
 
     Attributes:
         names: each name once.
@@ -68,16 +69,16 @@ class Roster:
         return self._groups[first, end]
 
 
-class Part(NamedTuple):
-    """The names of a roster from `first` to `end`, of which `depth` bytes, the same in all, have been read.
+class NameRange(NamedTuple):
+    """The names of a table from `first` to `end`, of which `depth` bytes, the same in all, have been read.
 
     Attributes:
-        allowed: those that may come, as bits from `first` on.
-        inside: the free string that every other name is, which takes the names of the roster too; else 0.
-        fallback: the state that other names are in behind those bytes; 0 when none of them begins so.
+        allowed: the names that may come, as bits from `first` on.
+        inside: the free string that every other name is, which takes the names of the table too; else 0.
+        fallback: the state in which other names are behind those bytes; 0 when none of them begins so.
     """
 
-    roster: Roster
+    table: NameTable
     first: int
     end: int
     depth: int
@@ -86,99 +87,98 @@ class Part(NamedTuple):
     fallback: int
 
 
-class NameFrames(Containers):
-    """The frames of names.
+class NameWriter:
+    """Writes names.
 
     Attributes:
-        many_names: with more names than these an object calls a frame for them.
-        at_once: so many names of a frame are written at once.
+        many_names: an object with more names than this calls a frame for them.
+        at_once: how many names of a frame are written at once.
     """
 
     many_names = 128
     at_once = 32
 
-    @cached_property
-    def _rosters(self) -> dict[tuple[Objects, ...], Roster]:
-        return {}
+    def __init__(self, context: Context) -> None:
+        self._context, self._automaton = context, context.automaton
+        self._tables: dict[tuple[Objects, ...], NameTable] = {}
+        self._lifted: dict[tuple[Joint, tuple[tuple[int, int], ...]], int] = {}
+        self._free: dict[int, int] = {}
 
-    @cached_property
-    def _lifted(self) -> dict[tuple[Joint, tuple[tuple[int, int], ...]], int]:
-        return {}
+    def table(self, sets: tuple[Objects, ...]) -> NameTable:
+        """The one table of the names of these sets."""
+        table = self._tables.get(sets)
+        if table is None:
+            table = self._tables[sets] = NameTable(sets)
+        return table
 
-    @cached_property
-    def _other_names(self) -> dict[int, int]:
-        return {}
+    def frame(self, table: NameTable, allowed: Flags, *, inside: int = 0, others: int = 0) -> int:
+        """The callee that reads an `allowed` name of the table, or another name.
 
-    def roster(self, parts: tuple[Objects, ...]) -> Roster:
-        """The one roster of these sets."""
-        roster = self._rosters.get(parts)
-        if roster is None:
-            roster = self._rosters[parts] = Roster(parts)
-        return roster
-
-    def names_frame(self, roster: Roster, allowed: Flags, *, inside: int = 0, others: int = 0) -> int:
-        """The callee that reads a name of the roster that is `allowed`, or another one.
-
-        It starts behind the opening quote and ends with the closing one. Its outcome is the name's rank; those of other
-        names are up to `inside`, the free string that takes any, or `others`, a state that takes no name of the roster.
+        It starts behind the opening quote and ends with the closing one. Its outcome is the name's rank. Other names
+        are read by `inside`, a free string that takes any name, or `others`, a state that takes no name of the table;
+        those say the outcome.
         """
         if not allowed.any() and not inside:
             return others
         bits = int.from_bytes(np.packbits(allowed, bitorder="little").tobytes(), "little")
-        return self._part(Part(roster, 0, len(roster.names), 0, bits, inside, inside or others))
+        return self._range(NameRange(table, 0, len(table.names), 0, bits, inside, inside or others))
 
-    def lifted_names(self, names: Joint, ends: tuple[tuple[int, int], ...]) -> int:
+    def lifted(self, names: Joint, ends: tuple[tuple[int, int], ...]) -> int:
         """The names that end with one of these final masks, each with the state behind the closing quote; 0: none."""
         start = self._lifted.get((names, ends))
         if start is None:
             language = names.language([final for final, _ in ends])
-            start = 0 if language.empty else lift(self, language, dict(ends).__getitem__, quoted=True, name=True)
+            start = 0 if language.empty else self.lift(language, dict(ends).__getitem__)
             self._lifted[names, ends] = start
         return start
 
-    def free_name(self, close: int) -> int:
+    def lift(self, language: CharDfa, close: Callable[[int], int]) -> int:
+        """The names of a language; `close`: from a final mask to the state behind the closing quote."""
+        return lift(self._automaton, language, close, quoted=True, name=True)
+
+    def free(self, close: int) -> int:
         """The free name that is closed into state `close`."""
-        inside = self._other_names.get(close)
+        inside = self._free.get(close)
         if inside is None:
-            inside = self._other_names[close] = free_string(self, NAME, close)
+            inside = self._free[close] = free_string(self._automaton, NAME, close)
         return inside
 
-    def _part(self, part: Part) -> int:
-        return self.shared(part, partial(self._expand_part, part))
+    def _range(self, names: NameRange) -> int:
+        return self._context.shared(names, partial(self._expand_range, names))
 
-    def _expand_part(self, part: Part, state: int) -> None:
-        few = part.end - part.first <= self.at_once
-        literals = self._whole(part) if few else self._branches(part)
-        if part.fallback and not part.inside:
+    def _expand_range(self, names: NameRange, state: int) -> None:
+        few = names.end - names.first <= self.at_once
+        literals = self._whole(names) if few else self._branches(names)
+        if names.fallback and not names.inside:
             for literal, _ in literals:
-                after_text(self, part.fallback, literal)
-        write_literals(self, state, literals, inner=part.inside, other=part.fallback)
+                after_text(self._automaton, names.fallback, literal)
+        write_literals(self._automaton, state, literals, inner=names.inside, other=names.fallback)
 
-    def _whole(self, part: Part) -> list[tuple[bytes, int]]:
+    def _whole(self, names: NameRange) -> list[tuple[bytes, int]]:
         """The names to their ends."""
         return [
-            (part.roster.spellings[i][part.depth :], self._outcome(part, i))
-            for i in range(part.first, part.end)
-            if part.inside or part.allowed >> i - part.first & 1
+            (names.table.spellings[i][names.depth :], self._outcome(names, i))
+            for i in range(names.first, names.end)
+            if names.inside or names.allowed >> i - names.first & 1
         ]
 
-    def _branches(self, part: Part) -> list[tuple[bytes, int]]:
+    def _branches(self, names: NameRange) -> list[tuple[bytes, int]]:
         """The names up to the byte in which they differ."""
-        common, starts = part.roster.groups(part.first, part.end)
-        reached = after_text(self, part.fallback, common[part.depth :]) if part.fallback else 0
+        common, starts = names.table.groups(names.first, names.end)
+        reached = after_text(self._automaton, names.fallback, common[names.depth :]) if names.fallback else 0
         depth, literals = len(common) + 1, []
         for first, end in pairwise(starts):
-            allowed = part.allowed >> first - part.first & (1 << end - first) - 1
-            spelling = part.roster.spellings[first]
-            if not allowed and not part.inside:
+            allowed = names.allowed >> first - names.first & (1 << end - first) - 1
+            spelling = names.table.spellings[first]
+            if not allowed and not names.inside:
                 continue
             if end - first == 1:
-                literals.append((spelling[part.depth :], self._outcome(part, first)))
+                literals.append((spelling[names.depth :], self._outcome(names, first)))
                 continue
-            fallback = after_text(self, reached, spelling[depth - 1 : depth]) if reached else 0
-            below = Part(part.roster, first, end, depth, allowed, part.inside, fallback)
-            literals.append((spelling[part.depth : depth], self._part(below)))
+            fallback = after_text(self._automaton, reached, spelling[depth - 1 : depth]) if reached else 0
+            below = NameRange(names.table, first, end, depth, allowed, names.inside, fallback)
+            literals.append((spelling[names.depth : depth], self._range(below)))
         return literals
 
-    def _outcome(self, part: Part, rank: int) -> int:
-        return self.pops(len(part.roster.names)) + rank if part.allowed >> rank - part.first & 1 else DEAD
+    def _outcome(self, names: NameRange, rank: int) -> int:
+        return self._automaton.pops(len(names.table.names)) + rank if names.allowed >> rank - names.first & 1 else DEAD

@@ -1,44 +1,32 @@
-"""Objects: names, and the calls of their values."""
+"""Objects: the writer of their frames: names, and the calls of their values."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from structgen.automaton.chars import lift
-from structgen.values.lockstep import Choice
 from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
-from structgen.values.object_progress import Inhabited, Members, UnorderedMembers, uncovered_members
-from structgen.values.names import Joint, joint
-from structgen.values.name_frames import NameFrames, Roster, quoted
 from structgen.automaton.table_format import CALL, DEAD, EAGER
-from structgen.schema.normal import Node, Strings
-
-
-MOST_SETS = 16
-"""So many sets of names may tell the names apart that a frame of names does not know."""
-
-
-class Next(NamedTuple):
-    """A member that may come next: the schema of its value, the progress after it, and does its name need a look?
-
-    `suspect`: the progress knows the name as none of its own, and other such names have come before.
-    """
-
-    node: Node
-    after: Members
-    suspect: bool
-
-
-Nexts = tuple[Next, ...]
+from structgen.values.context import Context
+from structgen.values.lockstep import Choice
+from structgen.values.name_frames import NameTable, NameWriter, quoted
+from structgen.values.names import Joint, joint
+from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
+from structgen.values.object_progress import Members, UnorderedMembers, uncovered_members
 
 
 class _Between(NamedTuple):
-    """A state before a name or the closing brace: see `_expand_object`."""
+    """What a state before a name or the closing brace is for.
+
+    Attributes:
+        choice, members, depth: the nodes that the object is read against, the progress of each lane, and the nesting.
+        before: the bytes before the name's quote.
+        last: the bytes that end the object.
+    """
 
     choice: Choice
     members: tuple[Members, ...]
@@ -47,352 +35,265 @@ class _Between(NamedTuple):
     last: bytes
 
 
-class ObjectFrames(NameFrames):
-    """The frames of objects, beside those of arrays."""
+class ObjectWriter:
+    """Writes the frames of objects."""
 
-    def open_object(self, choice: Choice, depth: int) -> int:
+    def __init__(self, context: Context, names: NameWriter) -> None:
+        self._context, self._names = context, names
+        self._automaton, self._tables, self._layout = context.automaton, context.tables, context.layout
+        self._is_empty = context.is_empty
+        self._next = NextNames(context.is_empty)
+
+    def open(self, choice: Choice, depth: int) -> int:
         """The state after `{`; 0 when there is no object."""
-        living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self.is_empty.objects(lane.part)]
+        living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self._is_empty.objects(lane.part)]
         if not choice.objects.driven([k for k, _ in living]):
             return 0
         # What is only watched is a set of values: the order of names means nothing there.
+        any_order = self._context.any_order
         members = tuple(
-            [(UnorderedMembers if self.any_order or not lane.drives else Members)(k, lane.part) for k, lane in living]
+            [(UnorderedMembers if any_order or not lane.drives else Members)(k, lane.part) for k, lane in living]
         )
-        between = _Between(choice, members, depth, self.layout.first(depth), b"}")
-        state = self.later(partial(self._expand_object, *between))
-        return self.shorten(state, partial(self._cheapest, state, between))
+        between = _Between(choice, members, depth, self._layout.first(depth), b"}")
+        state = self._automaton.later(partial(self._expand_between, between))
+        return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
     def _after_member(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""
         members = uncovered_members(members)
-        separator, last = self.layout.separator(depth), self.layout.last(depth) + b"}"
+        separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
         between = _Between(choice, members, depth, separator, last)
-        state = self.shared((choice, members, depth), partial(self._expand_object, *between))
-        return self.shorten(state, partial(self._cheapest, state, between))
+        state = self._context.shared((choice, members, depth), partial(self._expand_between, between))
+        return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
     def _cheapest(self, state: int, between: _Between) -> int:
         """Between members: the closing brace where it may come, else the next required member of each alternative."""
         choice, members, depth, before, last = between
-        if close := self._close_object(choice, members):
-            return self.later(lambda new: self.write_behind_gap(new, [(last, close)]))
-        required = list(dict.fromkeys(each.name for p in members if (each := p.first_required)))
-        others = [] if _ruled(members) else self._others(members)
-        named = {n: self._beside(members, n, others) for n in required} if others else self._named(choice, members)
-        owed = [(name, named[name]) for name in required if self._driven(choice, named.get(name, ()))]
-        if not owed or not all(p.first_required for p in members):
-            return state
-        return self.later(partial(self._write_members, choice, owed, depth, before))
-
-    def _write_members(
-        self, choice: Choice, names: list[tuple[str, Nexts]], depth: int, before: bytes, state: int
-    ) -> None:
-        self.write_behind_gap(state, self._before_names(choice, names, depth, before))
-
-    def _close_object(self, choice: Choice, members: Sequence[Members]) -> int:
-        """The state after the closing brace; 0 when it may not come yet."""
-        return self.accept(choice, choice.objects.accepted(p.lane for p in members if p.may_close))
-
-    def _expand_object(
-        self, choice: Choice, members: tuple[Members, ...], depth: int, before: bytes, last: bytes, state: int
-    ) -> None:
-        """Before a name or the closing brace: `before` stands before the name's quote, `last` ends the object."""
-        called = self._call_names(choice, members, depth)
-        named = {} if called else self._named(choice, members)
-        inside = called or self._any_name(choice, members, named, depth)
-        close = self._close_object(choice, members)
-        literals = [(last, close)] if close else []
-        spaced = bool(self.layout.bound and before)
-        if inside:
-            literals.append(self._opening(before, b'"', inside, spaced=spaced))
+        if close := self._close(choice, members):
+            return self._automaton.later(lambda new: self._context.write_behind_gap(new, [(last, close)]))
+        required = list(dict.fromkeys(each.name for progress in members if (each := progress.first_required)))
+        if names_are_ruled(members):
+            by_name = self._next.by_name(members)
         else:
-            names = [(name, nexts) for name, nexts in named.items() if self._driven(choice, nexts)]
+            others = self._next.others(members)
+            by_name = {name: self._next.named(members, name, others) for name in required}
+        owed = [(name, by_name[name]) for name in required if _driven(choice, by_name.get(name, ()))]
+        if not owed or not all(progress.first_required for progress in members):
+            return state
+        return self._automaton.later(partial(self._expand_owed, choice, owed, depth, before))
+
+    def _expand_owed(
+        self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, before: bytes, state: int
+    ) -> None:
+        self._context.write_behind_gap(state, self._before_names(choice, names, depth, before))
+
+    def _close(self, choice: Choice, members: Sequence[Members]) -> int:
+        """The state after the closing brace; 0 when it may not come yet."""
+        closing = [progress.lane for progress in members if progress.may_close]
+        return self._context.accept(choice, choice.objects.accepted(closing))
+
+    def _expand_between(self, between: _Between, state: int) -> None:
+        """Write a state before a name or the closing brace."""
+        choice, members, depth, before, last = between
+        quoted_name = self._called_name(choice, members, depth) or self._any_name(choice, members, depth)
+        close = self._close(choice, members)
+        literals = [(last, close)] if close else []
+        if quoted_name:
+            literals.append(self._before_quote(before, quoted_name))
+        else:
+            names = _driven_names(choice, self._next.by_name(members))
             literals += self._before_names(choice, names, depth, before)
-        self.write_behind_gap(state, literals)
+        self._context.write_behind_gap(state, literals)
+
+    def _before_quote(self, before: bytes, name: int) -> tuple[bytes, int]:
+        """What stands before a name, and the state behind it; `name` is the state behind the name's quote."""
+        if not self._layout.bound or not before:
+            return before + b'"', name
+        return before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)]))
 
     def _before_names(
-        self, choice: Choice, names: list[tuple[str, Nexts]], depth: int, before: bytes
+        self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
         """What stands before names, and the names as far as they follow at once."""
-        if self.layout.bound and before and names:
-            return [(before, self.gap(self.later(partial(self._write_names, choice, names, depth))))]
+        if self._layout.bound and before and names:
+            following = self._automaton.later(partial(self._expand_names, choice, names, depth))
+            return [(before, self._context.gap(following))]
         return self._literals_of(choice, names, depth, before + b'"')
 
-    def _call_names(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+    def _called_name(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
         """The state that calls a frame for the name, where there are many; 0 where they are few, or none may come."""
-        if sum([len(p.objects.properties) for p in members]) <= self.many_names:
+        many, count = self._names.many_names, 0
+        for progress in members:
+            count += len(progress.objects.properties)
+        if count <= many:
             return 0
-        if _ruled(members) and not self._tells_marks(members):
+        if names_are_ruled(members) and not self._next.outcomes_tell_marks(members):
             return 0
-        free = choice.objects.driven([p.lane for p in members if self._takes_any(p)])
-        if sum(len(p.objects.properties) if free else p.open_count for p in members) <= self.many_names:
+        free = choice.objects.driven([progress.lane for progress in members if self._next.takes_others(progress)])
+        if sum(len(each.objects.properties) if free else each.open_count for each in members) <= many:
             return 0
-        roster, lanes = self.roster(tuple(p.objects for p in members)), choice.objects.lanes
-        allowed = np.zeros(len(roster.names), np.bool_)
-        other_names = self._others(members)
-        for p, ranks, rest in zip(members, roster.ranks, other_names, strict=True):
-            if lanes[p.lane].drives:
-                taken = np.full(allowed.size, bool(rest))  # by other lanes' names
-                taken[ranks] = self.is_empty.open_members(p)
-                allowed |= taken
-        any_other = self._driven(choice, [each for rest in other_names for each in rest])
-        inside, others = self._frames_of_others(members, roster, any_other=any_other)
-        callee = self.names_frame(roster, allowed, inside=inside, others=others)
+        table, others = self._names.table(tuple(each.objects for each in members)), self._next.others(members)
+        callee = self._names_frame(choice, members, table, others)
         if not callee:
             return 0
 
         def resolve(outcome: int) -> int:
-            marks = outcome - len(roster.names)
+            marks = outcome - len(table.names)
             if marks < 0:
-                return self._behind_name(choice, self._beside(members, roster.names[outcome], other_names), depth)
-            return self._behind_name(choice, self._nexts(members, marks), depth)
+                following = self._next.named(members, table.names[outcome], others)
+            else:
+                following = self._next.with_marks(members, marks)
+            return self._behind_name(choice, following, depth)
 
-        return self.tables.call(callee, self.returns(resolve))
+        return self._tables.call(callee, self._automaton.returns(resolve))
 
-    def _tells_marks(self, members: tuple[Members, ...]) -> bool:
-        """Can a frame of names tell the marks of others by its outcomes?"""
-        first, *more = members
-        sets, few = self.is_empty.members.outline(first.objects).sets, self.is_empty.inhabited(first.objects).few
-        return not more and not first.objects.some and not few and len(sets) <= MOST_SETS
+    def _names_frame(
+        self, choice: Choice, members: tuple[Members, ...], table: NameTable, others: list[list[NextMember]]
+    ) -> int:
+        """The frame that reads one of many names, or an other one; 0 when none may come."""
+        lanes, allowed = choice.objects.lanes, np.zeros(len(table.names), np.bool_)
+        for progress, ranks, rest in zip(members, table.ranks, others, strict=True):
+            if lanes[progress.lane].drives:
+                taken = np.full(allowed.size, bool(rest))  # names that only other lanes know
+                taken[ranks] = self._is_empty.open_members(progress)
+                allowed |= taken
+        if names_are_ruled(members):
+            return self._names.frame(table, allowed, others=self._ruled_others(members[0], table))
+        any_other = _driven(choice, [each for rest in others for each in rest])
+        inside = self._names.free(self._automaton.pop(len(table.names))) if any_other else 0
+        return self._names.frame(table, allowed, inside=inside)
 
-    def _frames_of_others(self, members: tuple[Members, ...], roster: Roster, *, any_other: bool) -> tuple[int, int]:
-        """`inside` and `others` of a frame of names: their outcome is the size of the roster, and the marks.
+    def _ruled_others(self, progress: Members, table: NameTable) -> int:
+        """The state of names that a frame of names does not know, where rules speak of names; 0: none.
 
-        Args:
-            any_other: may a name without marks come that no progress tells?
+        The outcome of such a name is its marks behind the size of the table.
         """
-        if not _ruled(members):
-            return (self.free_name(self.pop(len(roster.names))) if any_other else 0), 0
-        p = members[0]
-        if not self._takes_any(p):
-            return 0, 0
-        names = joint(self.is_empty.members.outline(p.objects).sets, tuple(roster.names))
+        if not self._next.takes_others(progress):
+            return 0
+        names = joint(self._is_empty.members.outline(progress.objects).sets, tuple(table.names))
 
-        def tell(marks: int) -> int:
-            return self.pop(len(roster.names) + marks) if self._other(p, marks) else 0
+        def confirm(marks: int) -> int:
+            return self._automaton.pop(len(table.names) + marks) if self._next.other(progress, marks) else 0
 
-        ends = [(f, self.confirmed(names.predicates, names.marks(f), TextCheck, tell)) for f in names.unlisted]
-        return 0, self.lifted_names(names, tuple((final, state) for final, state in ends if state))
+        ends = [
+            (final, self._context.confirmed(names.predicates, names.marks(final), TextCheck, confirm))
+            for final in names.unlisted
+        ]
+        return self._names.lifted(names, tuple((final, state) for final, state in ends if state))
 
-    def _nexts(self, members: Iterable[Members], marks: int) -> Nexts:
-        """What may come next under a name with these marks that no progress tells by itself."""
-        return tuple([each for rest in self._others(members, marks) for each in rest])
-
-    def _others(self, members: Iterable[Members], marks: int = 0) -> list[list[Next]]:
-        """Of each progress, what may come next under a name with these marks that it does not tell by itself."""
-        return [self._other(p, marks) if self._takes_any(p) else [] for p in members]
-
-    def _beside(self, members: Iterable[Members], name: str, others: Iterable[list[Next]]) -> Nexts:
-        """What may come next under a name that some progress tells, where no rule speaks of the names that one
-        progress tells and another does not. The `_others` without marks are given: many names share them."""
-        found: list[Next] = []
-        for p, rest in zip(members, others, strict=True):
-            i = self.is_empty.members.outline(p.objects).declared.get(name)
-            if i is None:
-                found += rest
-            elif p.is_open(i):
-                found += self._own(p, i, self.is_empty.inhabited(p.objects))
-        return tuple(found)
-
-    def _driven(self, choice: Choice, nexts: Iterable[Next]) -> bool:
-        return choice.objects.driven([each.after.lane for each in nexts])
-
-    def _opening(self, before: bytes, quote: bytes, names: int, *, spaced: bool) -> tuple[bytes, int]:
-        if not spaced:
-            return before + quote, names
-        core = self.tables.ranges(self.tables.stub(), [(quote[0], quote[0], names)])
-        return before, self.gap(core)
-
-    def _write_names(self, choice: Choice, names: list[tuple[str, Nexts]], depth: int, state: int) -> None:
-        write_literals(self, state, self._literals_of(choice, names, depth, b'"'))
+    def _expand_names(self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, state: int) -> None:
+        write_literals(self._automaton, state, self._literals_of(choice, names, depth, b'"'))
 
     def _literals_of(
-        self, choice: Choice, names: list[tuple[str, Nexts]], depth: int, before: bytes
+        self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
         """Names and the states behind them, where their values are called (written when met)."""
-        stub = self._member_stubs(choice, [nexts for _, nexts in names], depth)
+        first = self._member_stubs(choice, [following for _, following in names], depth)
+        behind = b'"' if self._layout.bound else b'"' + self._layout.colon
         return [
-            (before + quoted(name) + b'"', self._behind_name(choice, nexts, depth))
-            if _all_suspect(nexts)
-            else (before + self._name(name), stub + i)
-            for i, (name, nexts) in enumerate(names)
+            (before + quoted(name) + b'"', self._behind_name(choice, following, depth))
+            if maybe_repeated(following)
+            else (before + quoted(name) + behind, first + i)
+            for i, (name, following) in enumerate(names)
         ]
 
-    def _name(self, name: str) -> bytes:
-        """A name from behind its opening quote up to its value."""
-        return quoted(name) + (b'"' if self.layout.bound else b'"' + self.layout.colon)
-
-    def _named(self, choice: Choice, members: tuple[Members, ...]) -> dict[str, Nexts]:
-        """What may come next under the names that some progress tells by itself, where something may."""
-        if len(members) == 1:
-            return self._own_names(members[0])
-        own = [self._own_names(p) for p in members]
-        told = [self._known_names(p) for p in members]
-        # A name that one progress knows and may not take is still any name to another.
-        named: dict[str, list[Next]] = {name: [] for names in (*own, *told) for name in names}
-        for p, names, known in zip(members, own, told, strict=True):
-            free, outline = self._takes_any(p), self.is_empty.members.outline(p.objects)
-            others: dict[int, list[Next]] = {}
-            for name, nexts in named.items():
-                if name in names:
-                    nexts += names[name]
-                elif free and name not in known:
-                    marks = outline.marks(name) if outline.sets else 0
-                    if marks not in others:
-                        others[marks] = self._other(p, marks)
-                    nexts += others[marks]
-        return {name: tuple(nexts) for name, nexts in named.items() if nexts}
-
-    def _known_names(self, p: Members) -> Collection[str]:
-        """The names that `p` tells one by one."""
-        declared, few = self.is_empty.members.outline(p.objects).declared, self.is_empty.inhabited(p.objects).few
-        return {*declared, *(name for name, _ in few)} if few else declared
-
-    def _own_names(self, p: Members) -> dict[str, Nexts]:
-        """What may come next under the names that `p` tells one by one, where something may."""
-        is_empty, objects = self.is_empty, p.objects
-        outline, can = is_empty.members.outline(objects), is_empty.inhabited(objects)
-        names: dict[str, Nexts] = {}
-        for i in p.open():
-            nexts = self._own(p, i, can)
-            if nexts:
-                names[objects.properties[i].name] = nexts
-        for k, (name, marks) in enumerate(can.few or ()):
-            after_other = None if p.taken >> k & 1 else p.other(1 << k)
-            other = outline.other(marks)
-            options = is_empty.next_members(other, after_other, marks) if other and after_other else []
-            if options:
-                names[name] = tuple(Next(node, then, False) for node, then in options)
-        return names
-
-    def _own(self, p: Members, i: int, can: Inhabited) -> Nexts:
-        """What may come next under the name of declared member `i`, which is open."""
-        is_empty, member, after = self.is_empty, p.objects.properties[i], p.with_declared(i)
-        if can.uncounted:
-            return () if is_empty(member.value) else (Next(member.value, after, False),)
-        outline = is_empty.members.outline(p.objects)
-        marks = outline.marks(member.name) if p.objects.some else 0
-        options = is_empty.next_members(outline.member(i), after, marks)
-        return tuple([Next(node, then, False) for node, then in options])
-
-    def _takes_any(self, p: Members) -> bool:
-        """May a name come next that `p` does not tell by itself?"""
-        can = self.is_empty.inhabited(p.objects)
-        return can.few is None and bool(can.others) and p.other() is not None and can.others_left(p) != 0
-
-    def _other(self, p: Members, marks: int) -> list[Next]:
-        """What may come next under a name with these marks that `p` does not tell by itself."""
-        can = self.is_empty.inhabited(p.objects)
-        after = p.other(counted=can.total is not None)
-        if after is None or marks not in can.others:
-            return []
-        node = self.is_empty.members.outline(p.objects).other(marks)
-        assert node is not None
-        return [Next(n, then, p.others > 0) for n, then in self.is_empty.next_members(node, after, marks)]
-
-    def _member_stubs(self, choice: Choice, nexts: list[Nexts], depth: int) -> int:
+    def _member_stubs(self, choice: Choice, names: list[NextMembers], depth: int) -> int:
         """The first of the states behind each name, in which its value is called (written when met)."""
         first = 0
 
         def expand(state: int) -> None:
-            self._expand_member(choice, nexts[state - first], depth, state)
+            self._expand_member(choice, names[state - first], depth, state)
 
-        if nexts:
-            first = self.later_block(len(nexts), expand)
+        if names:
+            first = self._automaton.later_block(len(names), expand)
         return first
 
-    def _expand_member(self, choice: Choice, nexts: Nexts, depth: int, state: int) -> None:
+    def _expand_member(self, choice: Choice, following: NextMembers, depth: int, state: int) -> None:
         """After a name and its colon (or, where white space is free, before the colon): call the value."""
         lanes = choice.objects.lanes
-        callee, ret = self.call(
-            [(each.node, lanes[each.after.lane].drives) for each in nexts],
+        callee, ret = self._context.call(
+            [(each.node, lanes[each.after.lane].drives) for each in following],
             depth + 1,
-            lambda living: self._after_member(choice, tuple(nexts[k].after for k in living), depth),
+            lambda living: self._after_member(choice, tuple(following[k].after for k in living), depth),
         )
-        if not self.layout.bound:
-            self.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
+        if not self._layout.bound:
+            self._tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
             return
-        value = self.gap(self.tables.call(callee, ret))
-        colon = self.tables.ranges(self.tables.stub(), [(0x3A, 0x3A, value)])
-        self.gap(colon, state)
+        value = self._context.gap(self._tables.call(callee, ret))
+        colon = self._tables.ranges(self._tables.stub(), [(0x3A, 0x3A, value)])
+        self._context.gap(colon, state)
 
-    def _behind_name(self, choice: Choice, nexts: Nexts, depth: int) -> int:
+    def _behind_name(self, choice: Choice, following: NextMembers, depth: int) -> int:
         """The state after the closing quote of a name; 0 where it is refused."""
-        if not self._driven(choice, nexts):
+        if not _driven(choice, following):
             return 0
-        state = self.shared((choice, nexts, depth), partial(self._expand_behind_name, choice, nexts, depth))
-        return self.test(FreshName(), state) if _all_suspect(nexts) else state
+        expand = partial(self._expand_behind_name, choice, following, depth)
+        state = self._context.shared((choice, following, depth), expand)
+        return self._automaton.test(FreshName(), state) if maybe_repeated(following) else state
 
-    def _expand_behind_name(self, choice: Choice, nexts: Nexts, depth: int, state: int) -> None:
-        if self.layout.bound:
-            self._expand_member(choice, nexts, depth, state)
+    def _expand_behind_name(self, choice: Choice, following: NextMembers, depth: int, state: int) -> None:
+        if self._layout.bound:
+            self._expand_member(choice, following, depth, state)
         else:
-            write_literals(self, state, [(self.layout.colon, self._member_stubs(choice, [nexts], depth))])
+            value = self._member_stubs(choice, [following], depth)
+            write_literals(self._automaton, state, [(self._layout.colon, value)])
 
-    def _any_name(self, choice: Choice, members: tuple[Members, ...], named: dict[str, Nexts], depth: int) -> int:
-        """The state after the quote of a name that need not be one of `named`; 0 when it must."""
-        free = [p for p in members if self._takes_any(p)]
-        if not choice.objects.driven([p.lane for p in free]):
+    def _any_name(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+        """The state after the quote of a name that no progress need know; 0 when some progress must know it."""
+        free = [progress for progress in members if self._next.takes_others(progress)]
+        if not free or not choice.objects.driven([progress.lane for progress in free]):
             return 0
-        sets: tuple[Strings, ...] = ()
-        for p in free:
-            sets += self.is_empty.members.outline(p.objects).sets
-        if sets:
-            known = {name: named.get(name, ()) for p in members for name in self._known_names(p)}
-            return self._ruled_name(choice, free, tuple(dict.fromkeys(sets)), known, depth)
-        close = self._behind_name(choice, tuple(each for p in free for each in self._other(p, 0)), depth)
+        if names_are_ruled(free):
+            return self._ruled_name(choice, members, free, depth)
+        others = tuple([each for progress in free for each in self._next.other(progress, 0)])
+        close = self._behind_name(choice, others, depth)
         if not close:
             return 0
-        inside = self.free_name(close)
-        told = [self._known_names(p) for p in members]
-        if not any(told):
+        inside, known = self._names.free(close), [self._next.known_names(progress) for progress in members]
+        if not any(known):
             return inside
-        allowed = [(name, nexts) for name, nexts in named.items() if self._driven(choice, nexts)]
-        literals = self._literals_of(choice, allowed, depth, b"")
-        refused = set().union(*told).difference([name for name, _ in allowed])
-        literals += [(quoted(name) + b'"', DEAD) for name in refused]
-        return self.later(lambda state: write_literals(self, state, literals, inner=inside, other=inside))
 
-    def _ruled_name(
-        self,
-        choice: Choice,
-        free: list[Members],
-        sets: tuple[Strings, ...],
-        named: dict[str, Nexts],
-        depth: int,
-    ) -> int:
-        """The same where names are told apart by sets: one automaton for all names."""
-        names = joint(sets, tuple(named))
+        def expand(state: int) -> None:
+            allowed = _driven_names(choice, self._next.by_name(members))
+            literals = self._literals_of(choice, allowed, depth, b"")
+            refused = set().union(*known).difference([name for name, _ in allowed])
+            literals += [(quoted(name) + b'"', DEAD) for name in refused]
+            write_literals(self._automaton, state, literals, inner=inside, other=inside)
+
+        return self._automaton.later(expand)
+
+    def _ruled_name(self, choice: Choice, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
+        """The same where sets tell names apart: one automaton for all names, those that are known too."""
+        sets = [each for progress in free for each in self._is_empty.members.outline(progress.objects).sets]
+        by_name = self._next.by_name(members)
+        known = {name: by_name.get(name, ()) for progress in members for name in self._next.known_names(progress)}
+        names = joint(tuple(dict.fromkeys(sets)), tuple(known))
         states: dict[int, int] = {}
         for final in names.finals:
             name = names.name(final)
             if name is not None:
-                states[final] = self._behind_name(choice, named[name], depth)
+                states[final] = self._behind_name(choice, known[name], depth)
             else:
                 states[final] = self._behind_marks(choice, free, names, names.marks(final), depth)
         language = names.language([final for final, state in states.items() if state])
-        return 0 if language.empty else lift(self, language, states.__getitem__, quoted=True, name=True)
+        return 0 if language.empty else self._names.lift(language, states.__getitem__)
 
     def _behind_marks(self, choice: Choice, free: list[Members], names: Joint, marks: int, depth: int) -> int:
         """The state after the closing quote of a name in the sets `marks`; 0 where it is refused."""
 
-        def tell(marks: int) -> int:
-            nexts = [each for p in free for each in self._other(p, self._own_marks(p, names, marks))]
-            return self._behind_name(choice, tuple(nexts), depth)
+        def confirm(marks: int) -> int:
+            own_marks = [self._next.own_marks(progress, names, marks) for progress in free]
+            others = [self._next.other(progress, own) for progress, own in zip(free, own_marks, strict=True)]
+            return self._behind_name(choice, tuple([each for rest in others for each in rest]), depth)
 
-        return self.confirmed(names.predicates, marks, TextCheck, tell)
-
-    def _own_marks(self, p: Members, names: Joint, marks: int) -> int:
-        """Marks among the sets of `p` alone."""
-        own = self.is_empty.members.outline(p.objects).sets
-        return sum(1 << own.index(each) for k, each in enumerate(names.sets) if marks >> k & 1 and each in own)
+        return self._context.confirmed(names.predicates, marks, TextCheck, confirm)
 
 
-def _ruled(members: Iterable[Members]) -> bool:
-    """Do rules speak of names?"""
-    return any(p.objects.patterns or p.objects.some for p in members)
+def _driven(choice: Choice, following: Iterable[NextMember]) -> bool:
+    return choice.objects.driven([each.after.lane for each in following])
 
 
-def _all_suspect(nexts: Nexts) -> bool:
-    """Must the name be compared with those that came? Not where one progress knows that it is new."""
-    return nexts[0].suspect and all(each.suspect for each in nexts)
+def _driven_names(choice: Choice, by_name: dict[str, NextMembers]) -> list[tuple[str, NextMembers]]:
+    if choice.objects.all_drive:
+        return list(by_name.items())
+    return [(name, following) for name, following in by_name.items() if _driven(choice, following)]

@@ -16,7 +16,7 @@ from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.testing import scripted
-from structgen.values.name_frames import NameFrames
+from structgen.values.name_frames import NameWriter
 from tests.support.interrupting import Interrupts, wrap_kernels, writers_of_states
 from tests.support.matching import rich_vocabulary
 
@@ -150,8 +150,8 @@ def check(name: str, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch, gr
 @pytest.fixture(autouse=True)
 def few_names_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects with more than eight names call a frame for them."""
-    monkeypatch.setattr(NameFrames, "many_names", 8)
-    monkeypatch.setattr(NameFrames, "at_once", 3)
+    monkeypatch.setattr(NameWriter, "many_names", 8)
+    monkeypatch.setattr(NameWriter, "at_once", 3)
 
 
 def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import ANY, NEVER, Objects, Property
 from structgen.values.emptiness import Emptiness
-from structgen.values.name_frames import Roster
+from structgen.values.name_frames import NameTable
 from structgen.values.object_progress import Members, UnorderedMembers
 from tests.support.matching import byte_vocabulary, rich_vocabulary
 from tests.support.walking import assert_valid, random_walk
@@ -64,7 +64,7 @@ def compiled(schema: Any, *, many: bool, **options: Any) -> Grammar | None:
     except UnsatisfiableSchema:
         return None
     automaton: Any = grammar.automaton
-    automaton.many_names, automaton.at_once = -1 if many else 1000, 2
+    automaton.names.many_names, automaton.names.at_once = -1 if many else 1000, 2
     return grammar
 
 
@@ -151,17 +151,17 @@ def test_open_members_are_those_that_may_come_one_by_one() -> None:
             progress = progress.with_declared(draw.choice(told))
 
 
-def test_groups_of_a_roster_split_it_by_one_byte() -> None:
+def test_groups_of_a_name_table_split_it_by_one_byte() -> None:
     """Down to single names."""
-    roster = Roster([Objects(tuple(Property(name, ANY, required=False) for name in NAMES))])
-    assert sorted(roster.names) == sorted(NAMES)
+    table = NameTable([Objects(tuple(Property(name, ANY, required=False) for name in NAMES))])
+    assert sorted(table.names) == sorted(NAMES)
     todo = [(0, len(NAMES))]
     while todo:
         first, end = todo.pop()
-        common, starts = roster.groups(first, end)
+        common, starts = table.groups(first, end)
         assert (starts[0], starts[-1]) == (first, end)
         for low, high in pairwise(starts):
-            assert len({spelling[: len(common) + 1] for spelling in roster.spellings[low:high]}) == 1
+            assert len({spelling[: len(common) + 1] for spelling in table.spellings[low:high]}) == 1
         todo += [pair for pair in pairwise(starts) if pair[1] - pair[0] > 1]
 
 

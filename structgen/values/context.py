@@ -1,0 +1,198 @@
+"""What the writers of JSON frames share: layout, interning, the way out, white space, calls of values in lockstep.
+
+A writer (of arrays, names, objects, strings, numbers) writes one state of a frame when a walk reaches it. A frame reads
+one value against a *choice* of nodes (see `lockstep`); its outcome tells which of them the value satisfies. Inside a
+frame the automaton keeps one progress per alternative still alive (see `array_progress`, `object_progress`), so a union
+costs what its alternatives differ in, and one alternative left is the plain automaton again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from structgen.automaton.checks import Check
+from structgen.automaton.literals import write_literals
+from structgen.automaton.machine import Automaton
+from structgen.automaton.table_format import GOTO, INC, ROOM, Edge
+from structgen.options import Whitespace
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Node
+from structgen.values.emptiness import Emptiness
+from structgen.values.lockstep import Choice
+
+Predicate = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The bytes around the members of arrays and objects, by nesting depth.
+
+    Attributes:
+        indent: blanks per level, None for one line.
+        comma, colon: between members, between a name and its value.
+        bound: the longest run of free white space; 0 when the layout is fixed.
+    """
+
+    indent: int | None
+    comma: bytes
+    colon: bytes
+    bound: int
+
+    @staticmethod
+    @lru_cache(64)
+    def of(whitespace: Whitespace) -> Layout:
+        """The layout that a user's choice stands for."""
+        if whitespace.kind == "indented":
+            return Layout(whitespace.indent, b",", b": ", 0)
+        if whitespace.kind == "spaced":
+            return Layout(None, b", ", b": ", 0)
+        return Layout(None, b",", b":", whitespace.bound if whitespace.kind == "flexible" else 0)
+
+    @property
+    def by_depth(self) -> bool:
+        """True when the bytes differ from level to level."""
+        return self.indent is not None
+
+    def first(self, depth: int) -> bytes:
+        """Between the opening bracket at `depth` and the first member."""
+        return b"" if self.indent is None else b"\n" + b" " * (self.indent * (depth + 1))
+
+    def separator(self, depth: int) -> bytes:
+        """Between two members."""
+        return self.comma + self.first(depth)
+
+    def last(self, depth: int) -> bytes:
+        """Between the last member and the closing bracket."""
+        return b"" if self.indent is None else b"\n" + b" " * (self.indent * depth)
+
+
+class Context:
+    """The automaton that the writers write into, and what they ask of each other.
+
+    Args:
+        automaton: the automaton of the frames.
+        expand_value: writes the first state of a value: `expand_value(choice, depth, state)`.
+
+    Attributes:
+        automaton, tables: see above, and its tables.
+        layout: where white space stands.
+        any_order: may declared members come in any order?
+        is_empty: tells which nodes have no value.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        whitespace: Whitespace,
+        *,
+        any_order: bool,
+        algebra: Algebra,
+        expand_value: Callable[[Choice, int, int], None],
+    ) -> None:
+        self.automaton, self.tables = automaton, automaton.tables
+        self.layout = Layout.of(whitespace)
+        self.any_order = any_order
+        self.is_empty = Emptiness(algebra)
+        self._expand_value = expand_value
+        self._choices: dict[tuple[tuple[Node, ...], tuple[Node, ...]], Choice] = {}
+        self._values: dict[tuple[Choice, int], int] = {}
+        self._shared: dict[Hashable, int] = {}
+
+    def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Choice:
+        """The interned choice of these nodes."""
+        choice = self._choices.get((drivers, watched))
+        if choice is None:
+            choice = self._choices[drivers, watched] = Choice(drivers, watched)
+        return choice
+
+    def value(self, choice: Choice, depth: int) -> int:
+        """The first state of a value; `depth` counts only where the layout indents."""
+        key = (choice, depth if self.layout.by_depth else 0)
+        state = self._values.get(key)
+        if state is None:
+            state = self._values[key] = self.automaton.later(partial(self._expand_value, choice, depth))
+        return state
+
+    def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:
+        """The state for `key`; `expand` writes it where it is new."""
+        state = self._shared.get(key)
+        if state is None:
+            state = self._shared[key] = self.automaton.later(expand)
+        return state
+
+    def accept(self, choice: Choice, accepted: int) -> int:
+        """The state that leaves the frame of `choice` with these nodes accepting; 0 when none of them drives."""
+        return self.automaton.pop(choice.outcome(accepted)) if accepted & choice.driving else 0
+
+    def confirmed(
+        self,
+        predicates: Sequence[Predicate | None],
+        marks: int,
+        check: Callable[[Predicate], Check],
+        confirm: Callable[[int], int],
+    ) -> int:
+        """The state behind a text that is in the sets `marks` (bits), as far as an automaton can tell.
+
+        A set with a predicate is asked about first, in a test. `confirm(marks)` is the state for marks that are sure;
+        0 where it refuses the text.
+        """
+        doubtful = next((k for k, each in enumerate(predicates) if each is not None and marks >> k & 1), None)
+        if doubtful is None:
+            return confirm(marks)
+        predicate = predicates[doubtful]
+        assert predicate is not None
+        left = [None if k == doubtful else each for k, each in enumerate(predicates)]
+        yes = self.confirmed(left, marks, check, confirm)
+        no = self.confirmed(left, marks & ~(1 << doubtful), check, confirm)
+        return self.automaton.test(check(predicate), yes, no)
+
+    def gap(self, target: int, state: int = 0) -> int:
+        """A state (`state`, or a new one) that takes free white space and then goes on at `target`."""
+        if not self.layout.bound:
+            return target
+        return self.blanks(state or self.tables.stub(), (GOTO, target, 0))
+
+    def blanks(self, state: int, miss: tuple[int, int, int]) -> int:
+        """Write a state that takes free white space; `miss`: what it does with any other byte."""
+        edges: list[Edge] = [(byte, byte, state | INC | ROOM) for byte in b" \n\t\r"]
+        return self.tables.ranges(state, edges, miss=miss, hi=self.layout.bound)
+
+    def write_behind_gap(self, state: int, literals: list[tuple[bytes, int]]) -> None:
+        """Write a trie of literals behind free white space, if the layout has any."""
+        if not self.layout.bound:
+            write_literals(self.automaton, state, literals)
+            return
+        trie = self.tables.stub()
+        write_literals(self.automaton, trie, literals)
+        self.gap(trie, state)
+
+    def call(
+        self, wanted: Sequence[tuple[Node, bool]], depth: int, after: Callable[[Sequence[int]], int]
+    ) -> tuple[int, int]:
+        """The call `(callee, ret)` of the next value, for alternatives that each want a node, to drive or be watched.
+
+        At least one drives. `after(living)` is the state in which those alternatives (by index) go on whose node the
+        value satisfied; a driving one is always among them.
+        """
+        drivers: dict[Node, int] = {}
+        watched: dict[Node, int] = {}
+        for node, drives in wanted:
+            kind = drivers if drives else watched
+            if drives or not node.is_any:
+                kind.setdefault(node, len(kind))
+        choice = self.choice(tuple(drivers), tuple(watched))
+        callee = self.value(choice, depth)
+        if len(choice.nodes) == 1:
+            return callee, after(range(len(wanted)))
+        bits = [
+            1 << drivers[node] if drives else 0 if node.is_any else 1 << len(drivers) + watched[node]
+            for node, drives in wanted
+        ]
+
+        def resolve(outcome: int) -> int:
+            accepted = choice.accepted[outcome]
+            return after([k for k, bit in enumerate(bits) if not bit or accepted & bit])
+
+        return callee, self.automaton.returns(resolve)

@@ -1,0 +1,236 @@
+"""Strings and numbers: their writers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from structgen.automaton.chars import lift
+from structgen.automaton.checks import NumberCheck, TextCheck
+from structgen.automaton.literals import write_literals, write_words
+from structgen.automaton.strings import VALUE, free_string
+from structgen.automaton.table_format import MAX_COUNT, Edge
+from structgen.errors import LimitExceeded
+from structgen.regular.chardfa import CharDfa, combine
+from structgen.regular.number_sets import combined_languages, number_language
+from structgen.regular.string_sets import (
+    allowed_literals,
+    doubted_language,
+    is_free,
+    string_holds,
+    string_is_empty,
+    string_language,
+    string_predicate,
+    uncapped_language,
+    uncapped_predicate,
+)
+from structgen.schema.normal import Numbers, Strings
+from structgen.values.context import Context, Predicate
+from structgen.values.lockstep import Choice, union
+from structgen.values.name_frames import quoted
+from structgen.values.names import ending
+
+MOST_ASKED = 6
+"""The most nodes whose strings are told apart at their end together: each answer doubles the states behind it."""
+
+
+class NumberWriter:
+    """Writes numbers.
+
+    Args:
+        finite: are numbers but integers and literals only those that a double holds?
+    """
+
+    def __init__(self, context: Context, *, finite: bool) -> None:
+        self._context, self._automaton = context, context.automaton
+        self._finite = finite
+        self._digits: dict[tuple[int, ...], list[Edge]] = {}
+
+    def edges(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
+        """The edges of a value into its numbers; `(callee, ret)` of a call where numbers are tested when they end."""
+        finite = self._finite
+        living = [(i, n) for i, n in numbers if not number_language(n, finite=finite).empty]
+        if not living:
+            return []
+        dfa, predicates = combined_languages([n for _, n in living], finite=finite)
+        ends = _Acceptance(self._context, choice, [i for i, _ in living], predicates)
+        if any(predicates):
+            return self._tested(dfa, ends)
+        dfa = ends.driven(dfa)
+        key = (id(dfa), *(ends.outcome(final) for final in dfa.kinds[0] if final))
+        if key not in self._digits:
+            start = lift(self._automaton, dfa, ends.outcome, quoted=False)
+            self._automaton.expand(start)
+            self._digits[key] = self._automaton.tables.edges_of(start)
+        return self._digits[key]
+
+    def _tested(self, dfa: CharDfa, ends: _Acceptance) -> list[Edge] | tuple[int, int]:
+        """A frame for the number alone: it ends before the byte behind it, and the tests come then."""
+        states = {final: ends.tested(final, NumberCheck) for final in dfa.kinds[0] if final}
+        outcomes = [final for final, state in states.items() if state]
+        dfa = ending(dfa, outcomes)
+        if dfa.empty:
+            return []
+        start = lift(self._automaton, dfa, outcomes.index, quoted=False)
+        return start, self._automaton.returns(lambda outcome: states[outcomes[outcome]])
+
+
+class StringWriter:
+    """Writes strings."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._automaton = context, context.automaton
+        self._free: dict[tuple[int, int | None, int], int] = {}
+
+    def inside(self, choice: Choice, strings: Sequence[tuple[int, Strings]]) -> int:
+        """The state after a string's opening quote; 0 when there is no string."""
+        free = [(i, s) for i, s in strings if is_free(s)]
+        finite = [(i, s) for i, s in strings if s.literals is not None]
+        bounds = {(s.min_length, s.max_length) for _, s in free}
+        if len(free) + len(finite) == len(strings) and len(bounds) <= 1:
+            if not finite:
+                return self._free_string(choice, free)
+            if not free or bounds == {(0, None)}:
+                return self._literals(choice, finite, free)
+        if len(strings) == 1:
+            return self._restricted(choice, *strings[0])
+        living = [(i, s, language) for i, s in strings if not (language := string_language(s)).empty]
+        if not living:
+            return 0
+        predicates = [string_predicate(s) for _, s, _ in living]
+        ends = _Acceptance(self._context, choice, [i for i, _, _ in living], predicates)
+        try:
+            dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+        except LimitExceeded:
+            return self._asked_at_the_end(choice, [(i, s) for i, s, _ in living])
+        states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}
+        dfa = ending(dfa, [final for final, state in states.items() if state])
+        return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True)
+
+    def _asked_at_the_end(self, choice: Choice, strings: Sequence[tuple[int, Strings]]) -> int:
+        """Any text within the lengths; at its end tests ask which nodes accept it.
+
+        Raises:
+            LimitExceeded: there are too many nodes to ask.
+        """
+        sets: dict[int, list[Strings]] = {}
+        for node, each in strings:
+            sets.setdefault(node, []).append(each)
+        if len(sets) > MOST_ASKED:
+            raise LimitExceeded(f"{len(sets)} sets of strings in one place are too large to be combined")
+        predicates = [partial(_in_any, tuple(each)) for each in sets.values()]
+        close = _Acceptance(self._context, choice, list(sets), predicates).tested((1 << len(sets)) - 1, TextCheck)
+        lengths = [each.max_length for _, each in strings]
+        high = None if None in lengths else min(max(length for length in lengths if length is not None), MAX_COUNT)
+        low = min(each.min_length for _, each in strings)
+        return free_string(self._automaton, VALUE, close, min_length=low, max_length=high) if close else 0
+
+    def _restricted(self, choice: Choice, node: int, strings: Strings) -> int:
+        """The strings of one node. A counter bounds their length where the language does not."""
+        if string_is_empty(strings):
+            return 0
+        (language, longest), predicate = uncapped_language(strings), uncapped_predicate(strings)
+        sure = self._context.accept(choice, 1 << node)
+        closes = {1: sure, 3: sure}
+        if predicate is not None:
+            language = doubted_language(strings)
+            closes[3] = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
+        high = longest and min(longest, MAX_COUNT)
+        return lift(self._automaton, language, closes.__getitem__, quoted=True, most=high)
+
+    def _free_string(self, choice: Choice, free: Sequence[tuple[int, Strings]]) -> int:
+        """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""
+        low, high = free[0][1].min_length, free[0][1].max_length
+        close = self._context.accept(choice, union(i for i, _ in free))
+        if (high is not None and low > high) or not close:
+            return 0
+        if low > MAX_COUNT:
+            raise LimitExceeded(f"found a minLength of {low:,}; the limit is {MAX_COUNT:,}")
+        high = None if high is None else min(high, MAX_COUNT)
+        key = (low, high, close)
+        if key not in self._free:
+            self._free[key] = free_string(self._automaton, VALUE, close, min_length=low, max_length=high)
+        return self._free[key]
+
+    def _literals(
+        self, choice: Choice, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]
+    ) -> int:
+        """A trie of literals, before any text where a free string is an alternative too."""
+        always = union(i for i, _ in free)
+        inner = self._free_string(choice, free) if free else 0
+        accepted: dict[str, int] = {}
+        sets = [(1 << i, allowed_literals(strings)) for i, strings in finite]
+        for bit, texts in sets if len(sets) > 1 else ():
+            for text in texts:
+                accepted[text] = accepted.get(text, always) | bit
+        if accepted:
+            closes = {nodes: self._context.accept(choice, nodes) for nodes in set(accepted.values())}
+            listed = {text: closes[nodes] for text, nodes in accepted.items() if closes[nodes]}
+            return self._automaton.later(partial(self._expand_literals, listed, inner)) if listed else inner
+        bit, texts = sets[0]
+        close = self._context.accept(choice, always | bit)
+        if not close or not texts:
+            return inner
+        if inner:
+            return self._context.shared(
+                (texts, close, inner), partial(self._expand_literals, dict.fromkeys(texts, close), inner)
+            )
+        return self._context.shared((texts, close), partial(self._expand_words, texts, close))
+
+    def _expand_words(self, texts: Sequence[str], close: int, state: int) -> None:
+        write_words(self._automaton, state, [quoted(text) + b'"' for text in texts], close)
+
+    def _expand_literals(self, closes: dict[str, int], inner: int, state: int) -> None:
+        pairs = [(quoted(text) + b'"', close) for text, close in closes.items()]
+        write_literals(self._automaton, state, pairs, inner=inner, other=inner)
+
+
+def _in_any(sets: tuple[Strings, ...], text: str) -> bool:
+    """Whether a text is in one of the sets."""
+    return any(string_holds(each, text) for each in sets)
+
+
+class _Acceptance:
+    """From the final masks of combined languages to the nodes that accept.
+
+    Args:
+        nodes: of each language, the index of its node in the choice.
+        predicates: of each language that holds too many texts, the function that tells its members.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        choice: Choice,
+        nodes: Sequence[int],
+        predicates: Sequence[Predicate | None],
+    ) -> None:
+        self._context, self._choice, self._nodes = context, choice, nodes
+        self._one = nodes[0] if len(set(nodes)) == 1 else None
+        self.predicates = predicates
+
+    def nodes(self, final: int) -> int:
+        """The accepting nodes, as bits."""
+        if self._one is not None:
+            return 1 << self._one if final else 0
+        accepting = 0
+        while final:
+            lowest = final & -final
+            accepting |= 1 << self._nodes[lowest.bit_length() - 1]
+            final ^= lowest
+        return accepting
+
+    def outcome(self, final: int) -> int:
+        """The outcome with which a value that ends so leaves its frame."""
+        return self._choice.outcome(self.nodes(final))
+
+    def driven(self, dfa: CharDfa) -> CharDfa:
+        """The members of combined languages that some driver accepts."""
+        if len(self._choice.nodes) == self._choice.drivers:
+            return dfa
+        return ending(dfa, [final for final in set(dfa.final) if self.nodes(final) & self._choice.driving])
+
+    def tested(self, final: int, check: type[TextCheck] | type[NumberCheck]) -> int:
+        """The state that leaves the frame of a value that ends so, behind the tests of the predicates; 0: refused."""
+        accept = lambda marks: self._context.accept(self._choice, self.nodes(marks))  # noqa: E731
+        return self._context.confirmed(self.predicates, final, check, accept)
