@@ -34,9 +34,9 @@ def after_bytes(base: int, position: int, first: int, last: int, out: int) -> in
     Returns `last + 1`, or, below 0, the byte at which the registers say what is wanted, less 256.
     """
     positions = view_int64(out)
-    at, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
+    state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
     for byte in range(first, last + 1):
-        s, f, c = step(base, at, frame, count, int64(byte))
+        s, f, c = step(base, state, frame, count, int64(byte))
         if s < 0:
             return byte - 256
         positions[byte] = s | f << FRAME_SHIFT | c << COUNT_SHIFT if s > 0 else 0
@@ -81,14 +81,14 @@ class Bytewise:
     def successors(self, position: int, answer: Answer) -> Int64:
         """int64[256]: the position after each byte; 0 where it is refused."""
         first = 0
-        found: Int64 = np.zeros(256, np.int64)
+        targets: Int64 = np.zeros(256, np.int64)
         while first < 256 and not self._bytes(position, first, 255):
             stopped = self._stopped_at
-            found[first:stopped] = self._out[first:stopped]
-            found[stopped] = self.step(position, stopped, answer)
+            targets[first:stopped] = self._out[first:stopped]
+            targets[stopped] = self.step(position, stopped, answer)
             first = stopped + 1
-        found[first:] = self._out[first:]
-        return found
+        targets[first:] = self._out[first:]
+        return targets
 
     def over(self, position: int, answer: Answer) -> bool:
         """May what was begun at frame 0 end here?"""

@@ -290,9 +290,9 @@ class Lifted:
         missing = self._spelled(q, low, low + 16**left - 1, high_surrogate)
         for value in sorted(range(16), key=lambda value: left == 4 and value == 0xD):
             first = low + value * step
-            found = self._spelled(q, first, first + step - 1, high_surrogate)
-            if not missing.isdisjoint(found):
-                missing = missing - found
+            spelled = self._spelled(q, first, first + step - 1, high_surrogate)
+            if not missing.isdisjoint(spelled):
+                missing = missing - spelled
                 digit = ord(f"{value:x}")
                 edges.append((digit, digit, self._digits(q, first, left - 1, high_surrogate)))
         return self._automaton.tables.ranges(self._automaton.tables.stub(), edges)

@@ -63,10 +63,10 @@ class PlainWays:
     def _plain(self) -> list[tuple[int, int]]:
         """`(character, class)`: the classes with a character that is one byte, and one such."""
         bounds, classes = self._dfa.bounds.tolist(), self._dfa.classes.tolist()
-        found: dict[int, int] = {}
+        first_bytes: dict[int, int] = {}
         for byte in _PREFERRED:
-            found.setdefault(classes[bisect_right(bounds, byte) - 1], byte)
-        return [(byte, each) for each, byte in found.items()]
+            first_bytes.setdefault(classes[bisect_right(bounds, byte) - 1], byte)
+        return [(byte, each) for each, byte in first_bytes.items()]
 
     @cached_property
     def _distances(self) -> Int32:
@@ -74,5 +74,5 @@ class PlainWays:
         if not self._one_end:
             return np.full(len(self._dfa.next), MAX_COUNT, np.int32)
         plain = shortest_ends(self._dfa, [each for _, each in self._plain])
-        found: Int32 = np.where(plain == shortest_ends(self._dfa), plain, MAX_COUNT).astype(np.int32)
-        return found
+        distances: Int32 = np.where(plain == shortest_ends(self._dfa), plain, MAX_COUNT).astype(np.int32)
+        return distances

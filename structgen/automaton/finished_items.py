@@ -89,23 +89,23 @@ class Earlier:
         place = self.count
         stack: list[tuple[Any, tuple[Level, ...], tuple[Hashable, ...]]] = [(item, (), ())]
         while stack:
-            value, shape, way = stack.pop()
+            value, shape, path = stack.pop()
             if not isinstance(value, (dict, list)):
                 self._shapes.setdefault(shape, place)
-                self._scalars.setdefault(way, Scalars()).add(place, value)
+                self._scalars.setdefault(path, Scalars()).add(place, value)
                 continue
             is_object, size = isinstance(value, dict), len(value)
             level: Level = is_object, size, None, False
             self._shapes.setdefault((*shape, level), place)
-            self._whole.setdefault((*way, level, _hash_of(value)), place)
+            self._whole.setdefault((*path, level, _hash_of(value)), place)
             if isinstance(value, dict):
                 whole = _hash_of(value)
                 for name, member in value.items():
                     level = True, size, name, True
-                    stack.append((member, (*shape, level), (*way, level, whole - _member_hash(name, member))))
+                    stack.append((member, (*shape, level), (*path, level, whole - _member_hash(name, member))))
             elif value:
                 level = False, size, None, True
-                stack.append((value[-1], (*shape, level), (*way, level, _hash_of(value[:-1]))))
+                stack.append((value[-1], (*shape, level), (*path, level, _hash_of(value[:-1]))))
         self.count += 1  # last: what an exception has stopped is entered again
 
     def hole(self, size: int, within: Sequence[OpenContainer], *, pending: bool) -> Scalars | bool:
@@ -127,12 +127,12 @@ class Earlier:
             shape.append((inner.is_object, inner.size + open_, inner.name if open_ else None, open_))
         if self._shapes.get(tuple(shape), size) >= size:
             return False
-        way: tuple[Hashable, ...] = ()
+        path: tuple[Hashable, ...] = ()
         for level, inner in zip(shape, reversed(within), strict=True):
-            way = (*way, level, _hash_of(inner.value()))
+            path = (*path, level, _hash_of(inner.value()))
         if shape and not shape[-1][3]:
-            return self._whole.get(way, size) < size
-        return self._scalars.get(way, False)
+            return self._whole.get(path, size) < size
+        return self._scalars.get(path, False)
 
 
 def _member_hash(name: str, value: Any) -> int:

@@ -29,8 +29,8 @@ def kept_step(base: int, s: int, f: int, c: int, byte: int) -> Position:
     kept, key = _kept(base), s | f << FRAME_SHIFT | byte << COUNT_SHIFT
     slot = _hash(s, f, byte) & (STEPS_KEPT - 1)
     if kept[slot, 0] == key:
-        found = kept[slot, 1]
-        return int64(found & TARGET), int64(found >> FRAME_SHIFT & FRAME_MASK), int64(found >> COUNT_SHIFT)
+        after = kept[slot, 1]
+        return int64(after & TARGET), int64(after >> FRAME_SHIFT & FRAME_MASK), int64(after >> COUNT_SHIFT)
     r[R_PURE] = 1
     s, f, c = step(base, s, f, c, byte)
     if s >= 0 and r[R_PURE]:

@@ -172,10 +172,10 @@ class Automaton:
 
         A search for that way looks at it instead: where members may come in any order, there are too many ways.
         """
-        way = self._ways_out.get(state)
-        if way is None:
-            way = self._ways_out[state] = self._way_out(state)
-        return way
+        cheapest = self._ways_out.get(state)
+        if cheapest is None:
+            cheapest = self._ways_out[state] = self._way_out(state)
+        return cheapest
 
     def _way_out(self, state: int) -> int:
         shortened = self._shortened.get(state)

@@ -71,7 +71,7 @@ def unescaped(begun: bytes) -> bytes | None:
     """The UTF-8 of the characters that the beginning of a string spells; None within an escape."""
     if b"\\" not in begun:
         return begun
-    text = _ESCAPES.sub(lambda found: json.loads(b'"%b"' % found[0]).encode("utf-8", "surrogatepass"), begun)
+    text = _ESCAPES.sub(lambda escape: json.loads(b'"%b"' % escape[0]).encode("utf-8", "surrogatepass"), begun)
     cut = _ESCAPES.sub(b"", begun)
     return None if b"\\" in cut or _HIGH_SURROGATE.search(text) else text
 
@@ -219,10 +219,10 @@ class JsonReading:
         """Behind `more`; where it is not to `keep`, for a question that is asked of many texts."""
         if self.rest[:1] == b'"' and b'"' not in more:
             return JsonReading(self.inner, self.rest + more, "")
-        text, at, inner, string = self.rest + more, 0, self.inner, self._string
-        while found := _TOKEN.match(text, at):
-            at = found.end()
-            kind, token = found.lastindex, found[found.lastindex or 0]
+        text, offset, inner, string = self.rest + more, 0, self.inner, self._string
+        while token_match := _TOKEN.match(text, offset):
+            offset = token_match.end()
+            kind, token = token_match.lastindex, token_match[token_match.lastindex or 0]
             if kind == 1:
                 string = _string_value(token)
                 if inner.is_object and inner.name is None:
@@ -236,8 +236,8 @@ class JsonReading:
                 inner = inner.parent.put(inner.value(), keep=keep)
             else:
                 inner = inner.put(WORDS[token] if kind == 4 else number_value(token.decode()), keep=keep)
-        blank = _BLANK.match(text, at)
-        return JsonReading(inner, text[blank.end() if blank else at :], string)
+        blank = _BLANK.match(text, offset)
+        return JsonReading(inner, text[blank.end() if blank else offset :], string)
 
     @property
     def begun(self) -> bytes | None:

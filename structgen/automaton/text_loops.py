@@ -56,28 +56,28 @@ def exits(bounds: Int32, classes: Int32, nexts: Int32, wides: Int32) -> Int64:
     held[wides] |= BIT_OF[128]
     sizes = np.bincount(ascii_classes, minlength=nexts.shape[1])
     sizes[wides] += 128 // len(wides)
-    found = np.zeros((len(nexts) - 1, 2), np.int64)
-    found[:, 0] = ODD_BIT
-    _leave(nexts, held, sizes, np.zeros(len(nexts), np.int64), found)
-    return found
+    leads = np.zeros((len(nexts) - 1, 2), np.int64)
+    leads[:, 0] = ODD_BIT
+    _leave(nexts, held, sizes, np.zeros(len(nexts), np.int64), leads)
+    return leads
 
 
 @kernel
-def _leave(nexts: Int32, held: Int64, sizes: Int64, votes: Int64, found: Int64) -> None:
+def _leave(nexts: Int32, held: Int64, sizes: Int64, votes: Int64, leads: Int64) -> None:
     """Fill `exits`, from what each class holds and its size; `votes` is scratch space, all zero."""
     for q in range(1, nexts.shape[0]):
         best = int64(0)
         for c in range(nexts.shape[1]):
             t = int64(nexts[q, c])
             if t != q:
-                found[q - 1, 0] |= held[c]
+                leads[q - 1, 0] |= held[c]
             votes[t] += sizes[c]
             if votes[t] > votes[best]:
                 best = t
         for c in range(nexts.shape[1]):
             votes[nexts[q, c]] = 0
-        found[q - 1, 1] = best
+        leads[q - 1, 1] = best
     for q in range(1, nexts.shape[0]):
-        home = found[q - 1, 1]
-        if home != 0 and found[home - 1, 1] != home:
-            found[q - 1, 1] = 0
+        home = leads[q - 1, 1]
+        if home != 0 and leads[home - 1, 1] != home:
+            leads[q - 1, 1] = 0

@@ -111,75 +111,75 @@ class EndSearch:
     def takes(self, text: bytes) -> bool:
         """Do all tests agree to an end?"""
         step = _PartialText(self._matcher.position, b"", None)
-        for at in range(len(text)):
+        for taken in range(len(text)):
             reading = partial(self._reading, step)
-            position = next((to for to, _ in self._leads.after(step.position, text[at : at + 1], reading)), None)
+            position = next((to for to, _ in self._leads.after(step.position, text[taken : taken + 1], reading)), None)
             if position is None:
                 return False
-            step = _PartialText(position, text[: at + 1], None)
+            step = _PartialText(position, text[: taken + 1], None)
         return self._grammar.may_end(step.position, partial(self._reading, step))
 
-    def ends(self, weight: int, most: int, effort: Effort) -> Iterator[bytes]:
+    def ends(self, weight: int, steps: int, effort: Effort) -> Iterator[bytes]:
         """Ends that all tests and the listener agree to, the shortest first.
 
         Args:
             weight: of the estimate. Above 1 the longest text goes on first, and the end that is found may not be the
                 shortest (Pohl 1970).
-            most: texts that are gone on with.
-            effort: is spent.
+            steps: texts that may be extended.
+            effort: what may be spent; it is less afterwards.
         """
         until = thread_time() + effort.seconds
         try:
-            for found in self._agreed(weight, most):
+            for end in self._agreed(weight, steps):
                 effort.steps -= 1
-                if found is not None:
-                    yield found
+                if end is not None:
+                    yield end
                 if effort.steps <= 0 or thread_time() > until:
                     return
         finally:
             effort.seconds = until - thread_time()
 
-    def _agreed(self, weight: int, most: int) -> Iterator[bytes | None]:
+    def _agreed(self, weight: int, steps: int) -> Iterator[bytes | None]:
         """The texts that are gone on with, in order: what is agreed to of each, or None."""
         order, seen = count(), set[Any]()
         start = _PartialText(self._matcher.position, b"", None if self._listener is None else self._listener.state)
         queue = [(0, 0, 0, start)]
-        while queue and most:
+        while queue and steps:
             estimate, _, _, step = heappop(queue)
-            way = self._end(step.position)
-            if way is None or len(step.text) + len(way.text) > self._most:
+            exit_ = self._end(step.position)
+            if exit_ is None or len(step.text) + len(exit_.text) > self._most:
                 continue
-            total = len(step.text) + weight * len(way.text)
+            total = len(step.text) + weight * len(exit_.text)
             if total > estimate:  # its estimate was that of the text before it
                 heappush(queue, (total, -len(step.text), next(order), step))
                 continue
-            if not way.doubted and step.came_before(seen):
+            if not exit_.doubted and step.came_before(seen):
                 continue
-            most -= 1
-            yield self._found(step, way)
-            for following in self._following(step, way):
+            steps -= 1
+            yield self._found(step, exit_)
+            for following in self._following(step, exit_):
                 heappush(queue, (total, -len(following.text), next(order), following))
 
-    def _found(self, step: _PartialText, way: Exit) -> bytes | None:
+    def _found(self, step: _PartialText, exit_: Exit) -> bytes | None:
         """The text with its shortest end, where that is agreed to; where a test stands in its way, the text alone."""
-        if not way.doubted:
-            return step.text + way.text if agrees(self._listener, step.state, way.text) else None
+        if not exit_.doubted:
+            return step.text + exit_.text if agrees(self._listener, step.state, exit_.text) else None
         ends = self._grammar.may_end(step.position, partial(self._reading, step))
         return step.text if ends and agrees(self._listener, step.state, b"") else None
 
     def _reading(self, step: _PartialText) -> JsonReading:
         return self._matcher.reading().feed(step.text, keep=False)
 
-    def _following(self, step: _PartialText, way: Exit) -> Iterator[_PartialText]:
+    def _following(self, step: _PartialText, exit_: Exit) -> Iterator[_PartialText]:
         """The text with one more byte, for each that is tried and may come."""
         states = set[Any]()
-        for position, tried in self._leads.after(step.position, _tried(way.text[:1]), partial(self._reading, step)):
+        for position, tried in self._leads.after(step.position, _tried(exit_.text[:1]), partial(self._reading, step)):
             alike = 0
             for byte in tried:
                 following = self._heard(step, position, bytes([byte]))
                 if following is not None:
                     yield following
-                    if not way.doubted:
+                    if not exit_.doubted:
                         alike = alike + 1 if self._listener is None or following.came_before(states) else 0
                 if alike >= ALIKE or (alike and self._listener is None):
                     break

@@ -1,4 +1,4 @@
-"""What was found once and may be found again: a dictionary that does not grow without end."""
+"""A cache of what can be computed again: a dictionary that does not grow without end."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ V = TypeVar("V")
 
 
 class BoundedCache(dict[K, V]):
-    """A dictionary of at most `most` entries; the half that came first is forgotten where there would be more.
+    """A dictionary of at most `limit` entries; where there would be more, it forgets the half that came first.
 
     Threads may look up and `keep` without a lock.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.most = most
+        self.limit = limit
 
     def keep(self, key: K, value: V) -> V:
         """Adds an entry, and returns its value."""
-        if len(self) >= self.most:
-            for old in list(self)[: self.most // 2]:
+        if len(self) >= self.limit:
+            for old in list(self)[: self.limit // 2]:
                 self.pop(old, None)
         self[key] = value
         return value

@@ -63,13 +63,10 @@ class Leads:
     def _fork(self, position: int, taken: int, tried: bytes) -> _Fork:
         """Where bytes lead from a position to which the first `taken` bytes of each have led."""
         key = position, taken, tried
-        found = self._forks.get(key)
-        if found is None:
-            found = self._found(*key)
-            self._forks.keep(key, found)
-        return found
+        fork = self._forks.get(key)
+        return self._forks.keep(key, self._new_fork(*key)) if fork is None else fork
 
-    def _found(self, position: int, taken: int, tried: bytes) -> _Fork:
+    def _new_fork(self, position: int, taken: int, tried: bytes) -> _Fork:
         led: dict[int, bytes] = {}
         asked: dict[tuple[Question, bytes], bytes] = {}
         for byte in tried:

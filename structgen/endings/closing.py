@@ -26,23 +26,23 @@ from structgen.masks.string_slices import Uint32
 from structgen.vocabulary import Vocabulary, once_per_vocabulary
 
 UNKNOWN = 1 << 40
-"""The cost where no way to an end is known."""
+"""The cost of a position from which no end is known."""
 SEARCHES = (1, 200), (4, 600)
-"""How an end is searched for: the weight of the estimate, and how many texts may be gone on with."""
+"""The searches for an end, one after the other: the weight of the estimate, and how many texts may be extended."""
 LONGEST = 64
 """Bytes of the longest tokens that spell a closing text."""
 MOST_ENDS = 8
-"""So many ends are looked at for one that fits into the tokens that are left."""
+"""Ends that are tried until one fits into the tokens that are left."""
 MOST_COSTS, MOST_EXITS = 1 << 16, 1 << 12
-"""So many positions' costs, and the ends themselves, one grammar remembers."""
+"""Costs, and ends, that one grammar remembers."""
 
 
 class Closing:
     """The cheapest ends of the texts of one grammar, each found once. Safe for threads, as the grammar is.
 
     Attributes:
-        costs: of each position that was asked about, see `cost`.
-        speller: of the vocabulary.
+        costs: the cost of each position that was asked about, see `cost`.
+        speller: the speller of the vocabulary.
     """
 
     def __init__(self, grammar: Grammar) -> None:
@@ -55,7 +55,7 @@ class Closing:
 
     @staticmethod
     def of(grammar: Grammar) -> Closing:
-        """That of a grammar, made once."""
+        """The grammar's own, made at the first call."""
         closing: Closing | None = grammar.derived.get(Closing)
         if closing is None:  # of two threads that make one, both go on with the first
             closing = grammar.derived.setdefault(Closing, Closing(grammar))
@@ -66,28 +66,28 @@ class Closing:
 
         Where the way depends on the text there is some room in it for others, but they may be longer.
         """
-        found = self.costs.get(position)
-        return self.costs.keep(position, self._cost(position)) if found is None else found
+        cost = self.costs.get(position)
+        return self.costs.keep(position, self._cost(position)) if cost is None else cost
 
     def _cost(self, position: int) -> int:
-        way = self._end(position)
-        if way is None:
+        exit_ = self._end(position)
+        if exit_ is None:
             return UNKNOWN
-        if not self.speller.has_bytes(way.text):
-            tokens = self.speller.spelled(way.text)
+        if not self.speller.has_bytes(exit_.text):
+            tokens = self.speller.spelled(exit_.text)
             return UNKNOWN if tokens is None else len(tokens)
-        return 2 * len(way.text) + LONGEST if way.doubted else len(way.text)
+        return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
 
     def _end(self, position: int) -> Exit | None:
-        found = self._exits.get(position)
-        if found is not None or position in self._exits:
-            return found
+        exit_ = self._exits.get(position)
+        if exit_ is not None or position in self._exits:
+            return exit_
         with self._grammar.lock:
             try:
-                found = self._distances.end(position)
+                exit_ = self._distances.end(position)
             except NoWayOut:
-                found = None
-        return self._exits.keep(position, found)
+                exit_ = None
+        return self._exits.keep(position, exit_)
 
     @cached_property
     def least(self) -> int:
@@ -105,18 +105,18 @@ class Closing:
 
     def ending(self, position: int) -> bytes | None:
         """The fewest bytes to an end of the text if no test stands in their way; None where that is not known."""
-        way = self._end(position)
-        return None if way is None else way.text
+        exit_ = self._end(position)
+        return None if exit_ is None else exit_.text
 
     def leaving(self, position: int) -> bytes | None:
         """The fewest bytes behind which the value that is being written is over; None where that is not known, or
         depends on the text."""
         with self._grammar.lock:
             try:
-                way = self._distances.leave(position)
+                exit_ = self._distances.leave(position)
             except NoWayOut:
                 return None
-        return None if way.doubted else way.text
+        return None if exit_.doubted else exit_.text
 
     def tokens(
         self,
@@ -133,29 +133,29 @@ class Closing:
             effort: is spent where the end is searched for; without it what one text may take.
             most: tokens that are of use. One of the shortest ends that needs no more is preferred.
         """
-        way = self._end(matcher.position)
-        if way is None:
+        exit_ = self._end(matcher.position)
+        if exit_ is None:
             return None
         search = EndSearch(matcher, self._end, self._leads, listener, most * self.speller.longest)
         state = None if listener is None else listener.state
-        if agrees(listener, state, way.text) and (not way.doubted or search.takes(way.text)):
-            return self.speller.spelled(way.text)
-        found: list[int] | None = None
+        if agrees(listener, state, exit_.text) and (not exit_.doubted or search.takes(exit_.text)):
+            return self.speller.spelled(exit_.text)
+        tokens: list[int] | None = None
         for weight, steps in SEARCHES:
-            found = self._fitting(search.ends(weight, steps, effort or Effort()), most)
-            if found is not None:
+            tokens = self._fitting(search.ends(weight, steps, effort or Effort()), most)
+            if tokens is not None:
                 break
-        return found
+        return tokens
 
     def _fitting(self, texts: Iterable[bytes], most: int) -> list[int] | None:
         """The tokens of the first text that needs no more than `most`, else the fewest; None where none is spelled."""
-        found: list[int] | None = None
+        fewest: list[int] | None = None
         for tokens in map(self.speller.spelled, islice(texts, MOST_ENDS)):
-            if tokens is not None and (found is None or len(tokens) < len(found)):
-                found = tokens
-                if len(found) <= most:
+            if tokens is not None and (fewest is None or len(tokens) < len(fewest)):
+                fewest = tokens
+                if len(fewest) <= most:
                     break
-        return found
+        return fewest
 
 
 def closing_tokens(matcher: Matcher) -> list[int] | None:
@@ -202,14 +202,14 @@ class Speller:
 
     def starting(self, first: bytes) -> Uint32:
         """The mask of the tokens that start with one of these bytes: uint32[vocabulary.words]."""
-        found = self._starting.get(first)
-        if found is None:
+        mask = self._starting.get(first)
+        if mask is None:
             texts = np.flatnonzero(np.diff(self._offsets) > 0)
             heads = self._data[self._offsets[:-1][texts]]
             bits = np.zeros((len(self._offsets) + 30) // 32 * 32, np.uint8)
             bits[texts[np.isin(heads, np.frombuffer(first, np.uint8))]] = 1
-            found = self._starting[first] = np.packbits(bits, bitorder="little").view(np.uint32)
-        return found
+            mask = self._starting[first] = np.packbits(bits, bitorder="little").view(np.uint32)
+        return mask
 
     def has_bytes(self, text: bytes) -> bool:
         """Is each byte of a text a token?"""

@@ -71,50 +71,50 @@ class Distances:
 
     def _end(self, frame: int, node: Node) -> Exit:
         best: Exit | None = None
-        for way in self._ways(node):
-            rest = self._behind(frame, way)
-            if rest is not None and (best is None or len(way.text) + len(rest.text) < len(best.text)):
-                best = Exit(way.text + rest.text, 0, rest.barred, way.doubted or rest.doubted)
-            if self._is_last(frame, way):
+        for exit_ in self._ways(node):
+            rest = self._behind(frame, exit_)
+            if rest is not None and (best is None or len(exit_.text) + len(rest.text) < len(best.text)):
+                best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)
+            if self._is_last(frame, exit_):
                 break
         if best is None:
             raise NoWayOut
         return best
 
-    def _is_last(self, frame: int, way: Exit) -> bool:
+    def _is_last(self, frame: int, exit_: Exit) -> bool:
         """Can no later exit lead to a shorter end?"""
         if not frame:
             return True
         ret = int(self.automaton.tables.frames[frame, 0])
-        return ret >= 0 and not self.known.harmful(ret, way.barred)
+        return ret >= 0 and not self.known.harmful(ret, exit_.barred)
 
-    def _behind(self, frame: int, way: Exit) -> Exit | None:
+    def _behind(self, frame: int, exit_: Exit) -> Exit | None:
         """The cheapest end behind an exit of a frame; None where there is none."""
         if not frame:
-            return Exit(b"", 0, way.barred, False)
+            return Exit(b"", 0, exit_.barred, False)
         ret, parent, counter = (int(x) for x in self.automaton.tables.frames[frame, :3])
-        state = self.known.returned(ret, way.outcome)
+        state = self.known.returned(ret, exit_.outcome)
         if not state:
             return None
-        barred = self.known.harmful(state, way.barred)
-        key = frame, way.outcome if ret < 0 else -1, barred
-        found = self._ends.get(key)
-        if found is None:
+        barred = self.known.harmful(state, exit_.barred)
+        key = frame, exit_.outcome if ret < 0 else -1, barred
+        end = self._ends.get(key)
+        if end is None:
             try:
-                found = self._ends.keep(key, self._end(parent, (state, counter, barred)))
+                end = self._ends.keep(key, self._end(parent, (state, counter, barred)))
             except NoWayOut as why:
                 if why.least is not None:
                     raise NoWayOut(0) from None  # behind another exit of the frame there may be fewer bytes
                 return None
-        return found
+        return end
 
     def _ways(self, node: Node) -> Iterator[Exit]:
         """The exits from a node that matter, cheapest first."""
         first = self._first(node)
         yield first
-        found: list[Exit] = []
-        FrameSearch(self.known, node, found.append).run(len(first.text) + LATER_EXITS)
-        yield from found
+        exits: list[Exit] = []
+        FrameSearch(self.known, node, exits.append).run(len(first.text) + LATER_EXITS)
+        yield from exits
 
     def _first(self, node: Node) -> Exit:
         least, same = self._uncounted.get(node[0], (0, None))
@@ -132,10 +132,10 @@ class Distances:
         except NoWayOut as why:
             self._none.keep(node, NoWayOut(why.least))
             raise
-        found = self.known.first[node]
-        if not node[2] and len(found.text) == 1 and self._needs_no_room(node, found.text[0]):
-            self._uncounted.keep(node[0], (self.automaton.tables.row(self.automaton.way_out(node[0]))[LO], found))
-        return found
+        exit_ = self.known.first[node]
+        if not node[2] and len(exit_.text) == 1 and self._needs_no_room(node, exit_.text[0]):
+            self._uncounted.keep(node[0], (self.automaton.tables.row(self.automaton.way_out(node[0]))[LO], exit_))
+        return exit_
 
     def _needs_no_room(self, node: Node, byte: int) -> bool:
         """Is the exit by one byte the same however much is counted behind the lower bound?

@@ -13,14 +13,14 @@ from structgen.automaton.table_format import (
 from structgen.errors import RequestError
 
 MOST_NODES = 30_000
-"""So many nodes may one search visit."""
+"""Nodes that one search may visit."""
 MOST_PUSHED = 200_000
-"""So many may it have waiting, one after the other: a callee's exits go to all its callers."""
+"""Nodes that one search may put into its queue, one after the other: a callee's exits go to all its callers."""
 MOST_BYTES = 1 << 30
 MOST_LEARNED = 512
-"""Of a longer way, only where it starts."""
+"""Bytes of the longest exit that is remembered for all nodes on it; a longer one is remembered where it starts."""
 _PREFERRED = tuple(b"a0 ")
-"""Of several bytes that lead to the same state, the first of these is taken."""
+"""Where several bytes lead to the same state, the search takes the first of these."""
 _BYTES = tuple(bytes([byte]) for byte in range(256))
 
 
@@ -30,11 +30,11 @@ class _NodeSearch:
 
     Attributes:
         start: the node.
-        one: one exit is enough, whatever its outcome.
-        came: of each visited node, the one before, the text between them, and is that doubted?
-        exits: what was found.
-        waiting: are told of an exit, and say whether they want another one.
-        parked: what would be visited if somebody waited.
+        one: True where one exit is enough, whatever its outcome.
+        came: for each visited node, the node before, the text between them, and whether the text is doubted.
+        exits: the exits met so far.
+        waiting: callers, each called with an exit; it says whether it wants another one.
+        parked: entries of the queue, put aside until somebody waits.
     """
 
     start: Node
@@ -47,10 +47,10 @@ class _NodeSearch:
     def way(self, node: Node) -> tuple[bytes, bool]:
         """The text from the start to a visited node, and is it doubted?"""
         pieces: list[bytes] = []
-        at: Node | None = node
+        visited: Node | None = node
         doubted = False
-        while at is not None:
-            at, piece, doubt = self.came[at]
+        while visited is not None:
+            visited, piece, doubt = self.came[visited]
             pieces.append(piece)
             doubted = doubted or doubt
         return b"".join(reversed(pieces)), doubted
@@ -97,11 +97,11 @@ class FrameSearch:
                 frame.came[node] = before, piece, doubted
                 self._visit(frame, node, key)
 
-    def _found(self, way: Exit) -> bool:
+    def _found(self, exit_: Exit) -> bool:
         if self._tell is None:
             self._done = True
         else:
-            self._tell(way)
+            self._tell(exit_)
         return not self._done
 
     def _frame(self, start: Node, key: int, *, one: bool) -> _NodeSearch:
@@ -145,17 +145,17 @@ class FrameSearch:
         elif action & 3 == POP:
             self._exit(frame, self._continued(frame, node, Exit(b"", a, taken, False)), node)
 
-    def _continued(self, frame: _NodeSearch, node: Node, way: Exit) -> Exit:
+    def _continued(self, frame: _NodeSearch, node: Node, exit_: Exit) -> Exit:
         """The way to a visited node, and from there out."""
         text, doubted = frame.way(node)
-        return Exit(text + way.text, way.outcome, way.barred, doubted or way.doubted)
+        return Exit(text + exit_.text, exit_.outcome, exit_.barred, doubted or exit_.doubted)
 
     def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int, low: int) -> int:
         """Follow the edges of a state; the bytes that they take, and those barred before."""
         _, counter, taken = node
         edges = self._tables.edges_of(state)
         filled = counter < low and self._fill(frame, node, key, state, low - counter, edges)
-        found: list[tuple[int, Node]] = []
+        moves: list[tuple[int, Node]] = []
         for first, last, edge in edges:
             both = span(first, last)
             free = both & ~taken
@@ -164,15 +164,15 @@ class FrameSearch:
                 continue
             target, after = edge & TARGET, counter
             if edge >= INC:
-                least, most = self._tables.row(target)[LO:]
-                if (edge & (INC | ROOM) and counter >= most) or (edge & NEED and counter < low):
+                least, limit = self._tables.row(target)[LO:]
+                if (edge & (INC | ROOM) and counter >= limit) or (edge & NEED and counter < low):
                     taken = taken & ~free if edge & SPILL else taken
                     continue
                 if edge & INC:
-                    after = min(counter + 1, least) if most == UNBOUNDED else counter + 1
+                    after = min(counter + 1, least) if limit == UNBOUNDED else counter + 1
                 after = 0 if edge & ZERO else after
-            found.append((_one_of(free), (target, after, 0)))
-        for byte, following in sorted(found):  # of ways that cost the same the first byte decides, not how edges lie
+            moves.append((_one_of(free), (target, after, 0)))
+        for byte, following in sorted(moves):  # of ways that cost the same the first byte decides, not how edges lie
             self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken
 
@@ -191,43 +191,45 @@ class FrameSearch:
     def _call(self, frame: _NodeSearch, node: Node, key: int, callee: Node, ret: int) -> None:
         """Continue behind the exits of a callee."""
 
-        def returned(way: Exit) -> bool:
-            state = self._known.returned(ret, way.outcome)
-            barred = self._known.harmful(state, way.barred) if state else 0
+        def returned(exit_: Exit) -> bool:
+            state = self._known.returned(ret, exit_.outcome)
+            barred = self._known.harmful(state, exit_.barred) if state else 0
             if state:
-                self._push(key + len(way.text), frame, (state, node[1], barred), node, way.text, doubted=way.doubted)
+                self._push(
+                    key + len(exit_.text), frame, (state, node[1], barred), node, exit_.text, doubted=exit_.doubted
+                )
             return ret < 0 or barred != 0
 
         known = self._known.first.get(callee) if self._short_cuts and ret >= 0 else None
         if known is not None and not returned(known):
             return
         inner = self._frame(callee, key, one=ret >= 0)
-        if all(returned(way) for way in inner.exits):
+        if all(returned(exit_) for exit_ in inner.exits):
             inner.waiting.append(returned)
-            for at, waited, before, piece, doubted in inner.parked:
-                self._push(max(at, key), inner, waited, before, piece, doubted=doubted)
+            for cost, waited, before, piece, doubted in inner.parked:
+                self._push(max(cost, key), inner, waited, before, piece, doubted=doubted)
             inner.parked.clear()
 
-    def _exit(self, frame: _NodeSearch, way: Exit, last: Node | None) -> None:
+    def _exit(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
         if not frame.exits:
-            self._known.learn(frame.start, way)
-            if not way.doubted and len(way.text) <= MOST_LEARNED:
-                self._learn_on(frame, way, last)
-        frame.exits.append(way)
-        frame.waiting = [wants for wants in frame.waiting if wants(way)]
+            self._known.learn(frame.start, exit_)
+            if not exit_.doubted and len(exit_.text) <= MOST_LEARNED:
+                self._learn_on(frame, exit_, last)
+        frame.exits.append(exit_)
+        frame.waiting = [wants for wants in frame.waiting if wants(exit_)]
 
-    def _learn_on(self, frame: _NodeSearch, way: Exit, last: Node | None) -> None:
+    def _learn_on(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
         """What is left of a cheapest way at each node on it is a cheapest way, too."""
-        at, left = last, len(way.text)
+        visited, left = last, len(exit_.text)
         nodes: list[tuple[Node, int]] = []
-        while at is not None:
-            before, piece, _ = frame.came[at]
-            nodes.append((at, len(piece)))
-            at = before
+        while visited is not None:
+            before, piece, _ = frame.came[visited]
+            nodes.append((visited, len(piece)))
+            visited = before
         for node, size in reversed(nodes):
             left -= size
             if size and left:
-                self._known.learn(node, way._replace(text=way.text[-left:]))
+                self._known.learn(node, exit_._replace(text=exit_.text[-left:]))
 
 
 def _one_of(free: int) -> int:

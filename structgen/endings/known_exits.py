@@ -34,7 +34,7 @@ class Exit(NamedTuple):
 
 
 class NoWayOut(Exception):
-    """A search has found no way out.
+    """A search met no way out.
 
     Attributes:
         least: the search was given up, and every way has this many bytes or more; None where there is no way.
@@ -55,17 +55,17 @@ class KnownExits:
 
     Attributes:
         automaton: whose frames they leave.
-        first: of a node, its cheapest exit.
+        first: the cheapest exit of each node.
     """
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.first: BoundedCache[Node, Exit] = BoundedCache(MOST_EXITS)
 
-    def learn(self, node: Node, way: Exit) -> None:
+    def learn(self, node: Node, exit_: Exit) -> None:
         """Remember the first exit that was found from a node, which is the cheapest."""
         if node not in self.first:
-            self.first.keep(node, way)
+            self.first.keep(node, exit_)
 
     def returned(self, ret: int, outcome: int) -> int:
         """The state in which a frame's caller goes on; 0: nowhere."""
@@ -75,14 +75,14 @@ class KnownExits:
         """The barred bytes without those that the state does not take anyway, where that is easily seen."""
         if not barred:
             return 0
-        tables, found = self.automaton.tables, 0
+        tables, bytes_met = self.automaton.tables, 0
         for _ in range(MOST_GOTOS):
             self.automaton.expand(state)
             _, _, _, action, target, _, _, _ = tables.row(state)
             for low, high, _ in tables.edges_of(state):
-                found |= span(low, high)
+                bytes_met |= span(low, high)
             if action == NOTHING:
-                return barred & found
+                return barred & bytes_met
             if action != GOTO:
                 break
             state = target

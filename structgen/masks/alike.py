@@ -21,12 +21,12 @@ RETURN, PARENT, COUNTER, ALIKE = range(4)
 @inner_kernel
 def _count_alike(base: int, s: int, c: int) -> int:
     """The least counter with which a state between items has the same mask as with `c`."""
-    states, most = states_at(base), registers_at(base)[V_SEPARATORS]
+    states, commas = states_at(base), registers_at(base)[V_SEPARATORS]
     if c == 0 or s <= 0 or (states[s, KIND] >> 4) & 15 != ITEMS:
         return c
-    if states[s, LO] - c > most:
+    if states[s, LO] - c > commas:
         return 0
-    roomy = states[s, HI] == UNBOUNDED or states[s, HI] - c >= most
+    roomy = states[s, HI] == UNBOUNDED or states[s, HI] - c >= commas
     return int64(states[s, LO]) if c >= states[s, LO] and roomy else c
 
 
@@ -60,5 +60,5 @@ def alike(base: int, position: int) -> int:
     frame = _frame_alike(base, (position >> FRAME_SHIFT) & FRAME_MASK)
     if frame < 0:
         return -1
-    found: int = s | frame << FRAME_SHIFT | _count_alike(base, s, c) << COUNT_SHIFT
-    return found
+    other: int = s | frame << FRAME_SHIFT | _count_alike(base, s, c) << COUNT_SHIFT
+    return other

@@ -68,8 +68,8 @@ class Grammar(Transitions):
         Raises:
             DeadEnd: nothing is allowed there.
         """
-        found = self._rows.get(position)
-        return found if found is not None else self._compute(position)
+        filled = self._rows.get(position)
+        return filled if filled is not None else self._compute(position)
 
     def known(self, position: int) -> Filled | None:
         """The mask at a position if it was asked for before."""
@@ -81,14 +81,14 @@ class Grammar(Transitions):
 
     def _compute(self, position: int) -> Filled:
         with self.lock:
-            found = self._rows.get(position)  # another thread may have been faster
-            if found is None:
+            filled = self._rows.get(position)  # another thread may have been faster
+            if filled is None:
                 if len(self._rows) > MOST_POSITIONS:
                     self._forget()
-                found = self._rows[position] = self._found(position)
-        return found
+                filled = self._rows[position] = self._filled(position)
+        return filled
 
-    def _found(self, position: int) -> Filled:
+    def _filled(self, position: int) -> Filled:
         """The mask at a position, from that of another where they are alike (see `masks.text_walk`, `masks.alike`)."""
         if self.automaton.tables.counts_items:
             other = self._alike(position)
@@ -106,23 +106,23 @@ class Grammar(Transitions):
 
     def _like(self, position: int) -> Filled | None:
         """The mask at another position; None where nothing is allowed there."""
-        found = self._rows.get(position)
-        if found is None:
+        filled = self._rows.get(position)
+        if filled is None:
             try:
-                found = self._rows[position] = self._found(position)
+                filled = self._rows[position] = self._filled(position)
             except DeadEnd:
                 return None
-        return found
+        return filled
 
     def _alike(self, position: int) -> int:
-        while (found := alike(self._base, position)) < 0:
+        while (other := alike(self._base, position)) < 0:
             self.automaton.provide()
-        return int(found)
+        return int(other)
 
     def _home(self, position: int) -> int:
-        while (found := home(self._base, position)) < 0:
+        while (other := home(self._base, position)) < 0:
             self.automaton.provide()
-        return int(found)
+        return int(other)
 
     def _walked(self, position: int, like: Filled | None = None) -> Filled:
         """The mask by a walk of the trie, from one that is like it if there is one."""
@@ -290,17 +290,16 @@ class Matcher:
         self._positions.append(position)
 
     def _why_not(self, token_id: int) -> str:
-        vocabulary, at = self.grammar.vocabulary, len(self.text)
+        vocabulary, offset = self.grammar.vocabulary, len(self.text)
         if self.finished:
-            return f"token {quoted(token_id)} after the end of the text at byte {at}"
+            return f"token {quoted(token_id)} after the end of the text at byte {offset}"
         if not 0 <= token_id < vocabulary.width:
-            return f"token {quoted(token_id)} at byte {at}: the logits have {vocabulary.width} rows"
+            return f"token {quoted(token_id)} at byte {offset}: the logits have {vocabulary.width} rows"
         if token_id in vocabulary.end_ids:
-            return f"end token {token_id} at byte {at}: the text is not complete"
+            return f"end token {token_id} at byte {offset}: the text is not complete"
         text = vocabulary.token(token_id)
-        return (
-            f"token {token_id} {quoted(text)} at byte {at}, after {quoted(self.text[-20:])}: not allowed by the grammar"
-        )
+        place = f"at byte {offset}, after {quoted(self.text[-20:])}"
+        return f"token {token_id} {quoted(text)} {place}: not allowed by the grammar"
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as long as exactly one is allowed; may be empty."""

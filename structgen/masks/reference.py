@@ -176,11 +176,11 @@ class Reference:
         if target & NEED and count < row[LO]:
             return None
         if target & (INC | ROOM):
-            least, most = (int(x) for x in self._automaton.tables.states[state, [LO, HI]])
-            if count >= most:
+            least, limit = (int(x) for x in self._automaton.tables.states[state, [LO, HI]])
+            if count >= limit:
                 return None
             if target & INC:
-                count = count + 1 if most != UNBOUNDED else min(count + 1, least)
+                count = count + 1 if limit != UNBOUNDED else min(count + 1, least)
         if target & ZERO:
             count = 0
         after: FullPosition | None = FullPosition(state, place.frame, count, place.text + bytes([byte]))

@@ -113,11 +113,11 @@ def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tupl
     return needs, closes
 
 
-def _rows_by_room(needs: Int32, most: int, words: int) -> tuple[Uint32, Int32]:
+def _rows_by_room(needs: Int32, limit: int, words: int) -> tuple[Uint32, Int32]:
     """The rows of a slice and its levels, int32[most + 1], from the code points that each token needs."""
     steps = np.unique(needs[needs != NEVER])
     rows = [np.zeros(words, np.uint32), *(pack(needs <= step, words) for step in steps)]
-    levels = np.searchsorted(steps, np.arange(most + 1), side="right")
+    levels = np.searchsorted(steps, np.arange(limit + 1), side="right")
     return np.stack(rows), levels.astype(np.int32)
 
 

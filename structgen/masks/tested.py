@@ -34,7 +34,7 @@ def _hints(vocabulary: Vocabulary) -> list[int]:
     closes = np.flatnonzero(np.isin(data, np.frombuffer(b'"]}', np.uint8)))
     digits = (data[:-1] >= 0x30) & (data[:-1] <= 0x39)
     numbers = np.flatnonzero(digits & np.isin(data[1:], np.frombuffer(b"],} \n\t\r", np.uint8)))
-    words = [found.start() for found in re.finditer(b"true|false|null", data.tobytes())]
+    words = [word.start() for word in re.finditer(b"true|false|null", data.tobytes())]
     places = np.concatenate([closes, numbers, np.array(words, np.int64)])
     return [int(i) for i in np.unique(np.searchsorted(vocabulary.offsets, places, side="right") - 1)]
 
@@ -109,8 +109,8 @@ class _Whole:
     def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
         """Those with one of these between quotes, or with more than one text between quotes, or, where `begun` is the
         beginning of a name, with the whole name behind the end of that same name."""
-        found = [token for text in texts for token in self._by_text.get(text, ())]
-        return found + self._twice + self._again.get(begun, []) if begun is not None else found + self._twice
+        tokens = [token for text in texts for token in self._by_text.get(text, ())]
+        return tokens + self._twice + self._again.get(begun, []) if begun is not None else tokens + self._twice
 
 
 class Late:
@@ -227,12 +227,12 @@ class Late:
     def _passing_any(self, row: Uint32) -> list[int]:
         """The tokens that pass a test."""
         if self._passing is None:
-            least, most = np.empty_like(row), row
+            least, widest = np.empty_like(row), row
             self._grammar.fill(self._position, least, REFUSE)
             if self._branches:
-                most = np.empty_like(row)
-                self._grammar.fill(self._position, most, OPEN)
-            bits = np.flatnonzero(np.unpackbits((most & ~least).view(np.uint8), bitorder="little"))
+                widest = np.empty_like(row)
+                self._grammar.fill(self._position, widest, OPEN)
+            bits = np.flatnonzero(np.unpackbits((widest & ~least).view(np.uint8), bitorder="little"))
             ends = set(self._grammar.vocabulary.end_ids)
             self._passing = [token for token in bits.tolist() if token not in ends]
         return self._passing

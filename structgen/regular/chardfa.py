@@ -94,8 +94,8 @@ class CharDfa:
 
     @cached_property
     def _lengths(self) -> tuple[int, int | None]:
-        least, most = extreme_lengths(self.next, np.array([mask != 0 for mask in self.final], np.int32))
-        return least, None if most < 0 else most
+        least, longest = extreme_lengths(self.next, np.array([mask != 0 for mask in self.final], np.int32))
+        return least, None if longest < 0 else longest
 
     @cached_property
     def _lookup(self) -> tuple[list[int], list[int]]:
@@ -210,7 +210,7 @@ def length(least: int = 0, most: int | None = None, limit: int = STATE_LIMIT) ->
     table[1:-1, 1] = np.arange(2, states)
     if most is None:
         table[-1, 1] = states - 1
-    final = [0] + [int(least <= at <= last) for at in range(states - 1)]
+    final = [0] + [int(least <= count <= last) for count in range(states - 1)]
     return tidied(_TEXT_BOUNDS, _TEXT_CLASSES, table, final)
 
 
@@ -274,7 +274,7 @@ def _recombined(groups: Sequence[CharDfa], width: int, limit: int) -> CharDfa:
     """The union of unions, with their bits side by side; `width`: how many bits each has."""
     bounds, classes, table, states = _joint(groups, SOME, limit)
     masks = [0] * len(table)
-    for state, group in zip(*(found.tolist() for found in np.nonzero(_accepts(groups, states))), strict=True):
+    for state, group in zip(*(indices.tolist() for indices in np.nonzero(_accepts(groups, states))), strict=True):
         masks[state] |= groups[group].final[states[state, group]] << group * width
     return tidied(bounds, classes, table, masks)
 
@@ -304,7 +304,7 @@ def _joint(
 
 def _accepts(dfas: Sequence[CharDfa], states: NDArray[np.int64]) -> NDArray[np.bool_]:
     """bool[states, dfas]: per joint state, which of `dfas` accept."""
-    return np.stack([np.array(dfa.final, dtype=bool)[states[:, at]] for at, dfa in enumerate(dfas)], axis=1)
+    return np.stack([np.array(dfa.final, dtype=bool)[states[:, i]] for i, dfa in enumerate(dfas)], axis=1)
 
 
 def _joint_classes(signature: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -347,10 +347,10 @@ def members(dfa: CharDfa, limit: int) -> list[str] | None:
         return None
     highs = [*(dfa.bounds[1:] - 1).tolist(), 0x10FFFF]
     intervals = list(zip(dfa.bounds.tolist(), highs, dfa.classes.tolist(), strict=True))
-    found: list[str] = []
+    texts: list[str] = []
     level = [("", 1)] if not dfa.empty else []
     while level:
-        found += [text for text, state in level if dfa.final[state]]
+        texts += [text for text, state in level if dfa.final[state]]
         level = [
             (text + chr(code), int(dfa.next[state, kind]))
             for text, state in level
@@ -358,4 +358,4 @@ def members(dfa: CharDfa, limit: int) -> list[str] | None:
             if dfa.next[state, kind]
             for code in range(low, high + 1)
         ]
-    return found
+    return texts

@@ -41,17 +41,17 @@ def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
     """
     width = rows.shape[1]
     mixed = np.uint64(14695981039346656037)
-    for at in range(width):
-        mixed = (mixed ^ np.uint64(rows[new, at])) * np.uint64(1099511628211)
+    for column in range(width):
+        mixed = (mixed ^ np.uint64(rows[new, column])) * np.uint64(1099511628211)
         mixed ^= mixed >> np.uint64(29)
     size = np.uint64(table.size - 1)
     slot = mixed & size
     while table[slot] > 0:
         index: int = table[slot]
-        at = 0
-        while at < width and rows[index, at] == rows[new, at]:
-            at += 1
-        if at == width:
+        column = 0
+        while column < width and rows[index, column] == rows[new, column]:
+            column += 1
+        if column == width:
             return index
         slot = (slot + np.uint64(1)) & size
     table[slot] = new

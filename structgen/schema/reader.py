@@ -79,12 +79,12 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
     """
     if not isinstance(root, SchemaNode):
         return {}
-    found: dict[str, tuple[Node, str]] = {}
+    nodes: dict[str, tuple[Node, str]] = {}
     for schema in root.reader.patterned:
         texts = [(text, f"/patternProperties/{escaped(text)}") for text in schema.get("patternProperties", ())]
         texts += [(schema["pattern"], "/pattern")] if "pattern" in schema else []
-        found.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in found)
-    return found
+        nodes.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in nodes)
+    return nodes
 
 
 def long_places(root: Node) -> list[Node]:
@@ -150,11 +150,11 @@ def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
 
 
 class _Unknown(Exception):
-    """The shapes of a node that is still being read were asked for."""
+    """A schema asked for the shapes of a node that is still being read."""
 
 
 class SchemaNode(Node):
-    """The node of one schema object. Keeps that object alive, since places are known by its id."""
+    """The node of one schema object. It keeps the object alive, since the reader knows nodes by the object's id."""
 
     def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader, scope: Any = None) -> None:
         self.schema = schema
@@ -182,17 +182,12 @@ class SchemaNode(Node):
 
 
 class SchemaReader:
-    """All places of one root schema; each schema object is one node."""
+    """All nodes of one root schema: one for each schema object."""
 
     def __init__(
-        self,
-        scan: SchemaScan,
-        targets: dict[int, Target],
-        algebra: Algebra,
-        scopes: DynamicScopes | None = None,
-        *,
-        formats: bool = True,
-    ) -> None:
+        self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, scopes: DynamicScopes | None = None,
+        *, formats: bool = True,
+    ) -> None:  # fmt: skip
         self.algebra = algebra
         self.formats = formats
         self._scan = scan
@@ -374,13 +369,13 @@ class SchemaReader:
             )
             for i, union in enumerate(together)
         ]
-        found: list[Shape] = []
+        shapes: list[Shape] = []
         for union, rivals in zip(together, alone, strict=True):
-            found += self.algebra.product([union, self.algebra.negation(rivals).shapes])
-        if len(found) > MAX_CONTAINERS:
+            shapes += self.algebra.product([union, self.algebra.negation(rivals).shapes])
+        if len(shapes) > MAX_CONTAINERS:
             pairs = zip(together, alone, strict=True)
-            found = [shape for pair in pairs for shape in self._outside(*pair)]
-        return pack(found)
+            shapes = [shape for pair in pairs for shape in self._outside(*pair)]
+        return pack(shapes)
 
     def _outside(self, union: Shapes, rivals: Node) -> Shapes:
         """What is in `union` and not in `rivals`, told at the closing bracket."""
