@@ -357,15 +357,8 @@ class Tables:
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
         arrays: Iterable[npt.NDArray[np.generic]] = (
-            self.states,
-            self.edges,
-            self.frames,
-            self.buckets,
-            self.returns,
-            self.blocks,
-            self.depths,
-            self.exits,
-        )
+            self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths, self.exits,
+        )  # fmt: skip
         kept = self._kept.nbytes if self.registers[R_KEPT] else 0
         return kept + sum(array.nbytes for array in arrays)
 
