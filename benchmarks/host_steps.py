@@ -33,7 +33,7 @@ from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
 from structgen.masks import batch as mask_batch
 from structgen.models.slots import SlotForward
-from structgen.models.static import Shape, StaticSteps
+from structgen.models.static import StaticSteps, StepShape
 
 COLUMNS = 8
 """Of the logits, as far as the choice looks at them."""
@@ -196,7 +196,7 @@ class NoPass(StaticSteps):
         super().__init__(module)
         self._logits = torch.zeros((256, COLUMNS), device=module.device)
 
-    def run(self, shape: Shape) -> Tensor:
+    def run(self, shape: StepShape) -> Tensor:
         """See `StaticSteps`."""
         return self._logits[: shape.rows]
 

@@ -15,7 +15,7 @@ from structgen.automaton.finished_items import Scalars
 from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, spelled, unescaped, whole_number
 
 
-class Reading(Protocol):
+class TextReading(Protocol):
     """What a check may ask about the text up to its test."""
 
     def string(self) -> str:
@@ -47,7 +47,7 @@ class Check(Protocol):
     @property
     def escapes(self) -> bool: ...
 
-    def holds(self, reading: Reading) -> bool:
+    def holds(self, reading: TextReading) -> bool:
         """The answer at a test."""
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -77,7 +77,7 @@ class FreshName:
     rule: ClassVar[str] = "a name comes once in its object"
     escapes: ClassVar[bool] = False
 
-    def holds(self, reading: Reading) -> bool:
+    def holds(self, reading: TextReading) -> bool:
         return reading.string() not in reading.names()
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -105,7 +105,7 @@ class FreshItem:
     rule: ClassVar[str] = "uniqueItems: an item comes once in its array"
     escapes: bool = True
 
-    def holds(self, reading: Reading) -> bool:
+    def holds(self, reading: TextReading) -> bool:
         return reading.item() not in reading.items()
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -135,7 +135,7 @@ class TextCheck:
     predicate: Callable[[str], bool]
     escapes: bool = True
 
-    def holds(self, reading: Reading) -> bool:
+    def holds(self, reading: TextReading) -> bool:
         return self.predicate(reading.string())
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -153,7 +153,7 @@ class NumberCheck:
     predicate: Callable[[str], bool]
     escapes: bool = False
 
-    def holds(self, reading: Reading) -> bool:
+    def holds(self, reading: TextReading) -> bool:
         return self.predicate(reading.number())
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:

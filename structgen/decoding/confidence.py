@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.decoding.ahead.forced import ForcedText
-from structgen.decoding.choosing.measure import Choice
+from structgen.decoding.choosing.measure import ChosenToken
 from structgen.guards.pointers import PointerReader, Span
 from structgen.masks import Matcher
 
@@ -56,7 +56,7 @@ class Confidence:
     """
 
     def __init__(
-        self, matcher: Matcher, tokens: Sequence[int], choices: Sequence[Choice | None], *, is_json: bool
+        self, matcher: Matcher, tokens: Sequence[int], choices: Sequence[ChosenToken | None], *, is_json: bool
     ) -> None:
         self._matcher, self._choices, self._is_json = matcher, choices, is_json
         self._vocabulary = matcher.grammar.vocabulary
@@ -96,7 +96,7 @@ class Confidence:
         alternatives = tuple((self._text(token), chance) for token, chance in deciding.alternatives)
         return Field(min(logprob, 0.0), deciding.entropy, alternatives, values)
 
-    def _values(self, made: Sequence[tuple[int, Choice]], span: Span) -> Mapping[str, float]:
+    def _values(self, made: Sequence[tuple[int, ChosenToken]], span: Span) -> Mapping[str, float]:
         """At every choice, where the ways that were not taken lead to; at the end, what was said."""
         values: dict[str, float] = {}
         walk, taken, reach, lost = self._matcher.fork(), 0, 1.0, 0.0

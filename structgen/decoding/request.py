@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from structgen.decoding.beams.batch import BeamBatch
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
-from structgen.decoding.choosing.measure import Choice, Ledger
+from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
@@ -110,7 +110,7 @@ class Request:
         )
 
 
-def _confidence(session: Session, choices: Sequence[Choice | None], *, is_json: bool) -> Confidence | None:
+def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:
     """What the choices say of each value; None for plain text and where nothing was measured."""
     if session.matcher is None or not choices:
         return None

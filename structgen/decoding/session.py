@@ -14,8 +14,8 @@ from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
 from structgen.decoding.choosing.draws import Draws
 from structgen.decoding.choosing.masking import Words, existing, pack
-from structgen.decoding.choosing.measure import Choice, Entry, Ledger
-from structgen.decoding.choosing.recent_logits import RECENT, Known, Recent
+from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
+from structgen.decoding.choosing.recent_logits import RECENT, KnownLogits, Recent
 from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
@@ -201,7 +201,7 @@ class Session:
             row: the session's row of them.
             entry: where the choice is measured.
         """
-        self._recent.add(Known(len(self._transcript.tokens), logits, row, self._asked))
+        self._recent.add(KnownLogits(len(self._transcript.tokens), logits, row, self._asked))
         self.sent_back = False
         if token == NOTHING:
             allowed = existing(self._vocabulary) if self._asked is None else self._asked
@@ -261,7 +261,7 @@ class Session:
         accepted = None if validating is None else validating.accepted
         return accepted if accepted is not None and accepted.text == self.said else None
 
-    def choices(self, ledger: Ledger | None) -> list[Choice | None]:
+    def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
         """What was measured of each token; None where the model was not asked. Empty without a ledger."""
         if ledger is None:
             return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from structgen.decoding.beams.batch import BeamBatch
-from structgen.decoding.beams.search import Search
+from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Batch
@@ -70,7 +70,7 @@ class Watch:
         row: for the events.
     """
 
-    def __init__(self, session: Session | Search, tp: Any, *, is_json: bool, row: int) -> None:
+    def __init__(self, session: Session | BeamSearch, tp: Any, *, is_json: bool, row: int) -> None:
         self._session, self._type, self._is_json, self._row = session, tp, is_json, row
         self._told = b""
         self._characters = 0
@@ -138,7 +138,7 @@ def events(request: Request) -> Generator[Event[Any]]:
     }
     running = list(range(len(sessions)))
     with evaluating(model.module), closing(request.batch(record=True)) as batch:
-        watched: Sequence[Session | Search] = batch.searches if isinstance(batch, BeamBatch) else sessions
+        watched: Sequence[Session | BeamSearch] = batch.searches if isinstance(batch, BeamBatch) else sessions
         watches = [
             Watch(each, target.type, is_json=target.is_json, row=row)
             for row, (each, target) in enumerate(zip(watched, request.targets, strict=True))

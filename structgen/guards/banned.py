@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.errors import OptionError, quoted
 from structgen.guards.folding import Fold
-from structgen.guards.patterns import PatternSearch, Walk
+from structgen.guards.patterns import PatternSearch, PatternWalk
 from structgen.guards.protocol import Guard, Veto
-from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, Strings
+from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, StringFinder
 from structgen.guards.suspects import PatternTokens, Tokens, unsettled
-from structgen.guards.words import Hit, Place, WordSearch, boundaries_only
+from structgen.guards.words import Hit, WordPlace, WordSearch, boundaries_only
 from structgen.vocabulary import Vocabulary
 
 P = TypeVar("P")
@@ -37,7 +37,7 @@ def require_words(name: str, words: object) -> None:
     require_unicode(name, *texts)
 
 
-class _Search(Protocol[P]):
+class _Matching(Protocol[P]):
     """Reads what matters of a text; see `WordSearch`."""
 
     start: P
@@ -47,7 +47,7 @@ class _Search(Protocol[P]):
     def finish(self, at: P) -> Hit | None: ...
 
 
-class Reading(NamedTuple):
+class BanState(NamedTuple):
     """The state of a ban.
 
     Attributes:
@@ -61,7 +61,7 @@ class Reading(NamedTuple):
     scan: Scan | None
 
 
-class Banned(Guard[Reading], Generic[P]):
+class Banned(Guard[BanState], Generic[P]):
     """Searches the text, or some of a JSON text's string values, for what is banned.
 
     Args:
@@ -69,13 +69,13 @@ class Banned(Guard[Reading], Generic[P]):
         scope: "text", "strings", or a glob over JSON pointers.
     """
 
-    def __init__(self, search: _Search[P], scope: str) -> None:
+    def __init__(self, search: _Matching[P], scope: str) -> None:
         known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES) or scope.startswith("/"))
         require(known, "scope", scope, '"text", "strings" or a JSON pointer such as "/a/*/b"')
         self.scope = scope
         self._search = search
         is_pointer = scope not in (EVERYTHING, STRING_VALUES)
-        self._strings = None if scope == EVERYTHING else Strings(scope if is_pointer else None)
+        self._strings = None if scope == EVERYTHING else StringFinder(scope if is_pointer else None)
         self._tokens: WeakKeyDictionary[Vocabulary, Any] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,28 +86,28 @@ class Banned(Guard[Reading], Generic[P]):
         self.__dict__.update(state)
         self._tokens = WeakKeyDictionary()
 
-    def start(self) -> Reading:
+    def start(self) -> BanState:
         """Nothing has been read."""
-        return Reading(0, self._search.start, None if self._strings is None else Scan())
+        return BanState(0, self._search.start, None if self._strings is None else Scan())
 
-    def feed(self, state: Reading, text: bytes) -> Reading | Veto:
+    def feed(self, state: BanState, text: bytes) -> BanState | Veto:
         """The state after more bytes, or where what is banned begins."""
         length, place, scan = state
         if scan is None or (scan.mode == VALUE and not scan.rest and b'"' not in text and b"\\" not in text):
             found = self._search.feed(place, text, length)
             if isinstance(found, Hit):
                 return self._veto(found)
-            return tuple.__new__(Reading, (length + len(text), found, scan))  # half the time of its own constructor
+            return tuple.__new__(BanState, (length + len(text), found, scan))  # half the time of its own constructor
         return self._feed_json(state, text, scan)
 
-    def finish(self, state: Reading) -> Veto | None:
+    def finish(self, state: BanState) -> Veto | None:
         """What the end of the text completes."""
         if state.scan is not None and state.scan.mode != VALUE:
             return None
         hit = self._search.finish(state.place)
         return None if hit is None else self._veto(hit)
 
-    def suspects(self, state: Reading, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+    def suspects(self, state: BanState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Tokens that have what is banned in them or complete it, and those that cannot be told without their text."""
         _, place, scan = state
         if scan is not None and scan.rest:
@@ -122,7 +122,7 @@ class Banned(Guard[Reading], Generic[P]):
     def _suspects(self, place: P, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Of the tokens that begin with a character those that end in a hit; None where that depends on a begun one."""
 
-    def _feed_json(self, state: Reading, text: bytes, scan: Scan) -> Reading | Veto:
+    def _feed_json(self, state: BanState, text: bytes, scan: Scan) -> BanState | Veto:
         assert self._strings is not None
         place = state.place
         scan, pieces = self._strings.feed(scan, text, state.length)
@@ -138,7 +138,7 @@ class Banned(Guard[Reading], Generic[P]):
             if isinstance(found, Hit):
                 return self._veto(found)
             place = found
-        return Reading(state.length + len(text), place, scan)
+        return BanState(state.length + len(text), place, scan)
 
     def _veto(self, hit: Hit) -> Veto:
         return Veto(hit.offset, self._reason(hit.word))
@@ -148,7 +148,7 @@ class Banned(Guard[Reading], Generic[P]):
         """Why the word or pattern with this number may not be said."""
 
 
-class BannedWords(Banned[Place]):
+class BannedWords(Banned[WordPlace]):
     """Words and phrases that never stand in the text, in whatever tokens.
 
         BannedWords(["talk", "listen to"], ignore_case=True, whole_word=True)
@@ -192,7 +192,7 @@ class BannedWords(Banned[Place]):
                 raise OptionError(f"words: nothing is left of {quoted(word)}")
         super().__init__(self._words, scope)
 
-    def begun(self, state: Reading) -> int:
+    def begun(self, state: BanState) -> int:
         """Where the longest beginning of a word begins that the text ends with."""
         length, place, scan = state
         if scan is not None and scan.mode != VALUE:
@@ -200,7 +200,7 @@ class BannedWords(Banned[Place]):
         ends = length - len(place.fold.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.path[0], ends) if place.path else ends
 
-    def _suspects(self, place: Place, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+    def _suspects(self, place: WordPlace, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         if place.fold.begun:
             return None
         known: dict[int, Tokens] = self._tokens.setdefault(vocabulary, {})
@@ -212,7 +212,7 @@ class BannedWords(Banned[Place]):
         return f"banned word {quoted(self.words[word])}"
 
 
-class BannedPattern(Banned[Walk]):
+class BannedPattern(Banned[PatternWalk]):
     """Texts of a regular language that never stand in the text, in whatever tokens.
 
         BannedPattern("[0-9]{3}-[0-9]{4}")
@@ -234,7 +234,7 @@ class BannedPattern(Banned[Walk]):
         self._pattern = PatternSearch(pattern)
         super().__init__(self._pattern, scope)
 
-    def begun(self, state: Reading) -> int:
+    def begun(self, state: BanState) -> int:
         """Where the text begins that a match could still have part in."""
         length, place, scan = state
         if scan is not None and scan.mode != VALUE:
@@ -242,7 +242,7 @@ class BannedPattern(Banned[Walk]):
         ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.places[0], ends) if place.places else ends
 
-    def _suspects(self, place: Walk, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+    def _suspects(self, place: PatternWalk, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         if place.begun:
             return None
         if vocabulary not in self._tokens:

@@ -23,7 +23,7 @@ MOST_TOLD = 32
 """So many tokens of a mask are asked about for a message."""
 
 
-class Watch:
+class GuardWatch:
     """What some guards think of a text, token by token.
 
     Args:
@@ -106,7 +106,7 @@ class Watch:
         begun = min(guard.begun(state) for guard, state in pairs)
         return self._lengths[self.token_at(begun)]
 
-    def fork(self) -> Watch:
+    def fork(self) -> GuardWatch:
         """Another sequence that begins like this one."""
         twin = copy(self)
         twin._states, twin._lengths = self._states[:], self._lengths[:]
@@ -171,7 +171,7 @@ class GuardMask:
         require(listed, "guards", guards, "a list of guards, at least one")
         require_vocabulary(vocabulary)
         require(matcher is None or isinstance(matcher, Matcher), "matcher", matcher, "a Matcher or None")
-        self._watch = Watch(guards, vocabulary)
+        self._watch = GuardWatch(guards, vocabulary)
         self._vocabulary, self._matcher = vocabulary, matcher
         self._everything = everything(vocabulary)
 

@@ -14,7 +14,7 @@ from structgen.regular.patterns import STATE_LIMIT, pattern_language, pattern_pr
 from structgen.regular.regex.compiler import check
 
 
-class Walk(NamedTuple):
+class PatternWalk(NamedTuple):
     """Where a search stands.
 
     Attributes:
@@ -56,14 +56,14 @@ class PatternSearch:
         self._bounds, self._classes = language.bounds.tolist(), language.classes.tolist()
         self._sure = _sure_state(language)
         self._anchored = _anchored(pattern)
-        self.start = Walk(1, b"", "", ())
+        self.start = PatternWalk(1, b"", "", ())
 
     @property
     def language(self) -> CharDfa:
         """The texts that have a match in them."""
         return self._language
 
-    def feed(self, at: Walk, text: bytes, base: int, *, one: bool = False) -> Walk | Hit:
+    def feed(self, at: PatternWalk, text: bytes, base: int, *, one: bool = False) -> PatternWalk | Hit:
         """See `WordSearch.feed`."""
         data, place = at.begun + text, base - len(at.begun)
         stop = len(data) - begun_character(data)
@@ -79,9 +79,9 @@ class PatternSearch:
                 return Hit(places[self._first(tail)], 0)
             if state == 1:
                 tail, places = "", []
-        return Walk(state, data[stop:], tail, tuple(places))
+        return PatternWalk(state, data[stop:], tail, tuple(places))
 
-    def finish(self, at: Walk) -> Hit | None:
+    def finish(self, at: PatternWalk) -> Hit | None:
         """The match that the end of the text makes sure."""
         if not self._language.final[at.state]:
             return None

@@ -60,7 +60,7 @@ class Scan(NamedTuple):
     rest: bytes = b""
 
 
-class Strings:
+class StringFinder:
     """Finds string values.
 
     Args:

@@ -53,7 +53,7 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
         guards: at least one.
     """
     asked = [Asked(guard) for guard in guards]
-    search = _Search(grammar, asked)
+    search = _TextSearch(grammar, asked)
     try:
         blocked = search.all_blocked(grammar.start, tuple(guard.start() for guard in asked))
     except CallbackError:  # it is raised again where a row comes there: in others, all may be well
@@ -61,7 +61,7 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
     return search.first if blocked else None
 
 
-class _Search:
+class _TextSearch:
     """Depth first through the texts of a grammar, by tokens of one byte."""
 
     def __init__(self, grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
@@ -122,13 +122,13 @@ def in_schema(root: Node, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
     """
     for guard in guards:
         if isinstance(guard, Banned):
-            found = _Places(guard).blocked(root, b"")
+            found = _RequiredPlaces(guard).blocked(root, b"")
             if found is not None:
                 return found
     return None
 
 
-class _Places:
+class _RequiredPlaces:
     """The required places of one schema, for one guard."""
 
     def __init__(self, guard: Banned[Any]) -> None:

@@ -33,7 +33,7 @@ class Hit(NamedTuple):
     word: int
 
 
-class Place(NamedTuple):
+class WordPlace(NamedTuple):
     """Where a search stands.
 
     Attributes:
@@ -47,7 +47,7 @@ class Place(NamedTuple):
     path: tuple[int, ...]
 
 
-class Step(NamedTuple):
+class WordStep(NamedTuple):
     """What some bytes do at a node: the next node or a hit, and its path: so many units that are known already, and
     the places of the others, counted from the first of these bytes."""
 
@@ -82,8 +82,8 @@ class WordSearch:
         keys = self._grow()
         self._failure = self._fail(keys)
         self._sorted = sorted((unit, word) for word, unit in enumerate(self.units))
-        self._known: dict[tuple[int, Folding, bytes], Step] = {}
-        self.start = Place(0, START, ())
+        self._known: dict[tuple[int, Folding, bytes], WordStep] = {}
+        self.start = WordPlace(0, START, ())
 
     def _grow(self) -> list[int]:
         """The trie; the key of each node in `after` is parent * 256 + unit."""
@@ -121,7 +121,7 @@ class WordSearch:
                     ends[node] = ends[failure[node]]
         return failure
 
-    def feed(self, at: Place, text: bytes, base: int, *, one: bool = False) -> Place | Hit:
+    def feed(self, at: WordPlace, text: bytes, base: int, *, one: bool = False) -> WordPlace | Hit:
         """Where the search stands after more bytes, or the first word that they end.
 
         Args:
@@ -133,24 +133,24 @@ class WordSearch:
         node, fold, path = at
         node, fold, older, places, word = self._known.get((node, fold, text)) or self._learn(at, text)
         if not places and not older:
-            return _new(Place, (node, fold, ()))
+            return _new(WordPlace, (node, fold, ()))
         new = tuple([base + min(place, 0) for place in places] if one else [base + place for place in places])
         path = path[len(path) - older :] + new if older else new
-        return Hit(path[0], word) if word >= 0 else _new(Place, (node, fold, path))
+        return Hit(path[0], word) if word >= 0 else _new(WordPlace, (node, fold, path))
 
-    def finish(self, at: Place) -> Hit | None:
+    def finish(self, at: WordPlace) -> Hit | None:
         """The word that the end of the text completes."""
         _, word, _ = self._walk(at.node, self.fold.finish(at.fold))
         return None if word < 0 else Hit(at.path[len(at.path) + 1 - len(self.units[word])], word)
 
-    def _learn(self, at: Place, text: bytes) -> Step:
+    def _learn(self, at: WordPlace, text: bytes) -> WordStep:
         fold, units, places = self.fold.feed(at.fold, text)
         node, word, end = self._walk(at.node, units)
         depth = self._depth[node] if word < 0 else len(self.units[word])
         new = tuple(places[:end])[-depth:] if depth else ()
         if len(self._known) >= REMEMBERED:
             self._known.clear()
-        step = self._known[at.node, at.fold, text] = Step(node, fold, depth - len(new), new, word)
+        step = self._known[at.node, at.fold, text] = WordStep(node, fold, depth - len(new), new, word)
         return step
 
     def _walk(self, node: int, units: bytes) -> tuple[int, int, int]:

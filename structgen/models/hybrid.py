@@ -24,9 +24,9 @@ from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MOST_READ, twins_among
 from structgen.models.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
 from structgen.models.multimodal import no_logits, read_prompt
-from structgen.models.recurrent import ONE_BY_ONE, AtOnce
+from structgen.models.recurrent import ONE_BY_ONE, ReadAhead
 from structgen.models.row import Foreseen, Row
-from structgen.models.slot_cache import Places, SlotLayer, SlotModel
+from structgen.models.slot_cache import SlotLayer, SlotModel, SlotPlaces
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SNAPSHOT_EVERY, SNAPSHOTS
 from structgen.models.transfer import sent
@@ -85,7 +85,7 @@ class HybridModel(SlotModel):
             return LinearAttentionLayer()
         return SlotAndStateLayer(self._places) if kind in BOTH else super()._layer(kind)
 
-    def _masks(self, slots: Tensor, places: Places) -> dict[str, Any]:
+    def _masks(self, slots: Tensor, places: SlotPlaces) -> dict[str, Any]:
         """By kind of layer; a state sees all that it has read."""
         mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
         full = self._as_float(mask) if self._float else mask
@@ -128,7 +128,7 @@ class HybridForward(SlotForward):
     kind = "slots and states"
     why_eager = "the model has recurrent states"
 
-    def __init__(self, module: PreTrainedModel, *, at_once: AtOnce = ONE_BY_ONE) -> None:
+    def __init__(self, module: PreTrainedModel, *, at_once: ReadAhead = ONE_BY_ONE) -> None:
         super().__init__(module)
         self._at_once = at_once
         self._model: HybridModel = HybridModel(module)

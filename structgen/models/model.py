@@ -35,10 +35,10 @@ _CAUSAL = AutoModelForMultimodalLM, AutoModelForImageTextToText, AutoModelForCau
 _ENCODER_DECODER = AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 """What transformers calls models that generate text, the last of them where none is for the configuration."""
 
-_vocabularies: weakref.WeakKeyDictionary[Any, list[_Known]] = weakref.WeakKeyDictionary()
+_vocabularies: weakref.WeakKeyDictionary[Any, list[_MadeVocabulary]] = weakref.WeakKeyDictionary()
 
 
-class _Known(NamedTuple):
+class _MadeVocabulary(NamedTuple):
     """A vocabulary that was made, and of what.
 
     Attributes:
@@ -88,7 +88,7 @@ class Model:
             tokenizer, model_config=module.config, generation_config=module.generation_config
         )
         known[:] = [entry for entry in known if entry.tokenizer() not in (None, tokenizer)]
-        known.append(_Known(weakref.ref(tokenizer), declared, vocabulary))
+        known.append(_MadeVocabulary(weakref.ref(tokenizer), declared, vocabulary))
         return cls(module, tokenizer, vocabulary)
 
     @property

@@ -37,7 +37,7 @@ BEGINNING, REST = list(range(2, 10)), list(range(11, 14))
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class ReadAhead:
     """How many of the tokens that are pending behind a state are read by one forward pass.
 
     Attributes:
@@ -54,7 +54,7 @@ class AtOnce:
         return pending
 
 
-ONE_BY_ONE = AtOnce()
+ONE_BY_ONE = ReadAhead()
 
 
 def has_states(module: PreTrainedModel) -> bool:
@@ -64,7 +64,7 @@ def has_states(module: PreTrainedModel) -> bool:
 
 
 @torch.inference_mode()
-def at_once_behind_states(module: PreTrainedModel) -> AtOnce:
+def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
     """What the model's states show, behind tokens that are read at once and behind the same ones one by one.
 
     Args:
@@ -82,7 +82,7 @@ def at_once_behind_states(module: PreTrainedModel) -> AtOnce:
     scanned = list(zip(_recurrent(found), _recurrent(wiped), strict=True))
     if any(torch.equal(mine, other) for mine, other in scanned):
         return ONE_BY_ONE
-    return AtOnce(_chunk(module) if scanned and device_of(module).type == "cpu" else 0)
+    return ReadAhead(_chunk(module) if scanned and device_of(module).type == "cpu" else 0)
 
 
 def _layers(

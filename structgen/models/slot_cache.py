@@ -28,7 +28,7 @@ TRASH = -1
 
 
 @dataclass(slots=True)
-class Places:
+class SlotPlaces:
     """Where one forward writes and what it sees.
 
     Attributes:
@@ -43,9 +43,9 @@ class Places:
     target: tuple[slice, slice] | tuple[Tensor, Tensor]
     seen: int
     least: tuple[int, int]
-    copies: dict[torch.device, Places] = field(default_factory=dict)
+    copies: dict[torch.device, SlotPlaces] = field(default_factory=dict)
 
-    def on(self, device: torch.device) -> Places:
+    def on(self, device: torch.device) -> SlotPlaces:
         """The places with their numbers on a layer's device."""
         lines, slots = self.target
         if isinstance(lines, slice) or isinstance(slots, slice) or lines.device == device:
@@ -78,7 +78,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     is_compileable = True
     is_sliding = False  # a window lives in the mask
 
-    def __init__(self, places: list[Places]) -> None:
+    def __init__(self, places: list[SlotPlaces]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._places = places
         self.kept: list[Tensor] = []
@@ -140,7 +140,7 @@ def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
     return room
 
 
-def _put(room: Tensor, new: Tensor, places: Places) -> Tensor:
+def _put(room: Tensor, new: Tensor, places: SlotPlaces) -> Tensor:
     rows, slots = places.target
     room[rows, :, slots] = new if isinstance(slots, slice) else new.transpose(1, 2)
     return room[places.rows, :, : places.seen]
@@ -169,7 +169,7 @@ class SlotModel:
         self._windows = {kind: window if kind in WINDOWED else None for kind, window in windows.items()}
         self._float = attention_of(module) == "eager"
         self._experts = Experts(module)
-        self._places: list[Places] = [Places(slice(0), (slice(0), slice(0)), 0, (0, 0))]
+        self._places: list[SlotPlaces] = [SlotPlaces(slice(0), (slice(0), slice(0)), 0, (0, 0))]
         self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
         self.layers = [layer for layer in self._cache.layers if isinstance(layer, SlotLayer)]
         self.options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
@@ -185,11 +185,13 @@ class SlotModel:
         """Bytes of the cache."""
         return sum(room.nbytes for layer in self.layers for room in layer.kept)
 
-    def __call__(self, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any) -> Tensor:
+    def __call__(self, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, **told: Any) -> Tensor:
         """The logits after the last column: float[rows, width]. See `after`."""
         return self.after(1, ids, positions, slots, places, **told)[:, 0]
 
-    def after(self, last: int, ids: Tensor, positions: Tensor, slots: Tensor, places: Places, **told: Any) -> Tensor:
+    def after(
+        self, last: int, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, **told: Any
+    ) -> Tensor:
         """The logits after each of the last columns: float[rows, last, width].
 
         Args:
@@ -218,7 +220,7 @@ class SlotModel:
         logits: Tensor = output.logits[:, -last:]
         return logits
 
-    def adopt(self, cache: Cache, places: Places, row: int = 0, pad: int = 0) -> None:
+    def adopt(self, cache: Cache, places: SlotPlaces, row: int = 0, pad: int = 0) -> None:
         """Takes over what the model wrote into a cache of its own: keys and values of one row, from its first slot.
 
         Args:
@@ -243,7 +245,7 @@ class SlotModel:
         """
         return self._float or any(window is not None and seen >= window for window in self._windows.values())
 
-    def _masks(self, slots: Tensor, places: Places) -> Any:
+    def _masks(self, slots: Tensor, places: SlotPlaces) -> Any:
         """What each query sees, [rows, 1, columns, seen], of one row where all are alike; by kind of layer where
         there are several. None where a layer sees, of rows that are read from their beginning, all that is before."""
         seen, begins = places.seen, places.alike and places.start == 0

@@ -18,8 +18,8 @@ from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, sp
 from structgen.models.layers import NOTHING, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
 from structgen.models.row import Foreseen, Row
-from structgen.models.slot_cache import TRASH, Places, SlotModel
-from structgen.models.static import CHUNKS, Shape, StaticSteps, planes, rounded, seen_bucket
+from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
+from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
 from structgen.models.transfer import device_of, send_into, sent
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
@@ -282,7 +282,7 @@ class SlotForward:
         places = [self._place[row] for row in rows]
         picked = rounded(len(rows)) < rounded(max(places) + 1)
         at = list(range(len(rows))) if picked else places
-        shape = Shape(rounded(max(at) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
+        shape = StepShape(rounded(max(at) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
         step = steps.step(shape)
         send_into(step.inputs, planes(rows, at, places, shape))
         if foreseen is not None:
@@ -294,16 +294,16 @@ class SlotForward:
             return logits[: len(at)].clone()
         return logits.index_select(0, sent(at, self._device))
 
-    def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> Places:
+    def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> SlotPlaces:
         places = [self._place[row] for row in rows]
         least = len(self._place), -(-(seen + 1) // GRAIN) * GRAIN
         together = places == list(range(places[0], places[0] + len(places)))
         side_by_side = slice(places[0], places[0] + len(places))
         if together and not any(pads) and len(set(starts)) == 1:
-            return Places(side_by_side, (side_by_side, slice(starts[0], seen)), seen, least)
+            return SlotPlaces(side_by_side, (side_by_side, slice(starts[0], seen)), seen, least)
         slots = [[TRASH] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
         target = sent([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
-        return Places(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
+        return SlotPlaces(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
     def _fill_in(self, ids: Tensor, at: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
         """Puts the foreseen ids in the last column of ids, int64[., columns]; the rows stand there `at` these lines."""

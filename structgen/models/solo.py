@@ -19,7 +19,7 @@ from transformers.cache_utils import LinearAttentionLayer
 
 from structgen.models.layers import NOTHING, layer_kinds
 from structgen.models.multimodal import encoded, no_logits, read_prompt
-from structgen.models.recurrent import ONE_BY_ONE, AtOnce
+from structgen.models.recurrent import ONE_BY_ONE, ReadAhead
 from structgen.models.row import Foreseen, Row
 from structgen.models.transfer import device_of, sent
 
@@ -103,7 +103,7 @@ class SoloForward:
     kind = "one by row"
     why_slow = ""
 
-    def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: AtOnce = ONE_BY_ONE) -> None:
+    def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: ReadAhead = ONE_BY_ONE) -> None:
         self.count = 0
         self.kind = AGAIN if recompute else self.kind
         self._module, self._recompute, self._at_once = module, recompute, at_once

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from structgen.models.graphs import Captured, cannot_capture, warm_up
 from structgen.models.row import Row
-from structgen.models.slot_cache import TRASH, Places, SlotModel
+from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.transfer import device_of
 
 B = TypeVar("B")
@@ -45,7 +45,7 @@ IDS, POSITIONS, SLOTS, WRITTEN, ROWS = range(5)
 that they write, and the row of the cache, the same in all columns."""
 
 
-class Shape(NamedTuple):
+class StepShape(NamedTuple):
     """What has to be equal for a step to be run again.
 
     Attributes:
@@ -75,7 +75,7 @@ def seen_bucket(slots: int) -> int:
     return between if LEAST_SEEN < whole and slots <= between else whole
 
 
-def planes(rows: Sequence[Row], at: Sequence[int], places: Sequence[int], shape: Shape) -> NDArray[np.int64]:
+def planes(rows: Sequence[Row], at: Sequence[int], places: Sequence[int], shape: StepShape) -> NDArray[np.int64]:
     """A step's inputs: int64[5, shape.rows, shape.columns]. Padding reads id 0 at slot 0 and writes to the trash.
 
     Args:
@@ -115,13 +115,13 @@ class StaticStep:
         inputs: int64[5, rows, columns], the planes; filled before a run.
     """
 
-    def __init__(self, model: SlotModel, shape: Shape, device: torch.device) -> None:
+    def __init__(self, model: SlotModel, shape: StepShape, device: torch.device) -> None:
         self._model = model
         self.inputs = torch.zeros((5, shape.rows, shape.columns), dtype=torch.int64, device=device)
         rows = self.inputs[ROWS, :, 0]
         target = rows.unsqueeze(1), self.inputs[WRITTEN]
         given = rows if shape.picked else slice(0, shape.rows)
-        self._places = Places(given, target, shape.seen, least=(0, 0))
+        self._places = SlotPlaces(given, target, shape.seen, least=(0, 0))
 
     def run(self) -> Tensor:
         """The logits after the last column, float[rows, width]: they stand until the next run of any step."""
@@ -146,9 +146,9 @@ class StaticSteps:
         self.replays = 0
         self.why_not = cannot_capture(module)
         self._device = device_of(module)
-        self._steps: dict[Shape, StaticStep] = {}
-        self._captured: dict[Shape, Captured] = {}
-        self._came: Counter[Shape] = Counter()
+        self._steps: dict[StepShape, StaticStep] = {}
+        self._captured: dict[StepShape, Captured] = {}
+        self._came: Counter[StepShape] = Counter()
         self._pool: Any = None
         self._generation = 0
 
@@ -156,7 +156,7 @@ class StaticSteps:
         """May rows with so many pending tokens be read by a step? Not before there is anything in the cache."""
         return width <= CHUNKS[-1] and self.model.is_begun and not self.model.tells_prompts
 
-    def step(self, shape: Shape) -> StaticStep:
+    def step(self, shape: StepShape) -> StaticStep:
         """The step of a shape. The cache grows where it has to; what was captured over the old one is gone then."""
         for layer in self.model.layers:
             layer.reserve(shape.rows, shape.seen + 1)
@@ -167,7 +167,7 @@ class StaticSteps:
             step = self._steps[shape] = StaticStep(self.model, shape, self._device)
         return step
 
-    def run(self, shape: Shape) -> Tensor:
+    def run(self, shape: StepShape) -> Tensor:
         """Runs the step whose inputs were filled: float[rows, width], until the next run."""
         captured = self._captured.get(shape)
         if captured is None:
@@ -178,7 +178,7 @@ class StaticSteps:
         self.replays += 1
         return captured.replay()
 
-    def _capture(self, shape: Shape) -> Tensor:
+    def _capture(self, shape: StepShape) -> Tensor:
         """Captures a step for the next time: float[rows, width], by the step as it is."""
         step = self._steps[shape]
         logits = warm_up(step.run, self._device)

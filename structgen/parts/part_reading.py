@@ -18,7 +18,7 @@ Resume = Callable[..., Reach]
 """Where a text stands before plans (see `Composed.reach`)."""
 
 
-class Lane(NamedTuple):
+class ReadingThread(NamedTuple):
     """One thread.
 
     Attributes:
@@ -42,7 +42,9 @@ class PartReading(JsonReading):
 
     __slots__ = ("_lanes", "_resume", "_walk", "json_start", "length")
 
-    def __init__(self, walk: Bytewise, resume: Resume, length: int, lanes: list[Lane], shown: Lane | None) -> None:
+    def __init__(
+        self, walk: Bytewise, resume: Resume, length: int, lanes: list[ReadingThread], shown: ReadingThread | None
+    ) -> None:
         read = (shown and shown.read) or JsonReading.start()
         super().__init__(read.inner, read.rest, read.string())
         self._walk, self._resume, self._lanes = walk, resume, lanes
@@ -66,9 +68,9 @@ class PartReading(JsonReading):
             self._walk, self._resume, length, fed, None if shown is None else self._fed(shown, more, keep=keep)
         )
 
-    def _after(self, lanes: list[Lane], more: bytes, i: int) -> list[Lane]:
+    def _after(self, lanes: list[ReadingThread], more: bytes, i: int) -> list[ReadingThread]:
         """The threads behind `more[i]`."""
-        moved: dict[Thread, Lane] = {}
+        moved: dict[Thread, ReadingThread] = {}
         begun = []
         for lane in lanes:
             position = self._walk.step(lane.thread.position, more[i], self._answer(lane, more, i))
@@ -82,13 +84,13 @@ class PartReading(JsonReading):
                 moved.setdefault(lane.thread, lane)
         return list(moved.values())
 
-    def _fed(self, lane: Lane, more: bytes, *, keep: bool) -> Lane:
+    def _fed(self, lane: ReadingThread, more: bytes, *, keep: bool) -> ReadingThread:
         """The lane with what it reads of some more bytes of the text."""
         if lane.read is None:
             return lane
         return lane._replace(read=lane.read.feed(more[max(0, lane.start - self.length) :], keep=keep))
 
-    def _answer(self, lane: Lane, more: bytes, end: int) -> Answer:
+    def _answer(self, lane: ReadingThread, more: bytes, end: int) -> Answer:
         def answer(check: Check, taken: bool) -> bool:
             read = self._fed(lane, more[: end + taken], keep=False).read
             assert read is not None, "only JSON has checks"
@@ -97,5 +99,5 @@ class PartReading(JsonReading):
         return answer
 
 
-def _begun(reach: Reach, at: int) -> list[Lane]:
-    return [Lane(thread, at, JsonReading.start() if thread.part.family else None) for thread in reach.threads]
+def _begun(reach: Reach, at: int) -> list[ReadingThread]:
+    return [ReadingThread(thread, at, JsonReading.start() if thread.part.family else None) for thread in reach.threads]

@@ -1,6 +1,6 @@
 """What a composition is made of: parts, and how they stand together.
 
-A *plan* is a part or parts in a `Series`, as `Options`, in a `Loop`. A *part* is a language with an automaton of its
+A *plan* is a part or parts in a `Series`, as `AnyOf`, in a `Loop`. A *part* is a language with an automaton of its
 own: it is entered in the tables of a composition, and is over where a walk that began in frame 0 leaves that frame.
 """
 
@@ -118,7 +118,7 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
+class AnyOf:
     """Any one of the plans."""
 
     items: tuple[Plan, ...]
@@ -139,7 +139,7 @@ class Loop:
         return self.item if self.separator is None else Series((self.separator, self.item))
 
 
-Plan = Part | Series | Options | Loop
+Plan = Part | Series | AnyOf | Loop
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import Edge
-from structgen.parts.parts import Entered, Families, Loop, Options, Part, Plan, Series, Words, more_bytes
+from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series, Words, more_bytes
 from structgen.regular.chardfa import CharDfa, combine
 
 
@@ -89,7 +89,7 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     """The plan where only special tokens with these names are to be had; those that are needed are among them."""
 
     def changed(plan: Plan) -> Plan:
-        if isinstance(plan, (Series, Options)):
+        if isinstance(plan, (Series, AnyOf)):
             return replace(plan, items=tuple(map(changed, plan.items)))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))

@@ -10,7 +10,7 @@ from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge
 from structgen.values.array_progress import Items, uncovered
 from structgen.values.context import Context
-from structgen.values.lockstep import Choice
+from structgen.values.lockstep import Lockstep
 
 
 class ArrayWriter:
@@ -22,7 +22,7 @@ class ArrayWriter:
         self._is_empty = context.is_empty
         self._steps = context.is_empty.items
 
-    def open(self, choice: Choice, depth: int) -> int:
+    def open(self, choice: Lockstep, depth: int) -> int:
         """The state after `[`; 0 when there is no array."""
         living = [(k, lane) for k, lane in enumerate(choice.arrays.lanes) if not self._is_empty.arrays(lane.part)]
         if not choice.arrays.driven([k for k, _ in living]):
@@ -30,7 +30,7 @@ class ArrayWriter:
         items = tuple(self._steps.start(k, lane.part) for k, lane in living)
         return self._automaton.later(partial(self._expand_open, choice, items, depth))
 
-    def _after_item(self, choice: Choice, items: tuple[Items, ...], depth: int) -> int:
+    def _after_item(self, choice: Lockstep, items: tuple[Items, ...], depth: int) -> int:
         """The state after an item, the same for equal progress; 0 when nothing drives the array any more."""
         items = uncovered(items)
         if not choice.arrays.driven([progress.lane for progress in items]):
@@ -50,7 +50,7 @@ class ArrayWriter:
             return False
         return max(least, longest or 0) <= MAX_COUNT and (longest is None or index < longest)
 
-    def _expand_counted(self, choice: Choice, progress: Items, depth: int, state: int) -> None:
+    def _expand_counted(self, choice: Lockstep, progress: Items, depth: int, state: int) -> None:
         """Write the state after an item that is followed by others like it: one for all of them, with a counter."""
         longest, tables = self._steps.plan(progress.arrays).most, self._tables
         low = max(progress.arrays.min_items - progress.at, 0)
@@ -77,12 +77,12 @@ class ArrayWriter:
             edges.append((first, first, close | NEED | ZERO))
         tables.ranges(state, edges, mode=ITEMS, lo=low, hi=high)
 
-    def _close(self, choice: Choice, items: Sequence[Items]) -> int:
+    def _close(self, choice: Lockstep, items: Sequence[Items]) -> int:
         """The state after the closing bracket; 0 when it may not come yet."""
         closing = [progress.lane for progress in items if progress.may_close]
         return self._context.accept(choice, choice.arrays.accepted(closing))
 
-    def _item(self, choice: Choice, items: tuple[Items, ...], depth: int) -> tuple[int, int] | None:
+    def _item(self, choice: Lockstep, items: tuple[Items, ...], depth: int) -> tuple[int, int] | None:
         """The next item as a call `(callee, ret)`; None when the array must close."""
         lanes = choice.arrays.lanes
         compared = any(self._steps.compares(progress) for progress in items)
@@ -98,7 +98,7 @@ class ArrayWriter:
 
         return self._context.call([(node, lanes[k].drives) for k, node, _ in options], depth + 1, resume)
 
-    def _compared(self, choice: Choice, items: tuple[Items, ...], depth: int) -> int:
+    def _compared(self, choice: Lockstep, items: tuple[Items, ...], depth: int) -> int:
         """The state after an item that may equal an earlier one."""
         # A lane that needs a repetition may have no way to its end without one here.
         fresh = self._after_item(choice, tuple(filter(self._can_close, items)), depth)
@@ -108,7 +108,7 @@ class ArrayWriter:
     def _can_close(self, progress: Items) -> bool:
         return self._steps.plan(progress.arrays).simple or self._is_empty.closes(progress)
 
-    def _expand_open(self, choice: Choice, items: tuple[Items, ...], depth: int, state: int) -> None:
+    def _expand_open(self, choice: Lockstep, items: tuple[Items, ...], depth: int, state: int) -> None:
         item, close = self._item(choice, items, depth), self._close(choice, items)
         first, tables = self._layout.first(depth), self._tables
         if first:
@@ -120,7 +120,7 @@ class ArrayWriter:
         tables.ranges(inside, edges, miss=(CALL, *item) if item else (NOTHING, 0, 0))
         self._context.gap(inside, state)
 
-    def _expand_after_item(self, choice: Choice, items: tuple[Items, ...], depth: int, state: int) -> None:
+    def _expand_after_item(self, choice: Lockstep, items: tuple[Items, ...], depth: int, state: int) -> None:
         item, close = self._item(choice, items, depth), self._close(choice, items)
         literals = []
         if item:

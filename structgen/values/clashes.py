@@ -49,15 +49,15 @@ def clash(place: Node, is_empty: Emptiness) -> str:
     """
     if not isinstance(place, SchemaNode) or place.scope is not None:
         return ""
-    search = _Search(place, is_empty)
+    search = _ClashSearch(place, is_empty)
     words = search.words()
     target = place.reader.target(place) if search.left == {("$ref",)} else None
     if isinstance(target, SchemaNode):
-        return f"$ref {quoted(place.schema['$ref'])}, where " + _Search(target, is_empty).words()
+        return f"$ref {quoted(place.schema['$ref'])}, where " + _ClashSearch(target, is_empty).words()
     return words
 
 
-class _Search:
+class _ClashSearch:
     """The search in one place.
 
     Attributes:

@@ -20,7 +20,7 @@ from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
 from structgen.values.emptiness import Emptiness
-from structgen.values.lockstep import Choice
+from structgen.values.lockstep import Lockstep
 
 Predicate = Callable[[str], bool]
 
@@ -89,25 +89,25 @@ class Context:
         *,
         any_order: bool,
         algebra: Algebra,
-        expand_value: Callable[[Choice, int, int], None],
+        expand_value: Callable[[Lockstep, int, int], None],
     ) -> None:
         self.automaton, self.tables = automaton, automaton.tables
         self.layout = Layout.of(whitespace)
         self.any_order = any_order
         self.is_empty = Emptiness(algebra)
         self._expand_value = expand_value
-        self._choices: dict[tuple[tuple[Node, ...], tuple[Node, ...]], Choice] = {}
-        self._values: dict[tuple[Choice, int], int] = {}
+        self._choices: dict[tuple[tuple[Node, ...], tuple[Node, ...]], Lockstep] = {}
+        self._values: dict[tuple[Lockstep, int], int] = {}
         self._shared: dict[Hashable, int] = {}
 
-    def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Choice:
+    def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Lockstep:
         """The interned choice of these nodes."""
         choice = self._choices.get((drivers, watched))
         if choice is None:
-            choice = self._choices[drivers, watched] = Choice(drivers, watched)
+            choice = self._choices[drivers, watched] = Lockstep(drivers, watched)
         return choice
 
-    def value(self, choice: Choice, depth: int) -> int:
+    def value(self, choice: Lockstep, depth: int) -> int:
         """The first state of a value; `depth` counts only where the layout indents."""
         key = (choice, depth if self.layout.by_depth else 0)
         state = self._values.get(key)
@@ -122,7 +122,7 @@ class Context:
             state = self._shared[key] = self.automaton.later(expand)
         return state
 
-    def accept(self, choice: Choice, accepted: int) -> int:
+    def accept(self, choice: Lockstep, accepted: int) -> int:
         """The state that leaves the frame of `choice` with these nodes accepting; 0 when none of them drives."""
         return self.automaton.pop(choice.outcome(accepted)) if accepted & choice.driving else 0
 

@@ -19,7 +19,7 @@ from structgen.schema.reader import long_places
 from structgen.values.arrays import ArrayWriter
 from structgen.values.clashes import clash
 from structgen.values.context import Context
-from structgen.values.lockstep import Choice
+from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameWriter, quoted
 from structgen.values.objects import ObjectWriter
 from structgen.values.scalars import NumberWriter, StringWriter
@@ -98,7 +98,7 @@ class JsonAutomaton(Automaton):
                     self.expand_on(target & TARGET)
                 self._write_tags(choice, state)
 
-    def _write_tags(self, choice: Choice, state: int) -> None:
+    def _write_tags(self, choice: Lockstep, state: int) -> None:
         """Of many objects, whose value begins at `state`, write what follows the name that most of them have first."""
         firsts = (next((p.name for p in lane.part.properties if p.required), None) for lane in choice.objects.lanes)
         names = Counter(name for name in firsts if name is not None)
@@ -113,7 +113,7 @@ class JsonAutomaton(Automaton):
             for after in {int(each) & TARGET for each in behind if each}:
                 self.expand_on(after)
 
-    def _expand_value(self, choice: Choice, depth: int, state: int) -> None:
+    def _expand_value(self, choice: Lockstep, depth: int, state: int) -> None:
         """Write the first state of a value: its first byte chooses the type."""
         edges: list[Edge] = []
         strings: list[tuple[int, Strings]] = []
@@ -151,7 +151,7 @@ class JsonAutomaton(Automaton):
                 edges.append((first, first, self._word(rest, choice, accepted)))
         self.tables.ranges(state, [edge for edge in edges if edge[2]], miss=miss)
 
-    def _word(self, rest: bytes, choice: Choice, accepted: int) -> int:
+    def _word(self, rest: bytes, choice: Lockstep, accepted: int) -> int:
         """The state after the first letter of null, true or false; 0 where it is not allowed."""
         accept = self._context.accept(choice, accepted)
         if not accept:

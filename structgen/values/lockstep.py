@@ -15,7 +15,7 @@ from structgen.schema.normal import Arrays, Node, Objects, Shape
 Part = TypeVar("Part", Arrays, Objects)
 
 
-class Choice:
+class Lockstep:
     """The nodes that a value is read against, and the numbers of its outcomes.
 
     Attributes:
@@ -92,7 +92,7 @@ class Lanes(Generic[Part]):
         all_drive: does each lane drive?
     """
 
-    def __init__(self, choice: Choice, part_of: Callable[[Shape], Part | None]) -> None:
+    def __init__(self, choice: Lockstep, part_of: Callable[[Shape], Part | None]) -> None:
         self.lanes: list[Lane[Part]] = []
         self._excludes = False
         self.all_drive = True

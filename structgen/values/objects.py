@@ -12,7 +12,7 @@ from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import CALL, DEAD, EAGER
 from structgen.values.context import Context
-from structgen.values.lockstep import Choice
+from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameTable, NameWriter, quoted
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
@@ -28,7 +28,7 @@ class _Between(NamedTuple):
         last: the bytes that end the object.
     """
 
-    choice: Choice
+    choice: Lockstep
     members: tuple[Members, ...]
     depth: int
     before: bytes
@@ -44,7 +44,7 @@ class ObjectWriter:
         self._is_empty = context.is_empty
         self._next = NextNames(context.is_empty)
 
-    def open(self, choice: Choice, depth: int) -> int:
+    def open(self, choice: Lockstep, depth: int) -> int:
         """The state after `{`; 0 when there is no object."""
         living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self._is_empty.objects(lane.part)]
         if not choice.objects.driven([k for k, _ in living]):
@@ -58,7 +58,7 @@ class ObjectWriter:
         state = self._automaton.later(partial(self._expand_between, between))
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
-    def _after_member(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+    def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""
         members = uncovered_members(members)
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
@@ -83,11 +83,11 @@ class ObjectWriter:
         return self._automaton.later(partial(self._expand_owed, choice, owed, depth, before))
 
     def _expand_owed(
-        self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, before: bytes, state: int
+        self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes, state: int
     ) -> None:
         self._context.write_behind_gap(state, self._before_names(choice, names, depth, before))
 
-    def _close(self, choice: Choice, members: Sequence[Members]) -> int:
+    def _close(self, choice: Lockstep, members: Sequence[Members]) -> int:
         """The state after the closing brace; 0 when it may not come yet."""
         closing = [progress.lane for progress in members if progress.may_close]
         return self._context.accept(choice, choice.objects.accepted(closing))
@@ -112,7 +112,7 @@ class ObjectWriter:
         return before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)]))
 
     def _before_names(
-        self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, before: bytes
+        self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
         """What stands before names, and the names as far as they follow at once."""
         if self._layout.bound and before and names:
@@ -120,7 +120,7 @@ class ObjectWriter:
             return [(before, self._context.gap(following))]
         return self._literals_of(choice, names, depth, before + b'"')
 
-    def _called_name(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+    def _called_name(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state that calls a frame for the name, where there are many; 0 where they are few, or none may come."""
         many, count = self._names.many_names, 0
         for progress in members:
@@ -148,7 +148,7 @@ class ObjectWriter:
         return self._tables.call(callee, self._automaton.returns(resolve))
 
     def _names_frame(
-        self, choice: Choice, members: tuple[Members, ...], table: NameTable, others: list[list[NextMember]]
+        self, choice: Lockstep, members: tuple[Members, ...], table: NameTable, others: list[list[NextMember]]
     ) -> int:
         """The frame that reads one of many names, or an other one; 0 when none may come."""
         lanes, allowed = choice.objects.lanes, np.zeros(len(table.names), np.bool_)
@@ -181,11 +181,11 @@ class ObjectWriter:
         ]
         return self._names.lifted(names, tuple((final, state) for final, state in ends if state))
 
-    def _expand_names(self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, state: int) -> None:
+    def _expand_names(self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, state: int) -> None:
         write_literals(self._automaton, state, self._literals_of(choice, names, depth, b'"'))
 
     def _literals_of(
-        self, choice: Choice, names: list[tuple[str, NextMembers]], depth: int, before: bytes
+        self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
         """Names and the states behind them, where their values are called (written when met)."""
         first = self._member_stubs(choice, [following for _, following in names], depth)
@@ -197,7 +197,7 @@ class ObjectWriter:
             for i, (name, following) in enumerate(names)
         ]
 
-    def _member_stubs(self, choice: Choice, names: list[NextMembers], depth: int) -> int:
+    def _member_stubs(self, choice: Lockstep, names: list[NextMembers], depth: int) -> int:
         """The first of the states behind each name, in which its value is called (written when met)."""
         first = 0
 
@@ -208,7 +208,7 @@ class ObjectWriter:
             first = self._automaton.later_block(len(names), expand)
         return first
 
-    def _expand_member(self, choice: Choice, following: NextMembers, depth: int, state: int) -> None:
+    def _expand_member(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
         """After a name and its colon (or, where white space is free, before the colon): call the value."""
         lanes = choice.objects.lanes
         callee, ret = self._context.call(
@@ -223,7 +223,7 @@ class ObjectWriter:
         colon = self._tables.ranges(self._tables.stub(), [(0x3A, 0x3A, value)])
         self._context.gap(colon, state)
 
-    def _behind_name(self, choice: Choice, following: NextMembers, depth: int) -> int:
+    def _behind_name(self, choice: Lockstep, following: NextMembers, depth: int) -> int:
         """The state after the closing quote of a name; 0 where it is refused."""
         if not _driven(choice, following):
             return 0
@@ -231,14 +231,14 @@ class ObjectWriter:
         state = self._context.shared((choice, following, depth), expand)
         return self._automaton.test(FreshName(), state) if maybe_repeated(following) else state
 
-    def _expand_behind_name(self, choice: Choice, following: NextMembers, depth: int, state: int) -> None:
+    def _expand_behind_name(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
         if self._layout.bound:
             self._expand_member(choice, following, depth, state)
         else:
             value = self._member_stubs(choice, [following], depth)
             write_literals(self._automaton, state, [(self._layout.colon, value)])
 
-    def _any_name(self, choice: Choice, members: tuple[Members, ...], depth: int) -> int:
+    def _any_name(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after the quote of a name that no progress need know; 0 when some progress must know it."""
         free = [progress for progress in members if self._next.takes_others(progress)]
         if not free or not choice.objects.driven([progress.lane for progress in free]):
@@ -262,7 +262,7 @@ class ObjectWriter:
 
         return self._automaton.later(expand)
 
-    def _ruled_name(self, choice: Choice, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
+    def _ruled_name(self, choice: Lockstep, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
         """The same where sets tell names apart: one automaton for all names, those that are known too."""
         sets = [each for progress in free for each in self._is_empty.members.outline(progress.objects).sets]
         by_name = self._next.by_name(members)
@@ -278,7 +278,7 @@ class ObjectWriter:
         language = names.language([final for final, state in states.items() if state])
         return 0 if language.empty else self._names.lift(language, states.__getitem__)
 
-    def _behind_marks(self, choice: Choice, free: list[Members], names: Joint, marks: int, depth: int) -> int:
+    def _behind_marks(self, choice: Lockstep, free: list[Members], names: Joint, marks: int, depth: int) -> int:
         """The state after the closing quote of a name in the sets `marks`; 0 where it is refused."""
 
         def confirm(marks: int) -> int:
@@ -289,11 +289,11 @@ class ObjectWriter:
         return self._context.confirmed(names.predicates, marks, TextCheck, confirm)
 
 
-def _driven(choice: Choice, following: Iterable[NextMember]) -> bool:
+def _driven(choice: Lockstep, following: Iterable[NextMember]) -> bool:
     return choice.objects.driven([each.after.lane for each in following])
 
 
-def _driven_names(choice: Choice, by_name: dict[str, NextMembers]) -> list[tuple[str, NextMembers]]:
+def _driven_names(choice: Lockstep, by_name: dict[str, NextMembers]) -> list[tuple[str, NextMembers]]:
     if choice.objects.all_drive:
         return list(by_name.items())
     return [(name, following) for name, following in by_name.items() if _driven(choice, following)]

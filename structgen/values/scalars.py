@@ -26,7 +26,7 @@ from structgen.regular.string_sets import (
 )
 from structgen.schema.normal import Numbers, Strings
 from structgen.values.context import Context, Predicate
-from structgen.values.lockstep import Choice, union
+from structgen.values.lockstep import Lockstep, union
 from structgen.values.name_frames import quoted
 from structgen.values.names import ending
 
@@ -46,7 +46,7 @@ class NumberWriter:
         self._finite = finite
         self._digits: dict[tuple[int, ...], list[Edge]] = {}
 
-    def edges(self, choice: Choice, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
+    def edges(self, choice: Lockstep, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
         """The edges of a value into its numbers; `(callee, ret)` of a call where numbers are tested when they end."""
         finite = self._finite
         living = [(i, n) for i, n in numbers if not number_language(n, finite=finite).empty]
@@ -82,7 +82,7 @@ class StringWriter:
         self._context, self._automaton = context, context.automaton
         self._free: dict[tuple[int, int | None, int], int] = {}
 
-    def inside(self, choice: Choice, strings: Sequence[tuple[int, Strings]]) -> int:
+    def inside(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""
         free = [(i, s) for i, s in strings if is_free(s)]
         finite = [(i, s) for i, s in strings if s.literals is not None]
@@ -107,7 +107,7 @@ class StringWriter:
         dfa = ending(dfa, [final for final, state in states.items() if state])
         return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True)
 
-    def _asked_at_the_end(self, choice: Choice, strings: Sequence[tuple[int, Strings]]) -> int:
+    def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """Any text within the lengths; at its end tests ask which nodes accept it.
 
         Raises:
@@ -125,7 +125,7 @@ class StringWriter:
         low = min(each.min_length for _, each in strings)
         return free_string(self._automaton, VALUE, close, min_length=low, max_length=high) if close else 0
 
-    def _restricted(self, choice: Choice, node: int, strings: Strings) -> int:
+    def _restricted(self, choice: Lockstep, node: int, strings: Strings) -> int:
         """The strings of one node. A counter bounds their length where the language does not."""
         if string_is_empty(strings):
             return 0
@@ -138,7 +138,7 @@ class StringWriter:
         high = longest and min(longest, MAX_COUNT)
         return lift(self._automaton, language, closes.__getitem__, quoted=True, most=high)
 
-    def _free_string(self, choice: Choice, free: Sequence[tuple[int, Strings]]) -> int:
+    def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
         """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""
         low, high = free[0][1].min_length, free[0][1].max_length
         close = self._context.accept(choice, union(i for i, _ in free))
@@ -153,7 +153,7 @@ class StringWriter:
         return self._free[key]
 
     def _literals(
-        self, choice: Choice, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]
+        self, choice: Lockstep, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]
     ) -> int:
         """A trie of literals, before any text where a free string is an alternative too."""
         always = union(i for i, _ in free)
@@ -201,7 +201,7 @@ class _Acceptance:
     def __init__(
         self,
         context: Context,
-        choice: Choice,
+        choice: Lockstep,
         nodes: Sequence[int],
         predicates: Sequence[Predicate | None],
     ) -> None:

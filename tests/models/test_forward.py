@@ -17,7 +17,7 @@ from structgen.errors import OptionError
 from structgen.models import slots
 from structgen.models.forward import forward_for, is_exact
 from structgen.models.hybrid import HybridForward
-from structgen.models.recurrent import ONE_BY_ONE, AtOnce, at_once_behind_states
+from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, at_once_behind_states
 from structgen.models.row import Row
 from structgen.models.slot_cache import SlotModel
 from structgen.models.slots import SlotForward
@@ -258,9 +258,9 @@ def test_a_row_that_is_no_number_does_not_reach_the_one_that_takes_its_place():
 
 def test_few_tokens_are_not_read_by_a_scan_that_is_padded_to_many():
     """On the CPU a chunk of 256 costs about what six tokens do, the more the more rows; elsewhere padding is free."""
-    assert [AtOnce(256).columns(n, 1) for n in (1, 5, 6, 9)] == [1, 1, 6, 9]
-    assert [AtOnce(256).columns(n, 16) for n in (6, 17, 18)] == [1, 1, 18]
-    assert [AtOnce(0).columns(n, 64) for n in (1, 2, 300)] == [1, 2, 300]
+    assert [ReadAhead(256).columns(n, 1) for n in (1, 5, 6, 9)] == [1, 1, 6, 9]
+    assert [ReadAhead(256).columns(n, 16) for n in (6, 17, 18)] == [1, 1, 18]
+    assert [ReadAhead(0).columns(n, 64) for n in (1, 2, 300)] == [1, 2, 300]
     assert ONE_BY_ONE.columns(300, 1) == 1
 
 

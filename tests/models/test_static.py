@@ -19,7 +19,7 @@ from structgen.models import static
 from structgen.models.forward import forward_for
 from structgen.models.row import Row
 from structgen.models.slots import SlotForward
-from structgen.models.static import CHUNKS, Shape, StaticSteps, rounded, seen_bucket
+from structgen.models.static import CHUNKS, StaticSteps, StepShape, rounded, seen_bucket
 from structgen.testing import ByteTokenizer
 from tests.decoding.test_overlap import WITHOUT_Z, llama, outcome, sessions
 from tests.models.test_forward import SLOTTED, WIDTH, make, mostly_slow, wander
@@ -82,7 +82,7 @@ def test_nothing_moves_from_one_run_of_a_shape_to_the_next():
     forward.read([row])
     row.ids.append(4)
     forward.read([row])
-    shape = Shape(1, 1, seen_bucket(21), picked=False)
+    shape = StepShape(1, 1, seen_bucket(21), picked=False)
     kept = [room.data_ptr() for layer in steps.model.layers for room in layer.kept]
     inputs = steps.step(shape).inputs.data_ptr()
     while len(row.ids) < shape.seen:

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.offers import Offers
-from structgen.decoding.beams.search import Candidates, Search
+from structgen.decoding.beams.search import BeamSearch, Candidates
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
@@ -42,10 +42,10 @@ class ReadAlong:
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
-        self.saved: Counter[Search] = Counter()
+        self.saved: Counter[BeamSearch] = Counter()
         self._known: dict[Row, tuple[list[int], Tensor]] = {}  # ids, and the logits after the last ones of them
 
-    def read(self, searches: Sequence[Search]) -> Tensor:
+    def read(self, searches: Sequence[BeamSearch]) -> Tensor:
         """The logits after the last token of each row: float[rows, width]."""
         rows = [row for search in searches for row in search.rows]
         confirmed = {row: logits for row in rows if (logits := self._confirmed(row)) is not None}
@@ -73,7 +73,7 @@ class ReadAlong:
         row.valid = length
         return logits[length - len(ids) - 1]
 
-    def _read_now(self, rows: Sequence[Row], fresh: Sequence[Search]) -> Tensor:
+    def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
         """Reads rows, and along with them what the beams of searches that were all read so far have to take next."""
         forward = self.forward.drafting
         if forward is None:
@@ -124,10 +124,10 @@ class BeamBatch:
         self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
         self._most = max(2, 1 + len(vocabulary.end_ids)) * options.count
         self._at_once = max(1, rows // options.count)
-        self.searches = [Search(root, options, self._most) for root in roots]
+        self.searches = [BeamSearch(root, options, self._most) for root in roots]
         self.ledger = Ledger() if record else None
         self._waiting = deque(search for search in self.searches if not search.done)
-        self._active: list[Search] = []
+        self._active: list[BeamSearch] = []
         self._steps = 0
         self._counted = -1, 0  # after so many steps, so many tokens
         self._reading = ReadAlong(Over())

@@ -22,7 +22,7 @@ from typing import Generic, Protocol, TypeVar
 from structgen.options import Beams
 
 
-class Text(Protocol):
+class BeamText(Protocol):
     """What a candidate becomes."""
 
     @property
@@ -30,7 +30,7 @@ class Text(Protocol):
         """Is it complete?"""
 
 
-T = TypeVar("T", bound=Text)
+T = TypeVar("T", bound=BeamText)
 
 Offer = tuple[int, float]
 """A token that may come next, and the score of the beam with it."""
@@ -52,7 +52,7 @@ class Taken(Generic[T]):
 
 
 @dataclass(slots=True)
-class Step(Generic[T]):
+class BeamStep(Generic[T]):
     """What a step takes, best first.
 
     Attributes:
@@ -73,7 +73,7 @@ def select(
     parents: int,
     count: int,
     most: int,
-) -> Step[T]:
+) -> BeamStep[T]:
     """Takes the best candidates of all beams together; of equal scores, those of the first beam.
 
     Args:
@@ -84,7 +84,7 @@ def select(
         most: candidates that are looked at, those that are refused apart: a multiple of `count`, so that there are
             enough that go on where many texts are complete.
     """
-    step, rank = Step[T](), 0
+    step, rank = BeamStep[T](), 0
     heap: list[tuple[float, int, int]] = []
     left = [offers(parent) for parent in range(parents)]
 

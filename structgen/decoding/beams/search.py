@@ -18,7 +18,7 @@ from functools import reduce
 
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.offers import Offers
-from structgen.decoding.beams.policy import Best, Offer, Step, Taken, select
+from structgen.decoding.beams.policy import BeamStep, Best, Offer, Taken, select
 from structgen.decoding.choosing.masking import Words
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
 from structgen.models.forward import Forward
@@ -32,7 +32,7 @@ Standing = list[Taken[Hypothesis]]
 """The hypotheses of a step, best first."""
 
 
-class Search:
+class BeamSearch:
     """The beam search of one prompt.
 
     Args:
@@ -54,7 +54,7 @@ class Search:
         self.text, self.done = root, root.done
         self.best: Best[Hypothesis] = Best(options, root.budget)
         self._prompt, self._count, self._most = tuple(root.row.ids), options.count, most
-        self._earlier: deque[tuple[Standing, Step[Hypothesis]]] = deque(maxlen=KEPT)
+        self._earlier: deque[tuple[Standing, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
 
     @property
     def found(self) -> list[tuple[Hypothesis, float | None]]:
@@ -99,7 +99,7 @@ class Search:
             self.text.fail(error)
             self.done = True
 
-    def _settle(self, step: Step[Hypothesis], forward: Forward) -> None:
+    def _settle(self, step: BeamStep[Hypothesis], forward: Forward) -> None:
         if not step.exhausted:
             self._earlier.append((self.beams, step))
         for taken in step.done:

@@ -100,7 +100,7 @@ class HostChooser:
             except CallbackError as error:
                 errors[row] = error
                 tokens.append(NOTHING)
-        return _AtOnce(tokens, errors)
+        return _OnHost(tokens, errors)
 
     def _choose(self, scores: Scores, ask: Ask) -> int:
         words, way, uniform = self._existing if ask.words is None else ask.words, ask.way, ask.uniform
@@ -146,7 +146,7 @@ def logits_error(
     return LogitsError(f"{where} the model's logits are {kind}: {which}; {remedy}", token, step)
 
 
-class _AtOnce:
+class _OnHost:
     """A choice that was made on the host."""
 
     by_host: Sequence[int] = ()

@@ -23,7 +23,7 @@ ALTERNATIVES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenToken:
     """One token that the model chose, before sampling options and penalties.
 
     Attributes:
@@ -46,7 +46,7 @@ class Ledger:
     """Measures the choices of a run, step by step. On a device they stay there until the run is over."""
 
     def __init__(self) -> None:
-        self._steps: list[list[Choice | None] | _OnDevice] = []
+        self._steps: list[list[ChosenToken | None] | _OnDevice] = []
 
     @property
     def steps(self) -> int:
@@ -73,7 +73,7 @@ class Ledger:
             self._steps.append(_OnDevice(numbers, [ask.words is not None for ask in asks]))
         return len(self._steps) - 1
 
-    def choice(self, step: int, row: int) -> Choice | None:
+    def choice(self, step: int, row: int) -> ChosenToken | None:
         """What was measured; None where nothing was chosen."""
         found = self._steps[step]
         if isinstance(found, _OnDevice):
@@ -94,26 +94,26 @@ class _OnDevice(NamedTuple):
     masked: list[bool]
 
 
-def measured(scores: Scores, words: Words | None, token: int) -> Choice:
+def measured(scores: Scores, words: Words | None, token: int) -> ChosenToken:
     """One row's choice, from its float32[width] logits."""
     best = scores.max()
     weights = np.exp(scores - best)
     total = float(weights.sum(dtype=np.float64))
     logprob = float(scores[token] - best) - math.log(total)
     if words is None:
-        return Choice(logprob, math.exp(logprob), 0.0, math.nan, ())
+        return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, ())
     few = count(words) <= FEW
     ids = ids_of(words) if few else None
     kept = weights[ids] if few else weights * bits_of(words, len(weights))
     mass = float(kept.sum(dtype=np.float64))
     if mass == 0:  # what is allowed is beyond float32: nothing can be said of it but that
-        return Choice(logprob, 1.0, 1.0, 0.0, ((token, 1.0),))
+        return ChosenToken(logprob, 1.0, 1.0, 0.0, ((token, 1.0),))
     top = np.argsort(-kept, kind="stable")[:ALTERNATIVES] if ids is not None else _highest(kept)
     named = top if ids is None else ids[top]
     chances = kept / np.float32(mass)
     entropy = -float(np.dot(chances, np.log(np.maximum(chances, np.finfo(np.float32).tiny))))
     likely = tuple((int(i), float(chances[c])) for i, c in zip(named, top, strict=True) if kept[c] > 0)
-    return Choice(logprob, float(weights[token]) / mass, max(0.0, 1 - mass / total), max(0.0, entropy), likely)
+    return ChosenToken(logprob, float(weights[token]) / mass, max(0.0, 1 - mass / total), max(0.0, entropy), likely)
 
 
 def _highest(kept: Scores) -> Columns:
@@ -156,12 +156,12 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor) -> Tensor:
     return torch.cat([logprob, chance, removed, entropy, top.indices, top.values], dim=1)
 
 
-def _choice(numbers: Sequence[float], *, masked: bool) -> Choice | None:
+def _choice(numbers: Sequence[float], *, masked: bool) -> ChosenToken | None:
     logprob, chance, removed, entropy, *rest = numbers
     if logprob != logprob:
         return None
     if not masked:
-        return Choice(logprob, math.exp(logprob), 0.0, math.nan, ())
+        return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, ())
     half = len(rest) // 2
     likely = tuple((int(i), p) for i, p in zip(rest[:half], rest[half:], strict=True) if p > 0)
-    return Choice(logprob, chance, removed, max(0.0, entropy), likely)
+    return ChosenToken(logprob, chance, removed, max(0.0, entropy), likely)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from torch import Tensor
 
 from structgen.decoding.choosing.masking import Words
-from structgen.decoding.choosing.measure import Choice, measured
+from structgen.decoding.choosing.measure import ChosenToken, measured
 
 RECENT = 4
 """So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""
 
 
-class Known(NamedTuple):
+class KnownLogits(NamedTuple):
     """The logits of a choice.
 
     Attributes:
@@ -42,9 +42,9 @@ class Recent:
     """
 
     def __init__(self, count: int) -> None:
-        self._known: deque[Known] = deque(maxlen=count)
+        self._known: deque[KnownLogits] = deque(maxlen=count)
 
-    def add(self, known: Known) -> None:
+    def add(self, known: KnownLogits) -> None:
         """A choice, in place of what was chosen there before."""
         if self._known and self._known[-1].length == known.length:
             self._known.pop()
@@ -55,7 +55,7 @@ class Recent:
         last = self._known[-1] if self._known else None
         return None if last is None or last.length != length else last.scores()
 
-    def measured(self, at: int, token: int) -> Choice | None:
+    def measured(self, at: int, token: int) -> ChosenToken | None:
         """What a token had behind `at` others; None where that is not known any more."""
         known = next((known for known in self._known if known.length == at), None)
         return None if known is None else measured(known.scores().float().cpu().numpy(), known.words, token)

@@ -21,7 +21,7 @@ import numpy as np
 
 from structgen.decoding.choosing.masking import Words, existing, pack
 from structgen.guards import Guard, Veto
-from structgen.guards.lookahead import MOST_TOLD, Watch
+from structgen.guards.lookahead import MOST_TOLD, GuardWatch
 from structgen.vocabulary import Vocabulary
 
 
@@ -39,7 +39,7 @@ class Guarding:
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         self.looks_ahead = False
-        self._watch = Watch(guards, vocabulary)
+        self._watch = GuardWatch(guards, vocabulary)
         self._vocabulary = vocabulary
         plain = existing(vocabulary)
         self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
@@ -111,7 +111,7 @@ class Listening:
         state: None where they refuse these.
     """
 
-    def __init__(self, watch: Watch, unread: bytes) -> None:
+    def __init__(self, watch: GuardWatch, unread: bytes) -> None:
         self._watch = watch
         self.state: Any = watch.after(watch.state, unread) if unread else watch.state
 

@@ -17,7 +17,7 @@ from structgen.decoding.refusals.conflicts import conflict
 from structgen.decoding.refusals.reserve import Room
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Place, Refusal, Tries
+from structgen.decoding.refusals.tries import Refusal, RetryPlace, Tries
 from structgen.errors import DeadEnd, quoted
 from structgen.guards import Veto
 
@@ -82,8 +82,8 @@ class _Way(NamedTuple):
     """
 
     refusal: Refusal
-    place: Place
-    places: Iterator[Place]
+    place: RetryPlace
+    places: Iterator[RetryPlace]
 
 
 class Rollback:
@@ -206,9 +206,9 @@ class Rollback:
         self._go_to_first(self._way.refusal, self._way.places)
         return True
 
-    def _go_to_first(self, refusal: Refusal, places: Iterator[Place]) -> None:
+    def _go_to_first(self, refusal: Refusal, places: Iterator[RetryPlace]) -> None:
         """To the first place where something is allowed that was not refused, nor begun in other tokens if may be."""
-        begun = list[tuple[Place, float]]()
+        begun = list[tuple[RetryPlace, float]]()
         is_new = self._go_to_new(refusal, places, begun)
         for place, left in begun:
             place.node.left = left
@@ -221,7 +221,7 @@ class Rollback:
         self._way = _Way(refusal, place, others)
         self._go_to(place, refusal)
 
-    def _go_to_new(self, refusal: Refusal, places: Iterator[Place], begun: list[tuple[Place, float]]) -> bool:
+    def _go_to_new(self, refusal: Refusal, places: Iterator[RetryPlace], begun: list[tuple[RetryPlace, float]]) -> bool:
         """To the first place where something new is allowed; False where there is none. Closes those before it.
 
         Args:
@@ -246,7 +246,7 @@ class Rollback:
         roomy = not said.tokens or not self._room.kept or self._room.fits(forced=True)
         return roomy and bool(self._allowed.elsewhere(said.tokens, said.said).any())
 
-    def _go_to(self, place: Place, refusal: Refusal) -> None:
+    def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
         """Takes back what is not before a place, and says again what is."""
         said, checks = self._transcript, self._checks
         kept = said.kept(place.tokens)

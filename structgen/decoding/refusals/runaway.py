@@ -56,7 +56,7 @@ class Level(NamedTuple):
     parent: Level | None
 
 
-class State(NamedTuple):
+class RunawayState(NamedTuple):
     """What has been read.
 
     Attributes:
@@ -90,10 +90,10 @@ class Runaway:
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
         self._items = [most for most in (limits.max_items, limits.max_equal_items) if most is not None]
-        self._states: list[State] = []
+        self._states: list[RunawayState] = []
         self.until = 0
         self._full = -1  # where the array starts that has reached a cap
-        self._add(State(0, NONE, 0, None), b"")
+        self._add(RunawayState(0, NONE, 0, None), b"")
 
     def in_string(self, said: bytes | bytearray) -> bool:
         """Does the text stop in a string or name?"""
@@ -121,19 +121,19 @@ class Runaway:
         self._add(state, said)
         return self._exceeded(state, begun, said)
 
-    def _add(self, state: State, said: bytes | bytearray) -> None:
+    def _add(self, state: RunawayState, said: bytes | bytearray) -> None:
         self.until = self._sure_until(state, said)
         self._states.append(state._replace(until=self.until))
 
-    def _sure_until(self, state: State, said: bytes | bytearray) -> int:
-        """See `State.until`. A value that is still to begin has all of its cap before it."""
+    def _sure_until(self, state: RunawayState, said: bytes | bytearray) -> int:
+        """See `RunawayState.until`. A value that is still to begin has all of its cap before it."""
         string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
         tail = said[-min(self._blanks, len(said)) - 1 :]
         blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where blanks at the end begin
         sure = min(string + self._characters, scalar + self._digits, blank + self._blanks)
         return min(sure, self._sure_of_items(state))
 
-    def _sure_of_items(self, state: State) -> int:
+    def _sure_of_items(self, state: RunawayState) -> int:
         """How long the text may become before an array has asked for one item more than a cap allows."""
         limits, top, left = self._limits, state.top, min(self._items, default=sys.maxsize)
         while top is not None:
@@ -144,7 +144,7 @@ class Runaway:
             top = top.parent
         return state.end + max(left - 1, 0)
 
-    def _exceeded(self, state: State, begun: Iterable[Level], said: bytes | bytearray) -> str | None:
+    def _exceeded(self, state: RunawayState, begun: Iterable[Level], said: bytes | bytearray) -> str | None:
         limits, length = self._limits, len(said) - state.start
         if state.kind == STRING and length > self._characters:
             return "max_characters"
@@ -183,7 +183,7 @@ class Runaway:
         self.until = self._states[-1].until
 
 
-def _advanced(state: State, said: bytes | bytearray) -> tuple[State, list[Level]]:
+def _advanced(state: RunawayState, said: bytes | bytearray) -> tuple[RunawayState, list[Level]]:
     """What is known behind the whole text, and the arrays in which another item was asked for by a comma."""
     at, kind, start, top, _ = state
     begun: list[Level] = []
@@ -209,7 +209,7 @@ def _advanced(state: State, said: bytes | bytearray) -> tuple[State, list[Level]
             else:
                 kind, start = STRING if said[at] == 0x22 else SCALAR, at
             at += 1
-    return State(at, kind, start, top), begun
+    return RunawayState(at, kind, start, top), begun
 
 
 def _end(kind: int, said: bytes | bytearray, at: int) -> int:

@@ -42,7 +42,7 @@ LEAST = 1e-9
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class TriedNode:
     """A text that was begun.
 
     Attributes:
@@ -54,12 +54,12 @@ class Node:
 
     entry: Entry | None = None
     left: float = 1.0
-    children: dict[int, Node] = field(default_factory=dict)
+    children: dict[int, TriedNode] = field(default_factory=dict)
     chances: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RetryPlace:
     """Somewhere to go on from.
 
     Attributes:
@@ -68,8 +68,8 @@ class Place:
         uniform: draws the next token of a greedy row; None takes the likeliest.
     """
 
-    path: tuple[tuple[int, Node], ...]
-    node: Node
+    path: tuple[tuple[int, TriedNode], ...]
+    node: TriedNode
     uniform: float | None = None
 
     @property
@@ -116,7 +116,7 @@ class Tries:
     """
 
     def __init__(self, draw: Callable[[], float] | None = None) -> None:
-        self._root = Node()
+        self._root = TriedNode()
         self._exhausted = 0
         self._values = 0
         self._draw = draw
@@ -144,7 +144,7 @@ class Tries:
         for token, entry, chance in zip(tokens, entries, chances, strict=True):
             child = node.children.get(token)
             if child is None:
-                child = node.children[token] = Node(entry)
+                child = node.children[token] = TriedNode(entry)
                 share = 1.0 if chance is None else min(max(chance, 0.0), 1.0)
                 node.chances[token] = share * node.left
                 node.left = 0.0 if chance is None else max(node.left * (1 - share), LEAST)
@@ -165,7 +165,7 @@ class Tries:
         path = self._path(tokens) if self._root.children else None
         return [] if path is None else list(path[-1][1].children)
 
-    def ways(self, refusal: Refusal) -> Iterator[Place]:
+    def ways(self, refusal: Refusal) -> Iterator[RetryPlace]:
         """Where to go on: places behind the tokens that stay, of those nearest to the end of the text first.
 
         Whoever finds that nothing is allowed at a place closes it before the next one is asked for.
@@ -185,7 +185,7 @@ class Tries:
         step = 1 << min(self._exhausted // PATIENCE, 16)
         return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
-    def _next(self, begun: Sequence[int], turn: int | None) -> Place | None:
+    def _next(self, begun: Sequence[int], turn: int | None) -> RetryPlace | None:
         """Behind these tokens, from the text that was said last or an earlier one; with a turn, anywhere."""
         path = self._path(begun)
         places = [] if path is None else list(self._open(path))
@@ -199,18 +199,18 @@ class Tries:
         shares = np.cumsum(np.exp(logs - logs.max()))
         return places[int(np.searchsorted(shares, self._draw() * shares[-1], side="right"))][1]
 
-    def _open(self, path: tuple[tuple[int, Node], ...]) -> Iterator[tuple[float, Place]]:
+    def _open(self, path: tuple[tuple[int, TriedNode], ...]) -> Iterator[tuple[float, RetryPlace]]:
         """The places behind a path where something is left, each with the logarithm of what that is."""
         waiting = [(path, 0.0)]
         while waiting:
             path, reached = waiting.pop()
             node = path[-1][1]
             if node.left > 0:
-                yield reached + math.log(node.left), Place(path[1:], node)
+                yield reached + math.log(node.left), RetryPlace(path[1:], node)
             for token, child in node.children.items():
                 waiting.append(((*path, (token, child)), reached + math.log(max(node.chances[token], LEAST))))
 
-    def _path(self, tokens: Sequence[int]) -> tuple[tuple[int, Node], ...] | None:
+    def _path(self, tokens: Sequence[int]) -> tuple[tuple[int, TriedNode], ...] | None:
         """The root and the nodes behind each token; None where that was not tried."""
         path = [(-1, self._root)]
         for token in tokens:
@@ -221,12 +221,12 @@ class Tries:
         return tuple(path)
 
 
-def _spread(places: Sequence[Place], turn: int) -> Place:
+def _spread(places: Sequence[RetryPlace], turn: int) -> RetryPlace:
     """Every second turn the first of the places, else one of them in turn; the token there is drawn."""
     pair, other = divmod(turn, 2)
     at = int(_halton(pair, 3) * len(places)) if other else 0
     place = sorted(places, key=lambda each: len(each.path))[at]
-    return Place(place.path, place.node, _halton(pair, 2))
+    return RetryPlace(place.path, place.node, _halton(pair, 2))
 
 
 def _halton(number: int, base: int) -> float:

@@ -31,7 +31,7 @@ _FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GrammarRule:
     """`origin: expansion`."""
 
     origin: str
@@ -39,7 +39,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Keyword:
+class KeywordTerminal:
     """A string terminal that a pattern terminal matches as well: the text tells which of them it is.
 
     Attributes:
@@ -65,7 +65,7 @@ class _NoLexer(Lexer):
         raise AssertionError("the parser that Lark makes is read for its tables, and given no text")
 
 
-class Grammar:
+class LalrGrammar:
     """What Lark makes of a grammar.
 
     Args:
@@ -101,8 +101,8 @@ class Grammar:
     def _read_rules(self, rules: Sequence[Any], table: Any, start: str) -> None:
         """The rules by number, and the table in these numbers."""
         numbers = {rule: number for number, rule in enumerate(rules, 1)}
-        self.rules = [Rule("$root", (start,))]
-        self.rules += [Rule(rule.origin.name, tuple(symbol.name for symbol in rule.expansion)) for rule in rules]
+        self.rules = [GrammarRule("$root", (start,))]
+        self.rules += [GrammarRule(rule.origin.name, tuple(symbol.name for symbol in rule.expansion)) for rule in rules]
         self.ends = self._with_texts(rules)
         if start not in self.ends:
             raise OptionError(f"there is no text of the rule {start}: all that it may be goes on with itself for ever")
@@ -134,7 +134,7 @@ class Grammar:
         self.names = [terminal.name for terminal in self.terminals]
         self._by_name = frozenset(self.names)
         self._unless: dict[str, list[TerminalDef]] = {}
-        self._keywords: dict[str, Keyword] = {}
+        self._keywords: dict[str, KeywordTerminal] = {}
         self.program = Program()
         self.entries = [self._added(number, terminal) for number, terminal in enumerate(self.terminals)]
         bounds, classes, members = partition(list(self.program.sets))
@@ -166,12 +166,12 @@ class Grammar:
         named = self.shifts[state].keys() | self.reductions[state].keys() | self.ignore
         return frozenset(named & self._by_name)
 
-    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[Keyword]], frozenset[str]]:
+    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[KeywordTerminal]], frozenset[str]]:
         """By pattern terminal, the string terminals that it matches too; and the ones that are told only that way.
 
         As `lark.lexer._create_unless` finds them.
         """
-        found: dict[str, list[Keyword]] = {}
+        found: dict[str, list[KeywordTerminal]] = {}
         hidden: set[str] = set()
         for terminal in self.terminals:
             if terminal.name not in accepted or isinstance(terminal.pattern, PatternStr):
@@ -196,28 +196,28 @@ class Grammar:
             ]
         return known
 
-    def _keyword(self, terminal: TerminalDef) -> Keyword:
+    def _keyword(self, terminal: TerminalDef) -> KeywordTerminal:
         """The one of a string terminal."""
         known = self._keywords.get(terminal.name)
         if known is None:
             tree = _tree(terminal)
             items = tree.items if isinstance(tree, Concatenation) else (tree,)
             sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
-            known = Keyword(terminal.name, tuple(self.members[number] for number in sets))
+            known = KeywordTerminal(terminal.name, tuple(self.members[number] for number in sets))
             self._keywords[terminal.name] = known
         return known
 
 
-def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> Grammar:
-    """The `Grammar`; the last ones are kept, process-wide, unless they import from files that may change."""
+def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGrammar:
+    """The `LalrGrammar`; the last ones are kept, process-wide, unless they import from files that may change."""
     if imports or _FROM_FILES.search(text):
-        return Grammar(text, start, imports)
+        return LalrGrammar(text, start, imports)
     return _kept_grammar(text, start)
 
 
 @lru_cache(maxsize=64)
-def _kept_grammar(text: str, start: str) -> Grammar:
-    return Grammar(text, start)
+def _kept_grammar(text: str, start: str) -> LalrGrammar:
+    return LalrGrammar(text, start)
 
 
 def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:

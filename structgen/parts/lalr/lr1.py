@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from structgen.parts.lalr.grammar import END, Grammar
+from structgen.parts.lalr.grammar import END, LalrGrammar
 
 Kernel = tuple[tuple[int, int], ...]
 """Items, and the terminals that may come behind the rule of each, as bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class LrState:
     """A state: that of the LALR table, and what it stands for here. There is one of each: see `LR1.goto`.
 
     Attributes:
@@ -36,7 +36,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Item:
+class _LrItem:
     """A rule of which some symbols were read; the item with one more is the next in number.
 
     Attributes:
@@ -66,23 +66,23 @@ class Tail(NamedTuple):
 class LR1:
     """The states of a grammar. A set of terminals is an int here, with a bit for each."""
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: LalrGrammar) -> None:
         self.grammar = grammar
         symbols = {symbol for rule in grammar.rules for symbol in rule.expansion} - {r.origin for r in grammar.rules}
         self._terminals = [END, *sorted(symbols)]
         self._bits = {terminal: 1 << place for place, terminal in enumerate(self._terminals)}
         self._firsts, self._nullable = self._first_sets()
         self._items = self._numbered()
-        self._states: dict[tuple[int, Kernel, str], State] = {}
-        self._moves: dict[State, tuple[dict[str, list[tuple[int, int]]], dict[int, int]]] = {}
-        self._gotos: dict[tuple[State, str], State] = {}
-        self._viable: dict[State, frozenset[str]] = {}
+        self._states: dict[tuple[int, Kernel, str], LrState] = {}
+        self._moves: dict[LrState, tuple[dict[str, list[tuple[int, int]]], dict[int, int]]] = {}
+        self._gotos: dict[tuple[LrState, str], LrState] = {}
+        self._viable: dict[LrState, frozenset[str]] = {}
         self._named: dict[int, frozenset[str]] = {}
         self._tables: dict[int, tuple[int, dict[int, int]]] = {}
-        self._tails: dict[State, Tail | None] = {}
+        self._tails: dict[LrState, Tail | None] = {}
         self.first = self._state(grammar.first_state, [(0, self._bits[END])])
 
-    def goto(self, state: State, symbol: str) -> State:
+    def goto(self, state: LrState, symbol: str) -> LrState:
         """The state behind a symbol."""
         known = self._gotos.get((state, symbol))
         if known is None:
@@ -90,7 +90,7 @@ class LR1:
             known = self._gotos[state, symbol] = self._state(self.grammar.shifts[state.lalr][symbol], kernel)
         return known
 
-    def viable(self, state: State) -> frozenset[str]:
+    def viable(self, state: LrState) -> frozenset[str]:
         """The terminals that may come next, the end among them."""
         found = self._viable.get(state)
         if found is None:
@@ -101,12 +101,12 @@ class LR1:
             self._viable[state] = found
         return found
 
-    def reduction(self, state: State, terminal: str) -> int | None:
+    def reduction(self, state: LrState, terminal: str) -> int | None:
         """The rule by which a viable terminal reduces; None where it is shifted (or ends the text)."""
         ends = terminal == END and state.lalr == self.grammar.last_state
         return None if ends else self.grammar.reductions[state.lalr].get(terminal)
 
-    def tail(self, state: State) -> Tail | None:
+    def tail(self, state: LrState) -> Tail | None:
         """Of a tail state, the rule that it is in; None for other states.
 
         A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it): behind `x`
@@ -116,7 +116,7 @@ class LR1:
             self._tails[state] = self._tail(state)
         return self._tails[state]
 
-    def _tail(self, state: State) -> Tail | None:
+    def _tail(self, state: LrState) -> Tail | None:
         items = [self._items[number] for number, _ in state.kernel]
         tails = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items}
         last = [item.symbol for item in items if item.symbol is not None]
@@ -126,13 +126,13 @@ class LR1:
         whole = Tail(tail.origin, tail.read + 1)
         return tail if tail.read and all(self._completed(state, symbol) == whole for symbol in last) else None
 
-    def _completed(self, state: State, symbol: str) -> Tail | None:
+    def _completed(self, state: LrState, symbol: str) -> Tail | None:
         """The rule that is complete behind a symbol, whatever comes next; None where that is not sure."""
         items = [self._items[number] for number, _ in self.goto(state, symbol).kernel]
         rules = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items if item.symbol is None}
         return rules.pop() if len(rules) == 1 and all(item.symbol is None for item in items) else None
 
-    def completes(self, state: State, symbol: str) -> bool:
+    def completes(self, state: LrState, symbol: str) -> bool:
         """Does a symbol complete what a state delivers, by itself or by rules of one symbol?"""
         for _ in self.grammar.rules if state.delivers else ():
             rule = self._completed(state, symbol)
@@ -141,18 +141,18 @@ class LR1:
             symbol = rule.origin
         return False
 
-    def delivering(self, state: State, origin: str) -> State:
+    def delivering(self, state: LrState, origin: str) -> LrState:
         """A tail state that completes `origin` where it ends."""
         return self._state(state.lalr, list(state.kernel), origin)
 
-    def _state(self, lalr: int, kernel: list[tuple[int, int]], delivers: str = "") -> State:
+    def _state(self, lalr: int, kernel: list[tuple[int, int]], delivers: str = "") -> LrState:
         key = lalr, tuple(sorted(kernel)), delivers
         known = self._states.get(key)
         if known is None:
-            known = self._states[key] = State(*key)
+            known = self._states[key] = LrState(*key)
         return known
 
-    def _read(self, state: State) -> tuple[dict[str, list[tuple[int, int]]], dict[int, int]]:
+    def _read(self, state: LrState) -> tuple[dict[str, list[tuple[int, int]]], dict[int, int]]:
         """The items of a state by the symbol that they read next, and what may come behind the rules that are read."""
         known = self._moves.get(state)
         if known is None:
@@ -167,7 +167,7 @@ class LR1:
             known = self._moves[state] = moves, done
         return known
 
-    def _closure(self, state: State) -> dict[int, int]:
+    def _closure(self, state: LrState) -> dict[int, int]:
         """All items of a state, and what may come behind each."""
         found = dict(state.kernel)
         todo = list(found)
@@ -182,7 +182,7 @@ class LR1:
                     todo.append(opened)
         return found
 
-    def _actions(self, state: State) -> int:
+    def _actions(self, state: LrState) -> int:
         moves, done = self._read(state)
         ends, reduced = self._table(state.lalr)
         viable = self._all(symbol for symbol in moves if symbol in self._bits)
@@ -207,7 +207,7 @@ class LR1:
             bits |= self._bits[terminal]
         return bits
 
-    def _numbered(self) -> list[_Item]:
+    def _numbered(self) -> list[_LrItem]:
         """The items of all rules, those of a rule one after the other."""
         rules = self.grammar.rules
         starts, count = dict[int, int](), 0
@@ -220,8 +220,8 @@ class LR1:
         for number, rule in enumerate(rules):
             for read, symbol in enumerate(rule.expansion):
                 first, hollow = self._first_of(rule.expansion[read + 1 :])
-                items.append(_Item(number, read, symbol, by_origin.get(symbol, ()), first, hollow))
-            items.append(_Item(number, len(rule.expansion), None, (), 0, False))
+                items.append(_LrItem(number, read, symbol, by_origin.get(symbol, ()), first, hollow))
+            items.append(_LrItem(number, len(rule.expansion), None, (), 0, False))
         return items
 
     def _first_of(self, symbols: tuple[str, ...]) -> tuple[int, bool]:

@@ -21,8 +21,8 @@ from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
 from structgen.errors import OptionError
-from structgen.parts.lalr.grammar import END, Grammar
-from structgen.parts.lalr.lr1 import LR1, State
+from structgen.parts.lalr.grammar import END, LalrGrammar
+from structgen.parts.lalr.lr1 import LR1, LrState
 from structgen.parts.lalr.scanner import Scanners, Token
 from structgen.parts.parts import Entered, Families, Part
 from structgen.regular.chardfa import CharDfa
@@ -35,7 +35,7 @@ ACCEPTED = 0
 class LarkPart(Part):
     """The texts of a grammar."""
 
-    grammar: Grammar
+    grammar: LalrGrammar
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         return Entered(_Parser(automaton, self.grammar).start, self._bytes())
@@ -59,7 +59,7 @@ class Reduction(NamedTuple):
 class TailCall(NamedTuple):
     """The tail state that the parser enters, frames still to be left, and the token: shifted, or coming next."""
 
-    target: State
+    target: LrState
     left: int
     token: Token
     shifted: bool
@@ -72,21 +72,21 @@ class _Parser:
         start: the first state.
     """
 
-    def __init__(self, automaton: Automaton, grammar: Grammar) -> None:
+    def __init__(self, automaton: Automaton, grammar: LalrGrammar) -> None:
         self._automaton, self._grammar = automaton, grammar
         automaton.tables.keep_steps()
         self._states, self._scanners = LR1(grammar), Scanners(grammar)
         self._lifted: dict[CharDfa, int] = {}
-        self._returns: dict[State, int] = {}
-        self._found: dict[State, int] = {}
-        self._known: dict[tuple[State, str], int] = {}
-        self._acts: dict[tuple[State, Token], int] = {}
+        self._returns: dict[LrState, int] = {}
+        self._found: dict[LrState, int] = {}
+        self._known: dict[tuple[LrState, str], int] = {}
+        self._acts: dict[tuple[LrState, Token], int] = {}
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
         self._outcomes: list[Reduction | TailCall | None] = [None]
         self._numbers: dict[Reduction | TailCall, int] = {}
         self.start = self._scan(self._states.first, "")
 
-    def _scan(self, top: State, read: str) -> int:
+    def _scan(self, top: LrState, read: str) -> int:
         """The state in which the next token is looked for, of which `read` was read already."""
         key = top, read
         if key not in self._known:
@@ -94,11 +94,11 @@ class _Parser:
             self._known[key] = self._replay(top, read) if read else self._automaton.later(fresh)
         return self._known[key]
 
-    def _expand_scan(self, top: State, state: int) -> None:
+    def _expand_scan(self, top: LrState, state: int) -> None:
         dfa = self._scanner(top)
         self._call(state, self._start_of(dfa), -self._scanned(top))
 
-    def _replay(self, top: State, read: str) -> int:
+    def _replay(self, top: LrState, read: str) -> int:
         """The state behind characters that were read before this context was known."""
         dfa = self._scanner(top)
         for i in range(len(read)):
@@ -112,14 +112,14 @@ class _Parser:
         inside = self._start_of(dfa) + dfa.state_after(read) - 1
         return self._automaton.tables.call(inside, -self._scanned(top))
 
-    def _act(self, top: State, token: Token) -> int:
+    def _act(self, top: LrState, token: Token) -> int:
         """The state in which the parser does what it does on a token."""
         key = top, token
         if key not in self._acts:
             self._acts[key] = self._automaton.later(partial(self._expand_act, top, token))
         return self._acts[key]
 
-    def _expand_act(self, top: State, token: Token, state: int) -> None:
+    def _expand_act(self, top: LrState, token: Token, state: int) -> None:
         terminal, behind = token
         number = None if terminal in self._grammar.ignore else self._states.reduction(top, terminal)
         if terminal in self._grammar.ignore:
@@ -136,7 +136,7 @@ class _Parser:
         else:
             self._enter(state, top, self._states.goto(top, terminal), token, shifted=True)
 
-    def _leave(self, state: int, top: State, outcome: Reduction | TailCall) -> None:
+    def _leave(self, state: int, top: LrState, outcome: Reduction | TailCall) -> None:
         """Leave frames until the one is met from which a reduction or a tail call goes on."""
         if outcome.left:
             number = self._number(outcome._replace(left=outcome.left - 1))
@@ -155,7 +155,7 @@ class _Parser:
             self._numbers[outcome] = number
         return number
 
-    def _reduced(self, state: int, top: State, origin: str, token: Token) -> None:
+    def _reduced(self, state: int, top: LrState, origin: str, token: Token) -> None:
         """Go on behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""
         rules = self._grammar.rules
         for _ in rules:
@@ -170,7 +170,7 @@ class _Parser:
             f"the rule {origin} is reduced to itself for ever before {token.terminal}, by rules of one symbol"
         )
 
-    def _enter(self, state: int, top: State, target: State, token: Token, *, shifted: bool) -> None:
+    def _enter(self, state: int, top: LrState, target: LrState, token: Token, *, shifted: bool) -> None:
         """Go on in `target`, above `top`."""
         tail = self._states.tail(target)
         if tail is None:
@@ -178,7 +178,7 @@ class _Parser:
         else:
             self._leave(state, top, TailCall(target, tail.read - 1, token, shifted))
 
-    def _land(self, state: int, top: State, call: TailCall) -> None:
+    def _land(self, state: int, top: LrState, call: TailCall) -> None:
         """Enter a tail state whose rule began in `top`; without a frame of `top` where that would only pass it on."""
         tail = self._states.tail(call.target)
         assert tail is not None
@@ -190,18 +190,18 @@ class _Parser:
         else:
             self._call(state, going_on, -self._below(top))
 
-    def _going_on(self, top: State, token: Token, shifted: bool) -> int:
+    def _going_on(self, top: LrState, token: Token, shifted: bool) -> int:
         """The state in which the parser goes on behind a token that was shifted, or before one that comes next."""
         return self._scan(top, token.behind) if shifted else self._act(top, token)
 
-    def _below(self, top: State) -> int:
+    def _below(self, top: LrState) -> int:
         """The row of returns for a state that is below the top of the stack."""
         row = self._returns.get(top)
         if row is None:
             row = self._returns[top] = -self._automaton.returns(partial(self._returned, top))
         return row
 
-    def _returned(self, top: State, outcome: int) -> int:
+    def _returned(self, top: LrState, outcome: int) -> int:
         if outcome == ACCEPTED:
             return self._automaton.pop(0)
         going_on = self._outcomes[outcome]
@@ -210,7 +210,7 @@ class _Parser:
         self._leave(state, top, going_on)
         return state
 
-    def _scanned(self, top: State) -> int:
+    def _scanned(self, top: LrState) -> int:
         """The row of returns for the tokens that are found in a state."""
         row = self._found.get(top)
         if row is None:
@@ -219,7 +219,7 @@ class _Parser:
             )
         return row
 
-    def _scanner(self, top: State) -> CharDfa:
+    def _scanner(self, top: LrState) -> CharDfa:
         return self._scanners.scanner(top.lalr, self._states.viable(top))
 
     def _start_of(self, dfa: CharDfa) -> int:

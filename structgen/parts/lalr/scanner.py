@@ -14,7 +14,7 @@ import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
-from structgen.parts.lalr.grammar import END, Grammar, Keyword
+from structgen.parts.lalr.grammar import END, KeywordTerminal, LalrGrammar
 from structgen.regular.chardfa import CharDfa, tidied
 
 MOST_STATES = 20_000
@@ -29,21 +29,21 @@ class Token(NamedTuple):
     behind: str
 
 
-class Place(NamedTuple):
+class ScannerPlace(NamedTuple):
     """Where a scanner stands.
 
     Attributes:
         threads: instructions that are waiting, the preferred ones first.
         token: the best match so far; None where there is none, or it cannot be.
         spelled: characters read, while the text may become a keyword.
-        keywords: the keywords (see `Grammar.keywords`) that it may become.
+        keywords: the keywords (see `LalrGrammar.keywords`) that it may become.
         begun: a character was read.
     """
 
     threads: tuple[int, ...]
     token: Token | None
     spelled: int
-    keywords: frozenset[Keyword]
+    keywords: frozenset[KeywordTerminal]
     begun: bool
 
 
@@ -55,7 +55,7 @@ class Scanners:
         wide: the classes of characters beyond ASCII, as bits.
     """
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: LalrGrammar) -> None:
         self._grammar = grammar
         self.tokens: list[Token] = []
         self._numbers: dict[Token, int] = {}
@@ -130,7 +130,9 @@ def _bits(members: int) -> tuple[int, ...]:
 class _Scanner:
     """The making of one scanner."""
 
-    def __init__(self, scanners: Scanners, grammar: Grammar, accepted: frozenset[str], viable: frozenset[str]) -> None:
+    def __init__(
+        self, scanners: Scanners, grammar: LalrGrammar, accepted: frozenset[str], viable: frozenset[str]
+    ) -> None:
         self._scanners, self._grammar = scanners, grammar
         self._viable = viable | grammar.ignore
         self._keywords, hidden = grammar.keywords(accepted)
@@ -138,7 +140,7 @@ class _Scanner:
         self._entries = [grammar.entries[number] for number in tried]
         threads, _ = grammar.threads.settled(self._entries, None)
         every = frozenset(keyword for found in self._keywords.values() for keyword in found)
-        self._start = Place(threads, Token(END, "") if END in viable else None, 0, every, False)
+        self._start = ScannerPlace(threads, Token(END, "") if END in viable else None, 0, every, False)
 
     def build(self) -> CharDfa:
         """All states, minimised."""
@@ -167,7 +169,7 @@ class _Scanner:
                     row[kind] = number
         return tidied(grammar.bounds, grammar.classes, np.array(rows, np.int32), finals)
 
-    def _alike(self, place: Place) -> list[tuple[int, ...]]:
+    def _alike(self, place: ScannerPlace) -> list[tuple[int, ...]]:
         """The classes that a place takes, in groups that all lead from there to the same place.
 
         Characters beyond ASCII may begin with the same byte: where a token goes on with some of them, all are read.
@@ -190,10 +192,10 @@ class _Scanner:
     def _names(self) -> str:
         return ", ".join(sorted(self._viable))[:200]
 
-    def _final(self, place: Place) -> int:
+    def _final(self, place: ScannerPlace) -> int:
         return 0 if place.token is None else self._scanners.number(place.token) + 1
 
-    def _step(self, place: Place, kind: int) -> Place | None:
+    def _step(self, place: ScannerPlace, kind: int) -> ScannerPlace | None:
         grammar = self._grammar
         threads, matched = grammar.threads.after(place.threads, kind)
         if not threads and matched is None:
@@ -206,14 +208,14 @@ class _Scanner:
             token = self._read_on(place.token, kind) if place.begun else None
         else:
             token = self._found(grammar.names[matched], spelled, alive)
-        return Place(threads, token, spelled if alive else 0, alive, True)
+        return ScannerPlace(threads, token, spelled if alive else 0, alive, True)
 
-    def _left(self, place: Place, kind: int) -> Place | None:
+    def _left(self, place: ScannerPlace, kind: int) -> ScannerPlace | None:
         """Behind a character with which the next token begins; None where that cannot be."""
         token = self._read_on(place.token, kind) if place.begun else None
-        return None if token is None else Place((), token, 0, frozenset(), True)
+        return None if token is None else ScannerPlace((), token, 0, frozenset(), True)
 
-    def _found(self, terminal: str, spelled: int, alive: frozenset[Keyword]) -> Token | None:
+    def _found(self, terminal: str, spelled: int, alive: frozenset[KeywordTerminal]) -> Token | None:
         """The token of a match; None where the parser does not take it."""
         if terminal not in self._grammar.ignore:
             words = self._keywords.get(terminal, [])

@@ -36,7 +36,7 @@ _MORE = ("var_args_schema", "var_kwargs_schema")
 _OURS = ("pydantic._internal.", "pydantic_core.")
 
 
-class Part(NamedTuple):
+class ValuePart(NamedTuple):
     """What describes one value.
 
     Attributes:
@@ -62,7 +62,7 @@ class CoreParts:
     def __init__(self, schema: Any) -> None:
         self.definitions: list[Any] = list(schema.get("definitions", ()))
         self._by_ref = {node["ref"]: node for node in self.definitions}
-        self.root = Part(schema["schema"] if schema["type"] == "definitions" else schema)
+        self.root = ValuePart(schema["schema"] if schema["type"] == "definitions" else schema)
         self._asking: dict[int, bool] = {}
 
     def resolved(self, node: Node) -> Node:
@@ -71,7 +71,7 @@ class CoreParts:
             node = self._by_ref[node["schema_ref"]]
         return node
 
-    def members(self, part: Part, key: str | int, around: Any = None) -> list[Part] | None:
+    def members(self, part: ValuePart, key: str | int, around: Any = None) -> list[ValuePart] | None:
         """What may describe a member or an item: one part for each way to read the value around it.
 
         None: it cannot be told without the whole, or any value may stand there.
@@ -81,7 +81,7 @@ class CoreParts:
             key: its name or index.
             around: JSON of that value, with the members that are complete; None where it is not known.
         """
-        found: list[Part] = []
+        found: list[ValuePart] = []
         for container in self._containers(part, around):
             if container is None:
                 return None
@@ -91,7 +91,7 @@ class CoreParts:
             found += inner
         return found
 
-    def _containers(self, part: Part, value: Any) -> Iterator[Part | None]:
+    def _containers(self, part: ValuePart, value: Any) -> Iterator[ValuePart | None]:
         """The ways to read a value, without what only wraps them; None for an opaque one."""
         node = self.resolved(part.node)
         kind = node["type"]
@@ -102,24 +102,24 @@ class CoreParts:
             yield None
         elif kind in INNER:
             config = node.get("config") or part.config
-            yield from self._containers(Part(node[INNER[kind]], config, part.owner, part.name), value)
+            yield from self._containers(ValuePart(node[INNER[kind]], config, part.owner, part.name), value)
         elif kind in FUNCTIONS and not is_custom(node) and "schema" in node:
             yield from self._containers(part._replace(node=node["schema"]), value)
         else:
             yield None if kind in OPAQUE else part._replace(node=node)
 
-    def _member(self, container: Part, key: str | int) -> list[Part] | None:
+    def _member(self, container: ValuePart, key: str | int) -> list[ValuePart] | None:
         """The part of one way; none where such a value has no such member, None where anything may stand there."""
         node, config = container.node, container.config
         kind = node["type"]
         if kind in FIELDS:
             return _field(node, config, str(key))
         if kind == "dict":
-            return [Part(node["values_schema"], config)] if "values_schema" in node else None
+            return [ValuePart(node["values_schema"], config)] if "values_schema" in node else None
         if kind == "tuple" and isinstance(key, int):
             return _tuple_item(node, config, key)
         if kind in ("list", "set", "frozenset", "generator"):
-            return [Part(node["items_schema"], config)] if "items_schema" in node else None
+            return [ValuePart(node["items_schema"], config)] if "items_schema" in node else None
         return None if kind == "any" else []
 
     def wants_data(self, node: Node) -> bool:
@@ -185,25 +185,25 @@ def spellings(field: Node, name: str, config: Any) -> list[str] | None:
     return [str(way[0]) for way in ways] + ([name] if by_name else [])
 
 
-def _field(node: Node, config: Any, key: str) -> list[Part] | None:
+def _field(node: Node, config: Any, key: str) -> list[ValuePart] | None:
     for name, field in fields_of(node):
         known = spellings(field, name, config)
         if known is None:
             return None
         if key in known:
-            return [Part(field["schema"], config, node, name)]
+            return [ValuePart(field["schema"], config, node, name)]
     if node.get("extras_schema") is not None:
-        return [Part(node["extras_schema"], config)]
+        return [ValuePart(node["extras_schema"], config)]
     allows = node.get("extra_behavior") or (config or {}).get("extra_fields_behavior")
     return [] if allows == "forbid" else None
 
 
-def _tuple_item(node: Node, config: Any, index: int) -> list[Part]:
+def _tuple_item(node: Node, config: Any, index: int) -> list[ValuePart]:
     items: Sequence[Any] = node["items_schema"]
     variadic = node.get("variadic_item_index")
     if variadic is not None and index >= variadic:
         index = variadic
-    return [Part(items[index], config)] if index < len(items) else []
+    return [ValuePart(items[index], config)] if index < len(items) else []
 
 
 def tag_names(node: Node) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
-from structgen.schema.python.core_parts import CoreParts, Node, Part, spellings
+from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
 from structgen.schema.python.object_fields import fields_of
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import UsersCode
@@ -58,7 +58,7 @@ class Validators:
         self._whole = adapter.validator
         self._core = CoreParts(adapter.core_schema)
         self._is_tagged = self._core.is_tagged(self._core.root.node)
-        self._parts: dict[Path, list[Part]] = {}
+        self._parts: dict[Path, list[ValuePart]] = {}
         self._validators: dict[tuple[int, frozenset[str]], SchemaValidator] = {}
 
     @property
@@ -111,11 +111,11 @@ class Validators:
                 refusals.append(refusal)
         return "; or ".join(dict.fromkeys(refusals))
 
-    def _ask(self, parts: Sequence[Part]) -> bool:
+    def _ask(self, parts: Sequence[ValuePart]) -> bool:
         """Have all the ways to read a value something to ask of it?"""
         return bool(parts) and all(self._core.asks(part.node) for part in parts)
 
-    def _described(self, path: Path, begun: bytes) -> list[Part]:
+    def _described(self, path: Path, begun: bytes) -> list[ValuePart]:
         """What may describe the value at a path; nothing where it cannot be judged."""
         if self._is_tagged:
             return self._members(path, from_json(begun, allow_partial=True) if begun.strip() else None)
@@ -126,7 +126,7 @@ class Validators:
             known = self._parts[path] = self._members(path, None)
         return known
 
-    def _members(self, path: Path, value: Any) -> list[Part]:
+    def _members(self, path: Path, value: Any) -> list[ValuePart]:
         """What may describe the value at a path.
 
         Args:
@@ -142,7 +142,7 @@ class Validators:
             value = _at(value, key)
         return found
 
-    def _refusal(self, part: Part, text: bytes, key: str | int, members: bytes) -> str | None:
+    def _refusal(self, part: ValuePart, text: bytes, key: str | int, members: bytes) -> str | None:
         if part.owner is None or not self._core.wants_data(part.node):
             return _refused(self._validator(part.node, part.config, frozenset()), text)
         fields = _present(part.owner, part.config, json.loads(members))

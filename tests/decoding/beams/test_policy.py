@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.decoding.beams.policy import Best, Step, Taken, select
+from structgen.decoding.beams.policy import BeamStep, Best, Taken, select
 
 END = "."
 
@@ -124,7 +124,7 @@ def test_only_the_best_candidates_complete_a_text():
     """A complete text behind so many better candidates as there are beams is not kept: as in transformers."""
     offered = [(1, -1.0), (2, -2.0), (3, -3.0), (4, -4.0)]
     texts = {1: "a", 2: ".", 3: ".", 4: "b"}
-    step: Step[Word] = select(
+    step: BeamStep[Word] = select(
         lambda at: iter(offered), lambda at, token: Word(texts[token], 9), parents=1, count=2, most=4
     )
     assert [taken.score for taken in step.done] == [-2.0]
