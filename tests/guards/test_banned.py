@@ -194,7 +194,7 @@ def test_the_most_that_can_be_banned_takes_seconds(words):
     for byte in words[-1].encode()[:9]:
         mask.mask()
         mask.advance(byte)
-    assert time.process_time() - began < 8
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize(
