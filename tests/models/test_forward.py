@@ -181,11 +181,14 @@ def test_forced_text_and_what_was_taken_back_are_read_at_once(name):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("name", ["qwen3-next", "zamba2"])
-def test_rows_with_states_take_their_steps_in_one_forward(name):
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("qwen3-next", HybridForward), ("zamba2", HybridForward), ("mamba", SoloForward), ("mamba2", SoloForward)],
+)
+def test_rows_with_states_take_their_steps_in_one_forward(name, kind):
     """Prompts are read by their rows alone; then as many forwards as the row with most pending has tokens."""
     module = make(name)
-    forward = HybridForward(module)
+    forward = kind(module)
     rows = [Row([5] * n) for n in (3, 9, 1)]
     forward.read(rows)
     for n, row in enumerate(rows):
@@ -294,22 +297,6 @@ def test_equal_prompts_are_read_once_and_go_their_own_ways():
         read.clear()
         for number, row in enumerate(rows):
             row.ids.append(20 + number * (step + 1))
-
-
-@torch.inference_mode()
-@pytest.mark.parametrize("name", ["mamba", "mamba2"])
-def test_rows_of_recurrent_states_take_their_steps_in_one_forward(name):
-    module = make(name)
-    forward = SoloForward(module)
-    rows = [Row([5] * n) for n in (3, 9, 1)]
-    forward.read(rows)
-    for n, row in enumerate(rows):
-        row.ids += [6] * (1 + n)
-    assert forward.count == 3
-    logits = forward.read(rows)
-    assert forward.count == 3 + 3  # the longest of them has three tokens pending
-    expected = torch.stack([at_once(module, row) for row in rows])
-    assert (logits - expected).abs().max() < 1e-3
 
 
 @torch.inference_mode()
