@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from structgen.guards.validators import ValidatorGuard
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+    from structgen.tools.calls import ToolCall
+    from structgen.tools.tool import Tool, tool
     from structgen.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -74,6 +76,8 @@ _HOMES = {
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "endings.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
+    "tools.calls": ("ToolCall",),
+    "tools.tool": ("Tool", "tool"),
     "vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -118,6 +122,8 @@ __all__ = [
     "Text",
     "Thinking",
     "TokenRejected",
+    "Tool",
+    "ToolCall",
     "Union",
     "UnsatisfiableSchema",
     "UnsupportedSchema",
@@ -135,6 +141,7 @@ __all__ = [
     "generate",
     "load",
     "stream",
+    "tool",
 ]
 
 

@@ -27,18 +27,19 @@ LAYERS = [
     {"automaton"},
     {"masks", "values"},
     {"endings", "guards", "parts"},
-    {"constraints", "models"},
-    {"explanation"},
+    {"constraints", "models", "tools"},
+    {"explanation", "chat"},
     {"decoding"},
     {"api"},
     {"testing"},
-    {"tools", "integrations", "trace", "demo"},
+    {"calling"},
+    {"integrations", "trace", "demo"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
-    "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
+    "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation", "tools", "chat",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -1,0 +1,87 @@
+"""JSON Schemas of tools as they come in lists of OpenAI's, MCP's and Anthropic's form: read, and made strict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from structgen.errors import SchemaError, quoted
+
+_COMBINING = frozenset(
+    ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
+     "patternProperties", "unevaluatedProperties")
+)  # fmt: skip
+"""Keywords beside `properties` that may declare more members: such an object is not closed."""
+
+_ALTERNATIVES = ("anyOf", "oneOf")
+_NAMED = ("properties", "$defs", "definitions", "patternProperties")
+_NESTED = ("items", "additionalProperties", "contains")
+
+
+class Declared(NamedTuple):
+    """A tool as a list declares it.
+
+    Attributes:
+        name: of the tool.
+        description: for the model.
+        parameters: JSON Schema of the arguments, an object.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+def declared(given: Any) -> Declared:
+    """A tool of a list: OpenAI's (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's
+    (`inputSchema`, a dict or an object with these attributes) or Anthropic's (`input_schema`).
+
+    Raises:
+        SchemaError: it is none of these, or its name is empty.
+    """
+    entry = given if isinstance(given, Mapping) else _attributes(given)
+    inner = entry.get("function")
+    if isinstance(inner, Mapping):
+        entry = inner
+    name = entry.get("name")
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"{quoted(given)} is no tool: expected a name, as OpenAI's and MCP's lists have it")
+    for key in ("parameters", "inputSchema", "input_schema"):
+        if entry.get(key) is not None:
+            return Declared(name, entry.get("description") or "", _object(name, entry[key]))
+    return Declared(name, entry.get("description") or "", _object(name, {}))
+
+
+def _attributes(given: Any) -> Mapping[str, Any]:
+    """What an object of the `mcp` package, or one like it, says."""
+    names = ("name", "description", "inputSchema", "input_schema", "parameters")
+    return {name: getattr(given, name) for name in names if hasattr(given, name)}
+
+
+def _object(name: str, parameters: Any) -> dict[str, Any]:
+    if not isinstance(parameters, Mapping):
+        raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
+    return {"type": "object", "properties": {}, **parameters}
+
+
+def strict(schema: Any) -> Any:
+    """The same schema, whose objects take no members that they do not declare, unless they say so themselves.
+
+    An object that combines schemas (`allOf`, `$ref`, ...) says nothing for itself: it is left as it is. A dict without
+    `properties` stays open. OpenAPI's `nullable: true` becomes a type.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    found = dict(schema)
+    for key in _NAMED:
+        if isinstance(found.get(key), Mapping):
+            found[key] = {name: strict(value) for name, value in found[key].items()}
+    for key in _NESTED:
+        if key in found:
+            found[key] = strict(found[key])
+    for key in _ALTERNATIVES:
+        if isinstance(found.get(key), list) and "properties" not in found:
+            found[key] = [strict(each) for each in found[key]]
+    if "properties" in found and "additionalProperties" not in found and _COMBINING.isdisjoint(found):
+        found["additionalProperties"] = False
+    return {"anyOf": [found, {"type": "null"}]} if found.pop("nullable", False) is True else found

@@ -1,0 +1,266 @@
+"""A tool: a name, a description, typed arguments, and what runs when it is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from functools import cached_property
+from inspect import Parameter
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+import jsonschema  # type: ignore[import-untyped]
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from structgen.arguments import require
+from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
+from structgen.schema.python.functions import is_function, value_type
+from structgen.schema.python.types import from_type
+from structgen.schema.python.users_code import validated
+from structgen.tools.calls import ToolCall
+from structgen.tools.docstrings import Described, described
+from structgen.tools.parameters import declared, strict
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Tool(Generic[P, R]):
+    """A function, a class or a JSON Schema as a tool. It is called like what it was made of, with the same types.
+
+        @sg.tool
+        def get_weather(city: str, days: int = 1) -> str:
+            '''The weather in a city.
+
+            Args:
+                city: its name, in English.
+            '''
+
+        get_weather("Paris")                                  # the function itself
+        get_weather.parse('{"city": "Paris"}')                # {"city": "Paris"}, of the right types
+        Tool.of(Booking), Tool.of({"name": "ping"})           # a Pydantic model, an entry of an MCP or OpenAI list
+
+    Attributes:
+        name: what the model calls it.
+        description: what the model reads of it.
+        function: what runs; None for a tool that is a schema alone.
+    """
+
+    def __init__(self, function: Callable[P, R], *, name: str | None = None, description: str | None = None) -> None:
+        require(callable(function), "function", function, "a function, a method or a class")
+        self._given, self._schema = (name, description), cast("dict[str, Any] | None", None)
+        self.function: Callable[P, R] | None = function
+        own: str = getattr(function, "__name__", type(function).__name__)
+        require(name is None or (isinstance(name, str) and bool(name)), "name", name, "a name")
+        self.name: str = own if name is None else name
+        functools.update_wrapper(self, function, updated=())
+
+    @staticmethod
+    def of(given: Any, function: Callable[..., Any] | None = None) -> Tool[..., Any]:
+        """The tool that something is, or declares.
+
+        Args:
+            given: a tool, a function or method, a Pydantic model or another class, or an entry of a list of OpenAI's,
+                MCP's or Anthropic's form.
+            function: what runs when an entry of a list is called, by keywords.
+
+        Raises:
+            OptionError: `function` for what is one already. SchemaError: no tool.
+        """
+        if isinstance(given, Tool):
+            require(function is None, "function", function, "none: the tool has its own")
+            return given
+        if isinstance(given, type) or is_function(given):
+            require(function is None, "function", function, "none: the tool is one")
+            return Tool(given)
+        entry = declared(given)
+        made: Tool[..., Any] = Tool(function or _nothing, name=entry.name, description=entry.description)
+        made.function, made._schema = function, entry.parameters
+        return made
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function."""
+        if self.function is None:
+            raise OptionError(f"the tool {quoted(self.name)} has no function: nothing can be called")
+        return self.function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Tool[P, R]: ...
+    @overload
+    def __get__(self: Tool[Concatenate[S, Q], R], instance: S, owner: type[Any] | None = None) -> Tool[Q, R]: ...
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        """A method's tool, bound to its object."""
+        if instance is None or self.function is None:
+            return self
+        name, description = self._given
+        return Tool(MethodType(self.function, instance), name=name, description=description)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name})"
+
+    @property
+    def description(self) -> str:
+        """What the model reads of the tool: as given, or of the docstring."""
+        given = self._given[1]
+        return self._docstring.description if given is None else given
+
+    @cached_property
+    def _docstring(self) -> Described:
+        return described(self.function)
+
+    @property
+    def type(self) -> Any:
+        """The Python type of the arguments: a typed dict for a function, a model for itself; None for a JSON Schema."""
+        return None if self._schema is not None else self._type
+
+    @cached_property
+    def _type(self) -> Any:
+        function = self.function
+        if not isinstance(function, type):
+            return value_type(function)
+        try:
+            TypeAdapter(function)
+        except PydanticUserError:  # a plain class: the arguments of its `__init__`
+            return value_type(functools.partial(function))
+        return function
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments for the model to read: with descriptions, defaults, and no undeclared members.
+
+        Raises:
+            OptionError: no mapping of keyword arguments can call the function. SchemaError, UnsupportedSchema: no
+                JSON Schema describes an argument's type.
+        """
+        if self._schema is not None:
+            return cast("dict[str, Any]", strict(self._schema))
+        self.arguments_schema  # noqa: B018 - what cannot be called is refused by name here
+        found = strict(_without_titles(TypeAdapter(self._type).json_schema()))
+        if self.function is self._type:
+            found.pop("description", None)  # the tool's own
+        members: dict[str, Any] = found.setdefault("properties", {})
+        for name, said in self._docstring.parameters.items():
+            if isinstance(members.get(name), dict):
+                members[name].setdefault("description", said)
+        for name, default in self._defaults().items():
+            if isinstance(members.get(name), dict):
+                members[name].setdefault("default", default)
+        return cast("dict[str, Any]", found)
+
+    @cached_property
+    def arguments_schema(self) -> dict[str, Any]:
+        """JSON Schema that the mask follows: every value of it is accepted by the arguments' types."""
+        return self.parameters if self._schema is not None else from_type(self._type)[0]
+
+    def _defaults(self) -> dict[str, Any]:
+        """The defaults of a function's parameters that JSON can write."""
+        if isinstance(self.function, type) and self.function is self._type:
+            return {}
+        found = {}
+        for parameter in inspect.signature(self.function or _nothing).parameters.values():
+            default = parameter.default
+            if default is Parameter.empty or hasattr(default, "is_required"):
+                continue
+            try:
+                found[parameter.name] = to_jsonable_python(default)
+            except PydanticSerializationError:
+                continue
+        return found
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """The tool in OpenAI's form, as chat templates take it."""
+        about = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": about}
+
+    def parse(self, arguments: str | bytes) -> Any:
+        """The arguments in a JSON text, of the tool's Python types.
+
+        Raises:
+            ValidationFailed: no JSON, or the schema or a validator refuses it.
+        """
+        try:
+            if self._schema is None:
+                return validated(from_type(self._type)[1], arguments)
+            value = json.loads(arguments)
+            jsonschema.validate(value, self.parameters, jsonschema.Draft202012Validator)
+        except (ValueError, jsonschema.ValidationError) as refusal:
+            why = refusal.message if isinstance(refusal, jsonschema.ValidationError) else str(refusal)
+            text = arguments.decode("utf-8", errors="replace") if isinstance(arguments, bytes) else arguments
+            said = f"arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
+            raise ValidationFailed(said, "", text) from refusal
+        return value
+
+    def called(self, arguments: str | bytes, id: str | None = None) -> ToolCall[R]:
+        """The call with these arguments.
+
+        Args:
+            arguments: JSON text.
+            id: of the call; a fresh one by default.
+
+        Raises:
+            ValidationFailed: as `parse` does.
+        """
+        value = self.parse(arguments)
+        call: ToolCall[R] = ToolCall(self.name, value, tool=self)
+        return call if id is None else ToolCall(self.name, value, id, self)
+
+    @property
+    def is_async(self) -> bool:
+        """Does calling it give a coroutine?"""
+        call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object that is callable
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+
+    @property
+    def can_run(self) -> bool:
+        """Is there a function?"""
+        return self.function is not None
+
+    def run(self, arguments: Any) -> Any:
+        """The function's result for arguments that `parse` gave: a coroutine where the tool is async."""
+        function = cast("Callable[..., Any]", self.function)
+        if isinstance(function, type) and isinstance(arguments, function):
+            return arguments
+        return function(**arguments)
+
+
+def _nothing() -> None:
+    """Stands where a tool is a schema alone."""
+
+
+def _without_titles(schema: Any, *, named: bool = False) -> Any:
+    """The schema without the titles that Pydantic makes of names. `named`: its keys are members' names."""
+    if isinstance(schema, list):
+        return [_without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    members = ("properties", "$defs")
+    return {
+        key: value if key in ("default", "const", "enum", "examples") and not named
+        else _without_titles(value, named=not named and key in members)
+        for key, value in schema.items()
+        if named or key != "title" or not isinstance(value, str)
+    }  # fmt: skip
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Any = None, /, *, name: str | None = None, description: str | None = None) -> Any:
+    """Makes a function, a method or a class a tool; it is called as before, with the same types.
+
+    Args:
+        function: to decorate.
+        name: what the model calls it; its own name by default.
+        description: what the model reads; what its docstring says by default.
+    """
+    if function is None:
+        return lambda function: Tool(function, name=name, description=description)
+    return Tool(function)

@@ -1,0 +1,256 @@
+"""Tools: their schemas, what they accept, and that they still are what they were made of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, field_validator
+from typing_extensions import TypedDict
+
+import structgen as sg
+from structgen.errors import OptionError, SchemaError, ValidationFailed
+from structgen.tools import Tool, tool
+
+
+class Unit(Enum):
+    CELSIUS = "celsius"
+    KELVIN = "kelvin"
+
+
+class Place(TypedDict):
+    city: str
+    country: str | None
+
+
+@dataclass
+class Stay:
+    nights: int
+
+
+class Booking(BaseModel):
+    """Books a room."""
+
+    guest: str = Field(description="who comes")
+    rooms: int = 1
+
+    @field_validator("guest")
+    @classmethod
+    def known(cls, guest: str) -> str:
+        if guest == "nobody":
+            raise ValueError("nobody cannot come")
+        return guest
+
+
+@tool
+def weather(
+    place: Place,
+    unit: Unit = Unit.CELSIUS,
+    days: Annotated[int, Field(ge=1, le=7, description="how far ahead")] = 1,
+    stay: Stay | None = None,
+    *,
+    where: Literal["inside", "outside"] = "outside",
+) -> str:
+    """The weather in a place.
+
+    It is asked for over the wire.
+
+    Args:
+        place: where, with
+            its country.
+        days: not this text.
+    """
+    return f"{place['city']}: {unit.value}, {days}, {stay}, {where}"
+
+
+def test_a_function_stays_callable_with_its_own_name_and_types():
+    assert weather({"city": "Rome", "country": None}, days=2) == "Rome: celsius, 2, None, outside"
+    assert (weather.name, weather.__name__) == ("weather", "weather")
+    assert weather.description == "The weather in a place.\n\nIt is asked for over the wire."
+
+
+def test_the_schema_has_descriptions_defaults_and_no_undeclared_members():
+    members = weather.parameters["properties"]
+    assert weather.parameters["required"] == ["place"]
+    assert weather.parameters["additionalProperties"] is False
+    assert members["place"]["description"] == "where, with its country."
+    assert members["days"] == {
+        "description": "how far ahead",
+        "minimum": 1,
+        "maximum": 7,
+        "type": "integer",
+        "default": 1,
+    }
+    assert [members[name]["default"] for name in ("unit", "stay", "where")] == ["celsius", None, "outside"]
+    assert weather.parameters["$defs"]["Place"]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Says.\n\n:param a: the first\n:param b: the second",
+        "Says.\n\nParameters\n----------\na : int\n    the first\nb\n    the second",
+        "Says.\n\nArgs:\n    a (int): the first\n    b: the second",
+    ],
+    ids=["sphinx", "numpy", "google"],
+)
+def test_descriptions_come_from_docstrings_of_all_styles(text):
+    def function(a: int, b: int): ...
+
+    function.__doc__ = text
+    found = Tool.of(function)
+    said = [found.parameters["properties"][name]["description"] for name in "ab"]
+    assert (found.description, said) == ("Says.", ["the first", "the second"])
+
+
+def test_parsed_arguments_have_the_functions_types():
+    call = weather.called('{"place": {"city": "Oslo", "country": "NO"}, "unit": "kelvin", "stay": {"nights": 2}}')
+    assert call.arguments == {"place": {"city": "Oslo", "country": "NO"}, "unit": Unit.KELVIN, "stay": Stay(2)}
+    assert call.invoke() == "Oslo: kelvin, 1, Stay(nights=2), outside"
+    assert json.loads(call.json)["stay"] == {"nights": 2}
+    assert call == sg.ToolCall("weather", call.arguments)
+    assert len(call.id) == 9
+    assert call.id.isalnum()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"place": 1}', "{}", "[]", "{", '{"place": {"city": "a", "country": "b"}, "days": 8}']
+)
+def test_what_the_schema_refuses_is_refused(text):
+    with pytest.raises(ValidationFailed, match="'weather'"):
+        weather.parse(text)
+
+
+def test_a_model_is_a_tool_whose_arguments_are_an_instance():
+    booking = Tool.of(Booking)
+    assert (booking.name, booking.description) == ("Booking", "Books a room.")
+    assert "description" not in booking.parameters
+    call = booking.called('{"guest": "Ada"}')
+    assert call.invoke() is call.arguments
+    assert call.arguments == Booking(guest="Ada")
+    with pytest.raises(ValidationFailed, match="nobody cannot come"):
+        booking.parse('{"guest": "nobody"}')
+
+
+def test_a_plain_class_takes_the_arguments_of_its_init():
+    class Counter:
+        """Counts."""
+
+        def __init__(self, start: int, step: int = 1) -> None:
+            self.start = start
+
+    made = Tool.of(Counter).called('{"start": 3}').invoke()
+    assert isinstance(made, Counter)
+    assert made.start == 3
+
+
+def test_methods_are_bound_to_their_objects():
+    class Shop:
+        def __init__(self, price: int) -> None:
+            self.price = price
+
+        @tool(name="buy", description="Buys.")
+        def buy_several(self, count: int) -> int:
+            return self.price * count
+
+        def plain(self, count: int) -> int:
+            return self.price + count
+
+    shop = Shop(3)
+    assert shop.buy_several(2) == 6
+    assert shop.buy_several.declaration["function"]["name"] == "buy"
+    assert list(shop.buy_several.parameters["properties"]) == ["count"]
+    assert shop.buy_several.called('{"count": 4}').invoke() == 12
+    assert Tool.of(shop.plain).called('{"count": 4}').invoke() == 7
+
+
+def test_async_tools_run_with_and_without_a_loop():
+    @tool
+    async def double(n: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * n
+
+    call = double.called('{"n": 4}')
+    assert call.invoke() == 8
+    assert asyncio.run(call.ainvoke()) == 8
+    assert asyncio.run(weather.called('{"place": {"city": "a", "country": null}}').ainvoke()).startswith("a: ")
+
+    async def within() -> None:
+        with pytest.raises(OptionError, match="ainvoke"):
+            call.invoke()
+
+    asyncio.run(within())
+
+
+ABOUT = {"name": "ping", "description": "Pings."}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+LISTED = [
+    {"type": "function", "function": {**ABOUT, "parameters": SCHEMA}},
+    {**ABOUT, "inputSchema": SCHEMA},
+    {**ABOUT, "input_schema": SCHEMA},
+]
+
+
+@pytest.mark.parametrize("entry", LISTED, ids=["openai", "mcp", "anthropic"])
+def test_entries_of_lists_are_read_as_they_come(entry):
+    ping = Tool.of(entry)
+    expected = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    assert (ping.name, ping.description, ping.parameters) == ("ping", "Pings.", expected)
+    assert ping.parse('{"n": 1}') == {"n": 1}
+    with pytest.raises(ValidationFailed, match="m"):
+        ping.parse('{"m": 1}')
+    with pytest.raises(OptionError, match="no function"):
+        ping.called("{}").invoke()
+    assert Tool.of(entry, lambda n: n + 1).called('{"n": 1}').invoke() == 2
+
+
+def test_objects_with_the_attributes_of_mcp_are_read_too():
+    class Listed:
+        name, description, inputSchema = "ping", None, {"type": "object"}  # noqa: N815
+
+    assert Tool.of(Listed()).declaration["function"] == {
+        "name": "ping", "description": "",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+    }  # fmt: skip
+
+
+def test_combined_and_free_objects_stay_open_and_nullable_is_a_type():
+    free = {"type": "object"}
+    combined = {"type": "object", "properties": {"a": {}}, "anyOf": [{"required": ["a"]}]}
+    nullable = {"type": "string", "nullable": True}
+    entry = {"name": "t", "parameters": {"properties": {"f": free, "c": combined, "n": nullable}}}
+    members = Tool.of(entry).parameters["properties"]
+    assert members["f"] == free
+    assert members["c"] == combined
+    assert members["n"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+
+def test_what_is_no_tool_is_refused():
+    for given_ in (3, {"parameters": {}}, {"name": ""}):
+        with pytest.raises(SchemaError, match="no tool"):
+            Tool.of(given_)
+
+    def positional(a, /): ...
+
+    with pytest.raises(OptionError, match="positional-only"):
+        Tool.of(positional).parameters  # noqa: B018
+    with pytest.raises(OptionError, match="expected"):
+        Tool.of(weather, print)
+
+
+@given(st.fixed_dictionaries({"n": st.integers(), "words": st.lists(st.text())}))
+def test_arguments_come_back_from_their_own_json(arguments):
+    @tool
+    def function(n: int, words: list[str]) -> int:
+        return n + len(words)
+
+    call = function.called(json.dumps(arguments))
+    assert call.arguments == arguments
+    assert function.parse(call.json) == arguments
+    assert call.invoke() == arguments["n"] + len(arguments["words"])
