@@ -159,14 +159,14 @@ class RowBuilder:
         """
         vocabulary, limits = self._model.vocabulary, plan.limits
         guards = Guarding(plan.guards, vocabulary) if plan.guards else None
-        judges = None if plan.target.type is Any else validators_of(plan.target.type)
-        validating = Validating(judges, vocabulary, limits.validations) if judges else None
-        if plan.grammar is None:
-            return Checks(guards, validating)
-        budget = limits.max_new_tokens
-        closes = require_room(plan.grammar, budget, plan.bound) and not limits.strict
-        runaway = Runaway(limits) if plan.target.is_json else None
-        steering = Steering(plan.grammar, plan.bound, budget, guards=guards, closes=closes, runaway=runaway)
+        steering = None
+        if plan.grammar is not None:
+            budget = limits.max_new_tokens
+            closes = require_room(plan.grammar, budget, plan.bound) and not limits.strict
+            runaway = Runaway(limits) if plan.target.is_json else None
+            steering = Steering(plan.grammar, plan.bound, budget, guards=guards, closes=closes, runaway=runaway)
+        validators = None if plan.target.type is Any else validators_of(plan.target.type)
+        validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
         return Checks(guards, validating, steering)
 
 

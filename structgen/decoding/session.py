@@ -20,6 +20,7 @@ from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
+from structgen.decoding.refusals.check import Check
 from structgen.decoding.refusals.reserve import Room
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
@@ -27,7 +28,7 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.refusals.tries import Tries
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
-from structgen.guards.judge import Accepted
+from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
@@ -93,14 +94,14 @@ class Session:
         self._recent = Recent(RECENT if checks.guards or checks.validating else 1)
         self._finish_by: dict[int, Finish] = dict.fromkeys(vocabulary.end_ids, "end")
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks)
+        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
         self._room = Room(self._transcript, checks)
-        tries = Tries(None if self._draws is None else self._draws.anywhere)
+        tries = Tries(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         self._allowed = Allowed(vocabulary, self.budget, matcher, checks.steering, checks.guards, tries)
         self._rollback = self._ways_back(
-            self._transcript, checks, self._room,
-            allowed=self._allowed, tries=tries, recent=self._recent, budget=limits.rollbacks,
-        )  # fmt: skip
+            self._transcript, checks, self._room, allowed=self._allowed, tries=tries, recent=self._recent
+        )
+        self._tries = tries
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -274,8 +275,8 @@ class Session:
         return tuple(self._checks.steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
 
     def _at_risk(self) -> int:
-        watching = [each for each in (self._checks.guards, self._checks.validating) if each is not None]
-        return max(self._transcript.begun_stop(), *(each.at_risk(self._transcript.said) for each in watching), 0)
+        said = self._transcript
+        return max([said.begun_stop(), *(check.at_risk(said.said) for check in self._checks.watching)])
 
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""
@@ -303,22 +304,12 @@ class Session:
         waived = self._allowed.waived(said.tokens, said.said)
         if waived is not None and waived.any():
             return waived
-        raise DeadEnd(self._allowed.why_nothing(words, said.tokens, self.text(), self._cut_by()))
+        raise DeadEnd(self._allowed.why_nothing(words, said.tokens, self.text()))
 
     def _elsewhere(self) -> Words:
         """The mask where the row has gone back to."""
         self.sent_back = True
         return self._allowed.elsewhere(self.tokens, self._transcript.said)
-
-    def _bound(self) -> str:
-        """The budget, for messages."""
-        steering = self._checks.steering
-        return f"{MAX_NEW_TOKENS if steering is None else steering.bound}={self.budget}"
-
-    def _cut_by(self) -> str:
-        """The budget, where it has changed what was said."""
-        steering = self._checks.steering
-        return self._bound() if steering is not None and steering.closed_by_budget else ""
 
     def _advance(self, token: int, entry: Entry) -> None:
         said, steering = self._transcript, self._checks.steering
@@ -333,22 +324,21 @@ class Session:
 
     def _settle(self) -> None:
         """What follows from the tokens so far without asking the model: more tokens, the end, or the way back."""
-        said, guards, validating = self._transcript, self._checks.guards, self._checks.validating
         self._go_on()
-        veto = None if guards is None else guards.read(said.tokens, said.said)
-        if veto is None:
+        if not self._is_refused_by(self._checks.guards):  # what they veto is no end
             self._end_if_over()
-            veto = guards.finish() if guards is not None and self.done else None
-        if veto is not None:
-            self._send_back(self._rollback.heed, veto)
-        elif validating is not None:
-            refusal = validating.read(said.tokens, self.said, over=self.done, cut=self._cut_by())
-            if refusal is not None:
-                self._send_back(self._rollback.try_again, refusal)
+            if not (self.done and self._is_refused_by(self._checks.guards)):
+                self._is_refused_by(self._checks.validating)
 
-    def _send_back(self, go_back: Callable[[T], None], why: T) -> None:
-        go_back(why)
+    def _is_refused_by(self, check: Check | None) -> bool:
+        """Does a check veto the text? Then the row is sent back."""
+        said = self._transcript
+        veto = None if check is None else check.read(said.tokens, said.said, over=self.done)
+        if check is None or veto is None:
+            return False
+        self._rollback.refuse(check.refusal(veto, said, self._tries))
         self.finish, self.sent_back = None, True
+        return True
 
     def _go_on(self) -> None:
         """A stop string ends the text; what must come next is fed."""
@@ -380,7 +370,9 @@ class Session:
 
     def _stop_at_budget(self) -> None:
         if self.matcher is not None and not self.matcher.can_finish:
-            message = f"{self._bound()} reached before the value was complete"
+            steering = self._checks.steering
+            bound = MAX_NEW_TOKENS if steering is None else steering.bound
+            message = f"{bound}={self.budget} reached before the value was complete"
             raise BudgetExhausted(f"{message}; text so far: {quoted(self.text())}", self.text())
         if self._checks.steering is not None:
             self._checks.steering.end(len(self.tokens))

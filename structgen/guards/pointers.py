@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from copy import copy
 from typing import NamedTuple
 
 _BETWEEN, _DIGITS = rb"[ \n\t\r:,]*", rb"(-?[0-9][-+.0-9eE]*)"
@@ -37,14 +36,15 @@ class Span(NamedTuple):
 
 
 class PointerReader:
-    """Reads a JSON text piece by piece.
+    """Reads a JSON text piece by piece. Readers of the same text are equal.
 
     Attributes:
-        text: all that was read.
+        scalars: how many values are complete that are no containers.
     """
 
     def __init__(self) -> None:
-        self.text = b""
+        self.scalars = 0
+        self._text, self._length = bytearray(), 0  # forks share the text: of its bytes, so many were read
         self._at = 0
         self._open: list[tuple[bool, int]] = []  # is it an object, and where does it start
         self._path: list[str | int | None] = []  # of each open container, the name or index of what comes next
@@ -52,9 +52,12 @@ class PointerReader:
     def feed(self, more: bytes) -> list[Span]:
         """The values that are complete with these bytes, inner ones first. A number is complete when another byte
         has ended it."""
-        self.text += more
+        if len(self._text) > self._length:  # a fork has read more
+            self._text = self._text[: self._length]
+        self._text += more
+        self._length += len(more)
         found = []
-        while token := _TOKEN.match(self.text, self._at):
+        while token := _TOKEN.match(self._text, self._at, self._length):
             self._at = token.end()
             kind = token.lastindex or 0
             start = token.start(kind)
@@ -68,21 +71,35 @@ class PointerReader:
                 self._path.pop()
                 found.append(self._complete(start, self._at))
             else:
+                self.scalars += 1
                 found.append(self._complete(start, self._at))
         return found
 
     def fork(self) -> PointerReader:
         """Another text that begins like this one."""
-        twin = copy(self)
+        twin = PointerReader.__new__(PointerReader)
+        twin.__dict__.update(self.__dict__)  # in half the time of `copy`
         twin._open, twin._path = self._open[:], self._path[:]
         return twin
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PointerReader) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    @property
+    def text(self) -> bytes:
+        """All that was read."""
+        return bytes(self._text[: self._length])
+
     def finish(self) -> list[Span]:
         """What is complete because the text is over: a number that nothing followed."""
-        number = _NUMBER.match(self.text, self._at)
+        number = _NUMBER.match(self._text, self._at, self._length)
         if number is None or self._open or not number[1]:
             return []
-        self._at = len(self.text)
+        self._at = self._length
+        self.scalars += 1
         return [self._complete(number.start(1), self._at)]
 
     @property
@@ -93,13 +110,13 @@ class PointerReader:
     @property
     def settled(self) -> bytes:
         """The text without the beginning of a number whose value may still change."""
-        number = _NUMBER.match(self.text, self._at)
-        return self.text if number is None else self.text[: number.start(1)]
+        number = _NUMBER.match(self._text, self._at, self._length)
+        return bytes(self._text[: self._length if number is None else number.start(1)])
 
     @property
-    def read(self) -> int:
-        """Bytes before what is not complete: the beginning of a string, a number, a word."""
-        return self._at
+    def begun(self) -> bytes:
+        """The end of the text that is not complete: the beginning of a string, a number or a word."""
+        return bytes(self._text[self._at : self._length])
 
     @property
     def pending(self) -> tuple[str | int, ...] | None:
@@ -111,7 +128,7 @@ class PointerReader:
     def pointer(self) -> str:
         """JSON pointer of the value that is being written; of its container between two of them."""
         path = list(self._path)
-        if path and not _BLANK.sub(b"", self.text[self._at :]) and not isinstance(path[-1], str):
+        if path and not _BLANK.sub(b"", self.begun) and not isinstance(path[-1], str):
             path.pop()
         return pointer_of(tuple(part for part in path if part is not None))
 

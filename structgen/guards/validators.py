@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +12,116 @@ from numpy.typing import NDArray
 from structgen.arguments import require
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
-from structgen.guards.judge import Judge
 from structgen.guards.pointers import PointerReader, Span
 from structgen.guards.suspects import holding
-from structgen.schema.python.validators import validators_of
+from structgen.schema.python.validators import Validators, validators_of
 from structgen.vocabulary import Vocabulary
 
 NUMBERS = b"+-.0123456789Ee"
 OTHERS = bytes(set(range(256)) - set(NUMBERS))
+REMEMBERED = 1024
+"""Verdicts that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A text of JSON as far as it goes.
+class ValueVeto(Veto):
+    """What a type's validators have against a value.
 
     Attributes:
-        text: of it.
-        reader: has read it, and is not changed any more.
+        pointer: JSON pointer of the value.
+        end: the byte behind it.
+        message: the validators' own.
+    """
+
+    pointer: str
+    end: int
+    message: str
+
+
+class Accepted(NamedTuple):
+    """A whole text that its type takes.
+
+    Attributes:
+        text: the bytes.
+        value: what the validators made of them.
     """
 
     text: bytes
-    reader: PointerReader = field(compare=False, repr=False)
+    value: Any
 
 
-class ValidatorGuard(Guard[Read]):
+class ValueGuard(Guard[PointerReader]):
+    """Vetoes the values that validators refuse, when they are complete. It asks once for each behind the same text.
+
+    Its state is a reader, which it never changes: it feeds forks.
+
+    Args:
+        validators: of a type; the text must be JSON of it.
+
+    Attributes:
+        accepted: the whole text that was accepted last; None before there is one.
+    """
+
+    def __init__(self, validators: Validators) -> None:
+        self.accepted: Accepted | None = None
+        self._validators = validators
+        self._verdicts: dict[bytes, str | None] = {}
+
+    def start(self) -> PointerReader:
+        """Nothing has been read."""
+        return PointerReader()
+
+    def feed(self, state: PointerReader, text: bytes) -> PointerReader | Veto:
+        """The state after more bytes, or where a value begins that they complete and its validators refuse.
+
+        Raises:
+            ValidatorError: a validator raised what is no validation error.
+        """
+        reader = state.fork()
+        return self._veto(reader.feed(text), reader) or reader
+
+    def finish(self, state: PointerReader) -> Veto | None:
+        """The veto against a number that the end of the text completes."""
+        reader = state.fork()
+        return self._veto(reader.finish(), reader)
+
+    def suspects(self, state: PointerReader, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        """Of a string the tokens that may end it, of a number within something else those that do."""
+        begun = state.begun.lstrip(b" \n\t\r:,")
+        if begun.startswith(b'"'):
+            return holding(vocabulary, b'"')
+        if begun and begun[0] in NUMBERS and state.is_inside:
+            return holding(vocabulary, OTHERS)
+        return None
+
+    def _veto(self, spans: Sequence[Span], reader: PointerReader) -> ValueVeto | None:
+        for span in spans:
+            begun = reader.text[: span.end]
+            if begun not in self._verdicts:
+                if len(self._verdicts) >= REMEMBERED:
+                    self._verdicts.clear()
+                self._verdicts[begun] = self._asked(span, begun)
+            message = self._verdicts[begun]
+            if message is not None:
+                reason = (
+                    f"{excerpt(span.pointer) or 'the whole value'} is refused by its validators ({excerpt(message)})"
+                )
+                return ValueVeto(span.start, reason, span.pointer, span.end, message)
+        return None
+
+    def _asked(self, span: Span, begun: bytes) -> str | None:
+        """What the type has against the value at the end of a text; None where nothing, or that is not known yet."""
+        text = begun[span.start :]
+        if span.path:
+            around, before = begun[span.around :] + b"}", begun[: span.start]
+            return self._validators.refusal(span.path, text, around, span.pointer, before)
+        value, message = self._validators.whole(text)
+        if message is None:
+            self.accepted = Accepted(begun, value)
+        return message
+
+
+class ValidatorGuard(ValueGuard):
     """Vetoes values that a type's own validators refuse, from their first byte on, when they are complete.
 
         watch = GuardMask([ValidatorGuard(Meeting)], vocabulary, JsonSchema(Meeting).compile(vocabulary).matcher())
@@ -56,40 +142,4 @@ class ValidatorGuard(Guard[Read]):
         validators = validators_of(tp)
         if validators is None:
             raise OptionError(f"{quoted(tp)} has no validators beyond its JSON Schema: there is nothing to guard")
-        self._judge = Judge(validators)
-
-    def start(self) -> Read:
-        """Nothing has been read."""
-        return Read(b"", PointerReader())
-
-    def feed(self, state: Read, text: bytes) -> Read | Veto:
-        """The state after more bytes, or where a value begins that they complete and its validators refuse.
-
-        Raises:
-            ValidatorError: a validator raised what is no validation error.
-        """
-        reader = state.reader.fork()
-        return self._veto(reader.feed(text), reader.text) or Read(reader.text, reader)
-
-    def finish(self, state: Read) -> Veto | None:
-        """The veto against a number that the end of the text completes."""
-        reader = state.reader.fork()
-        return self._veto(reader.finish(), reader.text)
-
-    def suspects(self, state: Read, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Of a string the tokens that may end it, of a number within something else those that do."""
-        reader = state.reader
-        begun = reader.text[reader.read :].lstrip(b" \n\t\r:,")
-        if begun.startswith(b'"'):
-            return holding(vocabulary, b'"')
-        if begun and begun[0] in NUMBERS and reader.is_inside:
-            return holding(vocabulary, OTHERS)
-        return None
-
-    def _veto(self, spans: Sequence[Span], said: bytes) -> Veto | None:
-        for span in spans:
-            reason = self._judge.refusal(span, said)
-            if reason is not None:
-                place = excerpt(span.pointer) or "the whole value"
-                return Veto(span.start, f"{place} is refused by its validators ({excerpt(reason)})")
-        return None
+        super().__init__(validators)

@@ -55,14 +55,12 @@ class Untaken(Rollback):
         """
         raise why
 
-    def try_again(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
         """Forgets the token that has completed what is refused."""
-        said, validating = self._transcript, self._checks.validating
+        said = self._transcript
         self.never_again()
         length = len(said.tokens) - 1
         self.undone.append(Undone(length, said.cut(length), refusal.reason, refusal.pointer))
-        if validating is not None:
-            validating.go_back(bytes(said.said))
         self.refusal = refusal
 
     def never_again(self) -> None:
@@ -77,7 +75,7 @@ class Untaken(Rollback):
             DeadEnd: that was too often.
         """
         if undone.pointer is None:
-            self._rollbacks.spend(DeadEnd(undone.reason))
+            self._tries.spend_rollback(DeadEnd(undone.reason))
         self.undone.append(undone)
 
 
@@ -102,7 +100,7 @@ class Hypothesis(Session):
     def fork(self) -> Hypothesis:
         """Another text that begins like this one, in a row that has only what is added to it."""
         twin, checks = copy(self), self._checks.fork()
-        said = self._transcript.fork(checks)
+        said = self._transcript.fork(checks.followers)
         twin._checks, twin._transcript, twin._room = checks, said, Room(said, checks)
         twin._allowed = self._allowed.fork(said.matcher, checks.steering, checks.guards)
         twin._rollback = self._rollback.fork(said, checks, twin._room, twin._allowed)

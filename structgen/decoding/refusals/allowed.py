@@ -125,19 +125,19 @@ class Allowed:
         banned = pack(np.array(tried), self._vocabulary.width)
         return ~banned if words is None else words & ~banned
 
-    def why_nothing(self, words: Words | None, tokens: Sequence[int], text: str, cut: str) -> str:
+    def why_nothing(self, words: Words | None, tokens: Sequence[int], text: str) -> str:
         """Why no token is left of those that the constraint and the budget allow.
 
         Args:
             words: the constraint's mask.
             tokens: of the text.
             text: that was said.
-            cut: the budget that has changed it; "" where none did.
         """
         if self._guards is not None:
             told = self._nothing_but_offences(self._guards, words, tokens, quoted(text))
         else:
             told = f"after {quoted(text)} everything that the constraint allows was refused before"
+        cut = "" if self._steering is None else self._steering.cut
         return f"{told}, and {cut} leaves no room for anything else" if cut else told
 
     def _nothing_but_offences(self, guards: Guarding, words: Words | None, tokens: Sequence[int], said: str) -> str:

@@ -134,6 +134,11 @@ class Steering:
         """Has the budget changed what was said?"""
         return any(self._name in refused.names for refused in self._refused.values())
 
+    @property
+    def cut(self) -> str:
+        """The budget for messages, where it has changed what was said; else the empty text."""
+        return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
+
     def fits(
         self,
         matcher: Matcher,

@@ -13,19 +13,24 @@ behind the last mask nothing can be vetoed but text that the constraint forces, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from copy import copy
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from structgen.decoding.choosing.masking import Words, existing, pack
+from structgen.decoding.refusals.check import Check
+from structgen.decoding.refusals.conflicts import conflict
+from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.tries import Refusal, Tries, exhausted
+from structgen.errors import DeadEnd, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import MOST_TOLD, GuardWatch
 from structgen.vocabulary import Vocabulary
 
 
-class Guarding:
+class Guarding(Check):
     """The guards of one row.
 
     Args:
@@ -38,59 +43,38 @@ class Guarding:
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
+        super().__init__(guards, vocabulary)
         self.looks_ahead = False
-        self._watch = GuardWatch(guards, vocabulary)
-        self._vocabulary = vocabulary
         plain = existing(vocabulary)
         self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
 
-    def read(self, tokens: Sequence[int], said: bytes | bytearray) -> Veto | None:
-        """Reads the tokens that are new, as far as they were said: a stop string cuts the text off."""
-        watch, length = self._watch, self._watch.length
-        if length > len(said):
-            watch.truncate(watch.token_at(len(said)))
-            length = watch.length
-        for token in tokens[watch.count :]:
-            text = self._vocabulary.token(token)
-            length += len(text)
-            veto = watch.feed(text if length <= len(said) else bytes(said[watch.length :]))
-            if veto is not None:
-                return veto
-        return None
+    def refusal(self, veto: Veto, said: Transcript, tries: Tries) -> Refusal:
+        """See `Check`. Where the row was sent back too often, the guards look ahead from now on.
 
-    def finish(self) -> Veto | None:
-        """The veto against an end here."""
-        return self._watch.finish()
+        Raises:
+            DeadEnd: they did already, or no token is left to take back.
+        """
+        tokens = said.tokens
+        first = min(self._watch.token_at(veto.offset), len(tokens) - 1)
+        why = partial(conflict, veto, quoted(said.text()), said.matcher, tokens[:first])
+        if self.looks_ahead or not tokens:
+            raise DeadEnd(f"{why()}; nothing else is allowed there")
+        self.looks_ahead = tries.rollbacks_are_spent
+        if not self.looks_ahead:
+            tries.spend_rollback(DeadEnd(veto.reason))
+        return Refusal(self._vetoed(said), tries.depths(first), veto.reason, lambda: exhausted(why()))
 
-    def refused(self, tokens: Collection[int]) -> int:
-        """How many of the tokens have what a guard refuses: all that were read, and the next one, if there is one."""
-        return min(self._watch.count + 1, len(tokens))
+    def at_risk(self, said: bytes | bytearray) -> int:
+        """See `Check`."""
+        return max(0, len(said) - self._watch.sure())
 
     def vetoes(self, words: Words | None) -> list[Veto]:
         """What the guards have against some of the tokens of a mask, and against the end where that is among them."""
         return self._watch.vetoes((self.plain if words is None else words), MOST_TOLD)
 
-    def first(self, veto: Veto, tokens: Collection[int]) -> int:
-        """The token that has to go."""
-        return min(self._watch.token_at(veto.offset), len(tokens) - 1)
-
-    def fork(self) -> Guarding:
-        """Another text that begins like this one."""
-        twin = copy(self)
-        twin._watch = self._watch.fork()
-        return twin
-
-    def truncate(self, length: int) -> None:
-        """Goes back to the first tokens."""
-        self._watch.truncate(length)
-
     def listener(self, said: bytes | bytearray) -> Listening:
         """What the guards would say of more text behind what was said."""
         return Listening(self._watch, bytes(said[self._watch.length :]))
-
-    def at_risk(self, said: bytes | bytearray) -> int:
-        """How many bytes at the end a veto could still take away."""
-        return max(0, len(said) - self._watch.sure())
 
     def allowed(self, words: Words | None, *, last: bool) -> Words | None:
         """A mask without what the guards refuse, once they look ahead.

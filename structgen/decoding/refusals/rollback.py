@@ -13,13 +13,11 @@ from typing import NamedTuple
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.choosing.recent_logits import Recent
 from structgen.decoding.refusals.allowed import Allowed
-from structgen.decoding.refusals.conflicts import conflict
 from structgen.decoding.refusals.reserve import Room
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Refusal, RetryPlace, Tries
-from structgen.errors import DeadEnd, quoted
-from structgen.guards import Veto
+from structgen.decoding.refusals.tries import Refusal, RetryPlace, Tries, exhausted
+from structgen.errors import DeadEnd
 
 UNKNOWN = 0.5
 """What a choice that nobody measured is taken to have had of the probability."""
@@ -40,36 +38,6 @@ class Undone:
     text: str
     reason: str
     pointer: str | None = None
-
-
-class RollbackBudget:
-    """How often a row may still be sent back. The hypotheses of a beam search share one.
-
-    Args:
-        budget: times that the row may be sent back.
-
-    Attributes:
-        used: times that it was.
-    """
-
-    def __init__(self, budget: int) -> None:
-        self.used = 0
-        self._budget = budget
-
-    @property
-    def is_spent(self) -> bool:
-        """True when the row may not be sent back any more."""
-        return self.used >= self._budget
-
-    def spend(self, why: DeadEnd) -> None:
-        """Counts one going back.
-
-        Raises:
-            DeadEnd: the budget is spent; `why` says what was wanted.
-        """
-        if self.is_spent:
-            raise DeadEnd(f"{why}; rollbacks={self._budget} are spent: Limits(rollbacks=...) allows more") from why
-        self.used += 1
 
 
 class _Way(NamedTuple):
@@ -96,7 +64,6 @@ class Rollback:
         allowed: its masks.
         tries: what was refused of it.
         recent: its last choices.
-        budget: times that guards and dead ends may send it back.
 
     Attributes:
         undone: what was said and taken back.
@@ -112,19 +79,17 @@ class Rollback:
         allowed: Allowed,
         tries: Tries,
         recent: Recent,
-        budget: int,
     ) -> None:
         self.undone: list[Undone] = []
         self.ledger: Ledger | None = None
         self._transcript, self._checks, self._room = transcript, checks, room
         self._allowed, self._tries, self._recent = allowed, tries, recent
-        self._rollbacks = RollbackBudget(budget)
         self._way: _Way | None = None
 
     @property
     def count(self) -> int:
         """How often the row was sent back."""
-        return self._rollbacks.used + (0 if self._checks.validating is None else self._checks.validating.used)
+        return self._tries.rollbacks + self._tries.refused_values.total()
 
     @property
     def uniform(self) -> float | None:
@@ -137,45 +102,18 @@ class Rollback:
         """The row is done: none will be needed."""
         self._way = None
 
-    def heed(self, veto: Veto) -> None:
-        """Goes back from what a guard refuses, and has the guards look ahead where that has been too often.
-
-        Raises:
-            DeadEnd: nothing else can be said.
-        """
-        guards, said = self._checks.guards, self._transcript
-        assert guards is not None
-        tokens, text = tuple(said.tokens), quoted(said.text())
-        first = guards.first(veto, tokens)
-        if guards.looks_ahead or not tokens:
-            raise DeadEnd(f"{conflict(veto, text, said.matcher, tokens[:first])}; nothing else is allowed there")
-        guards.looks_ahead = self._rollbacks.is_spent
-        if not guards.looks_ahead:  # guards can do without: they look ahead from then on
-            self._rollbacks.spend(DeadEnd(veto.reason))
-
-        def error() -> DeadEnd:
-            return _exhausted(conflict(veto, text, said.matcher, tokens[:first]))
-
-        refused = tokens[: guards.refused(tokens)]
-        self.try_again(Refusal(refused, self._tries.depths(first), veto.reason, error))
-
     def leave_dead_end(self, why: DeadEnd) -> None:
         """Nothing fits behind the text: another one is said.
 
         Raises:
             DeadEnd: there is none.
         """
-        self._rollbacks.spend(why)
+        self._tries.spend_rollback(why)
         tokens = tuple(self._transcript.tokens)
+        depths = self._tries.depths(len(tokens) - 1)
+        self.refuse(Refusal(tokens, depths, str(why), lambda: exhausted(str(why), why)))
 
-        def error() -> DeadEnd:
-            found = _exhausted(str(why))
-            found.__cause__ = why
-            return found
-
-        self.try_again(Refusal(tokens, self._tries.depths(len(tokens) - 1), str(why), error))
-
-    def try_again(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
         """Goes on from where another text may be said instead of the one that was refused.
 
         Raises:
@@ -248,17 +186,15 @@ class Rollback:
 
     def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
         """Takes back what is not before a place, and says again what is."""
-        said, checks = self._transcript, self._checks
+        said = self._transcript
         kept = said.kept(place.tokens)
         if kept < len(said.tokens):
             self.undone.append(Undone(kept, said.cut(kept), refusal.reason, refusal.pointer))
         self._recent.truncate(kept)
         for token, entry in list(zip(place.tokens, place.entries, strict=True))[kept:]:
             said.take(token, entry)
-        if checks.guards is not None:
-            checks.guards.read(said.tokens, said.said)  # none of them has anything against what was said before
-        if checks.validating is not None:
-            checks.validating.go_back(bytes(said.said))
+        for check in self._checks.watching:
+            check.read(said.tokens, said.said)  # none of them vetoes what was said before
 
     def _chance(self, at: int) -> float | None:
         """Of a token among those that were allowed; None where the model was not asked."""
@@ -269,7 +205,3 @@ class Rollback:
         if choice is None:
             choice = self._recent.measured(at, self._transcript.tokens[at])
         return UNKNOWN if choice is None else choice.chance
-
-
-def _exhausted(why: str) -> DeadEnd:
-    return DeadEnd(f"{why}; every other way ends like this, too")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from structgen.decoding.refusals.budget import Steering
+from structgen.decoding.refusals.check import Check
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
 
 
@@ -24,8 +26,18 @@ class Checks:
     validating: Validating | None = None
     steering: Steering | None = None
 
+    @property
+    def watching(self) -> list[Check]:
+        """The guards and the validators, as far as there are any."""
+        return [check for check in (self.guards, self.validating) if check is not None]
+
+    @property
+    def followers(self) -> list[Follower]:
+        """All that there are: each goes back with the row."""
+        return [*self.watching, *([] if self.steering is None else [self.steering])]
+
     def fork(self) -> Checks:
-        """Of another text that begins like this one."""
+        """The checks of another text that begins like this one."""
         guards = None if self.guards is None else self.guards.fork()
-        validating = None if self.validating is None else self.validating.fork()
-        return Checks(guards, validating, None if self.steering is None else self.steering.fork(guards))
+        steering = None if self.steering is None else self.steering.fork(guards)
+        return Checks(guards, None if self.validating is None else self.validating.fork(steering), steering)

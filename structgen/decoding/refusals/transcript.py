@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Protocol
 
 from structgen.decoding.choosing.measure import Entry
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
+
+
+class Follower(Protocol):
+    """Has read a text token by token, and goes back with it."""
+
+    def truncate(self, count: int, said: bytes | bytearray) -> None:
+        """Goes back to the first `count` tokens, which spell `said`."""
 
 
 class Transcript:
@@ -20,7 +27,7 @@ class Transcript:
         matcher: walks the row's constraint; None for plain text.
         row: what the model has to read.
         stop: strings that end the text.
-        checks: of the row; some of them have read it, and go back with it.
+        followers: what goes back with it.
 
     Attributes:
         matcher, row: see above.
@@ -36,7 +43,7 @@ class Transcript:
         matcher: Matcher | None,
         row: Row,
         stop: Sequence[str] = (),
-        checks: Checks = Checks(),  # noqa: B008 - a frozen value
+        followers: Sequence[Follower] = (),
     ) -> None:
         self.matcher, self.row = matcher, row
         self.tokens: list[int] = []
@@ -44,15 +51,15 @@ class Transcript:
         self.forced = 0
         self.said = bytearray()
         self._unsaid = b""  # from a stop string on: `said` and this are the text of all tokens
-        self._vocabulary, self._checks = vocabulary, checks
+        self._vocabulary, self._followers = vocabulary, followers
         self._stop = [text.encode() for text in stop]
 
-    def fork(self, checks: Checks) -> Transcript:
-        """Another text that begins like this one, with its own checks. Its row has nothing but what is added to it."""
+    def fork(self, followers: Sequence[Follower]) -> Transcript:
+        """Another text that begins like this one, with its own followers. Its row has only what is added to it."""
         twin = copy(self)
         twin.matcher = None if self.matcher is None else self.matcher.fork()
         twin.tokens, twin.entries, twin.said = self.tokens[:], self.entries[:], self.said[:]
-        twin.row, twin._checks = Row(()), checks
+        twin.row, twin._followers = Row(()), followers
         return twin
 
     def text(self) -> str:
@@ -71,7 +78,7 @@ class Transcript:
 
     def cut(self, length: int) -> str:
         """Goes back to the first `length` tokens; the text of the others."""
-        gone, checks = self.tokens[length:], self._checks
+        gone = self.tokens[length:]
         if self.matcher is not None:
             self.matcher.rollback(len(gone))
         self.forced -= self.entries[length:].count(None)
@@ -80,10 +87,8 @@ class Transcript:
         self.said += self._unsaid
         del self.said[len(self.said) - len(taken_back) :]
         self._unsaid = b""
-        if checks.steering is not None:
-            checks.steering.truncate(length, self.said)
-        if checks.guards is not None:
-            checks.guards.truncate(length)
+        for follower in self._followers:
+            follower.truncate(length, self.said)
         self.row.truncate(len(self.row.ids) - len(gone))
         return taken_back.decode("utf-8", errors="replace")
 

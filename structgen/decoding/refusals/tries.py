@@ -23,13 +23,14 @@ batches, so it is the same in every loop.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from structgen.decoding.choosing.measure import Entry
-from structgen.errors import StructgenError
+from structgen.errors import DeadEnd, StructgenError
 
 PATIENCE = 16
 """Places where nothing was left before the steps back grow."""
@@ -109,17 +110,38 @@ class Refusal:
 
 
 class Tries:
-    """The texts of one row that were refused.
+    """The texts of one row that were refused. The hypotheses of a beam search share one tree.
 
     Args:
         draw: gives a random number in [0, 1); None for a greedy row.
+        rollbacks: how often guards and dead ends may send the row back.
+
+    Attributes:
+        rollbacks: how often they did.
+        refused_values: how many values the validators have refused, by JSON pointer.
     """
 
-    def __init__(self, draw: Callable[[], float] | None = None) -> None:
+    def __init__(self, draw: Callable[[], float] | None = None, rollbacks: int = 0) -> None:
+        self.rollbacks = 0
+        self.refused_values: Counter[str] = Counter()
         self._root = TriedNode()
         self._exhausted = 0
-        self._values = 0
-        self._draw = draw
+        self._draw, self._budget = draw, rollbacks
+
+    @property
+    def rollbacks_are_spent(self) -> bool:
+        """True when guards and dead ends may not send the row back any more."""
+        return self.rollbacks >= self._budget
+
+    def spend_rollback(self, why: DeadEnd) -> None:
+        """Counts one rollback of guards or dead ends.
+
+        Raises:
+            DeadEnd: there are none left; `why` says what was wanted.
+        """
+        if self.rollbacks_are_spent:
+            raise DeadEnd(f"{why}; rollbacks={self._budget} are spent: Limits(rollbacks=...) allows more") from why
+        self.rollbacks += 1
 
     @property
     def is_greedy(self) -> bool:
@@ -170,11 +192,11 @@ class Tries:
 
         Whoever finds that nothing is allowed at a place closes it before the next one is asked for.
         """
-        self._values += refusal.pointer is not None
-        spread = refusal.pointer is not None and self._draw is None and self._values > STUBBORN and self._values % 2
+        count = self.refused_values.total()
+        spread = refusal.pointer is not None and self._draw is None and count > STUBBORN and count % 2
         for at, depth in enumerate(refusal.depths):
             self._exhausted += at == 1
-            while (place := self._next(refusal.tokens[:depth], turn=self._values // 2 if spread else None)) is not None:
+            while (place := self._next(refusal.tokens[:depth], turn=count // 2 if spread else None)) is not None:
                 yield place
 
     def depths(self, nearest: int) -> list[int]:
@@ -237,3 +259,10 @@ def _halton(number: int, base: int) -> float:
         unit /= base
         found += digit * unit
     return found
+
+
+def exhausted(why: str, cause: DeadEnd | None = None) -> DeadEnd:
+    """The error of a row that has tried every text it could say instead of a refused one."""
+    error = DeadEnd(f"{why}; every other way ends like this, too")
+    error.__cause__ = cause
+    return error

@@ -137,7 +137,10 @@ def test_a_greedy_row_spreads_its_tries_over_a_stubborn_value():
     tries = Tries()
     tries.refuse([1, 2, 3, 4], [None] * 4, [0.1, 0.2, 0.3, 0.4])
     refusal = Refusal((1, 2, 3, 4), [0], "", RunError(), pointer="/name")
-    places = [next(tries.ways(refusal)) for _ in range(16)]
+    places = []
+    for _ in range(16):
+        tries.refused_values["/name"] += 1
+        places.append(next(tries.ways(refusal)))
     drawn = [(place.tokens, place.uniform) for place in places if place.uniform is not None]
     assert [place.uniform for place in places[:4]] == [None] * 4
     assert drawn == [([], 0.5), ([1], 0.5), ([], 0.25), ([1, 2], 0.25), ([], 0.75), ([], 0.75)]
