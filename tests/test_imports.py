@@ -18,7 +18,7 @@ PACKAGE = Path(structgen.__file__).parent
 # Lower layers first; a part may import its own layer's names and those of layers below, never above. Parts of
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
-    {"errors"},
+    {"errors", "memo"},
     {"arguments"},
     {"options", "callbacks"},
     {"kernels"},
@@ -38,7 +38,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
+    "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation", "tools", "chat",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from structgen.automaton.char_kernels import ALSO, CONTINUED, ENDS, LIMITS, UNEVEN, lift_rows, write_utf8
+from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
@@ -70,13 +71,11 @@ class Lifted:
             self._limits[:] = np.maximum(most - distances, 0)
         self._row = 0, list[int]()
         self._hex: dict[tuple[int, int], int] = {}
-        self._units: dict[tuple[int, int, int], set[int]] = {}
         self._room = ROOM if self._counted else 0
         plain_ways = self._plain_ways if quoted and not self._counted else None
         self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = automaton.later_block(n - 1, self._expand_escape, self._short_escapes) if quoted else 0
-        self._short: dict[int, int] = {}
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
@@ -253,11 +252,9 @@ class Lifted:
         tables = self._automaton.tables
         if not self._escapes <= state < self._escapes + len(self._dfa.next) - 1:
             return state
-        if state not in self._short:
-            self._automaton.expand(state)
-            edges, limit = [e for e in tables.edges_of(state) if e[0] != ord("u")], tables.row(state)[HI]
-            self._short[state] = tables.ranges(tables.stub(), edges, hi=limit) if edges else state
-        return self._short[state]
+        self._automaton.expand(state)
+        edges, limit = [e for e in tables.edges_of(state) if e[0] != ord("u")], tables.row(state)[HI]
+        return tables.ranges(tables.stub(), edges, hi=limit) if edges else state
 
     def _digits(self, q: int, low: int, left: int, high_surrogate: int) -> int:
         """The edge to the state before the last `left` digits of `\\u`; 0 when no character there is alive."""
@@ -299,12 +296,9 @@ class Lifted:
 
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
         """Where the characters lead that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
-        key = (low, high, high_surrogate)
-        classes = self._units.get(key)
-        if classes is None:
-            classes = self._units[key] = self._unit_classes(*key)
-        return self._leads_to(q, classes) - {0}
+        return self._leads_to(q, self._unit_classes(low, high, high_surrogate)) - {0}
 
+    @cached_method
     def _unit_classes(self, low: int, high: int, high_surrogate: int) -> set[int]:
         """The classes of the characters that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
         if high_surrogate:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from structgen.automaton.char_kernels import alive_depths, ascii_spans, wide_classes
+from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.text_loops import exits
 from structgen.automaton.table_format import Int32, Int64
@@ -52,13 +52,7 @@ class DfaOutline:
         return classes | {0} if high > 0x10FFFF else classes
 
 
-_outlines: WeakKeyDictionary[CharDfa, dict[tuple[bool, bool], DfaOutline]] = WeakKeyDictionary()
-
-
+@once_per_object
 def outline_of(dfa: CharDfa, *, quoted: bool, name: bool) -> DfaOutline:
     """The outline of a `CharDfa`, made once for as long as that lives."""
-    kinds = _outlines.setdefault(dfa, {})
-    outline = kinds.get((quoted, name))
-    if outline is None:
-        outline = kinds[quoted, name] = DfaOutline(dfa, quoted=quoted, name=name)
-    return outline
+    return DfaOutline(dfa, quoted=quoted, name=name)

@@ -23,7 +23,8 @@ from structgen.endings.agreed import MOST_BYTES, Effort, EndSearch, Listener, ag
 from structgen.endings.byte_edges import Leads
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
-from structgen.vocabulary import Vocabulary, once_per_vocabulary
+from structgen.memo import cached_method, once_per_object
+from structgen.vocabulary import Vocabulary
 
 UNKNOWN = 1 << 40
 """The cost of a position from which no end is known."""
@@ -184,7 +185,6 @@ class Speller:
         self.longest = min(LONGEST, int(np.diff(vocabulary.offsets).max()))
         self._bytes = frozenset(self.single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
-        self._starting: dict[bytes, Uint32] = {}
         self._last: tuple[bytes, list[int], list[int], list[int]] = (b"", [0], [0], [-1])
 
     @cached_property
@@ -195,21 +195,19 @@ class Speller:
         return {data[start:end]: i for start, end, i in spans if 0 < end - start <= LONGEST}
 
     @staticmethod
-    @once_per_vocabulary
+    @once_per_object
     def of(vocabulary: Vocabulary) -> Speller:
         """That of a vocabulary, made once."""
         return Speller(vocabulary)
 
+    @cached_method
     def starting(self, first: bytes) -> Uint32:
         """The mask of the tokens that start with one of these bytes: uint32[vocabulary.words]."""
-        mask = self._starting.get(first)
-        if mask is None:
-            texts = np.flatnonzero(np.diff(self._offsets) > 0)
-            heads = self._data[self._offsets[:-1][texts]]
-            bits = np.zeros((len(self._offsets) + 30) // 32 * 32, np.uint8)
-            bits[texts[np.isin(heads, np.frombuffer(first, np.uint8))]] = 1
-            mask = self._starting[first] = np.packbits(bits, bitorder="little").view(np.uint32)
-        return mask
+        texts = np.flatnonzero(np.diff(self._offsets) > 0)
+        heads = self._data[self._offsets[:-1][texts]]
+        bits = np.zeros((len(self._offsets) + 30) // 32 * 32, np.uint8)
+        bits[texts[np.isin(heads, np.frombuffer(first, np.uint8))]] = 1
+        return np.packbits(bits, bitorder="little").view(np.uint32)
 
     def has_bytes(self, text: bytes) -> bool:
         """Is each byte of a text a token?"""

@@ -16,7 +16,8 @@ from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
 from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32
-from structgen.vocabulary import Vocabulary, once_per_vocabulary
+from structgen.memo import once_per_object
+from structgen.vocabulary import Vocabulary
 
 FREE_REGISTERS = 8
 # Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
@@ -76,7 +77,7 @@ class Slices:
             return rows[0]
 
     @staticmethod
-    @once_per_vocabulary
+    @once_per_object
     def of(vocabulary: Vocabulary) -> Slices:
         """The slices of a vocabulary, built once."""
         return Slices(vocabulary)

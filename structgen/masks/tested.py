@@ -22,7 +22,8 @@ from structgen.automaton.table_format import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import CheckAnswers, Transitions
-from structgen.vocabulary import Vocabulary, once_per_vocabulary
+from structgen.memo import once_per_object
+from structgen.vocabulary import Vocabulary
 
 _WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
 """What is in every token that holds a whole value or name; a number needs the byte that ends it."""
@@ -60,7 +61,7 @@ class Suspicious:
         self.whole = outside, inside
 
     @staticmethod
-    @once_per_vocabulary
+    @once_per_object
     def of(vocabulary: Vocabulary) -> Suspicious:
         """Those of a vocabulary, found once."""
         return Suspicious(vocabulary)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.errors import OptionError, excerpt, warn_caller
+from structgen.memo import once_per_object
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.hybrid import HybridForward, takes_states
 from structgen.models.multimodal import REFUSALS, reads_both_ways
@@ -35,23 +35,6 @@ COST = {
     WholeForward.kind: "every row is read from its beginning at every step",
 }
 """What follows for a run from how the cache is held."""
-
-
-class Chosen(NamedTuple):
-    """How a model is read.
-
-    Attributes:
-        setting: what it was found out with.
-        make: makes a fresh forward.
-        why_slow: why it is not a faster kind that the configuration allows; empty where it is.
-    """
-
-    setting: Any
-    make: Callable[[PreTrainedModel], Forward]
-    why_slow: str
-
-
-_chosen: weakref.WeakKeyDictionary[PreTrainedModel, Chosen] = weakref.WeakKeyDictionary()
 
 
 class Forward(Protocol):
@@ -153,22 +136,25 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
     Raises:
         OptionError: the model looks ahead; no way to read it gives the logits that it was trained for.
     """
-    setting = attention_of(module), module.dtype, device_of(module)
-    known = _chosen.get(module)
-    if known is None or known.setting != setting:
-        make, why_slow = _choose(module)
-        known = _chosen[module] = Chosen(setting, make, why_slow)
-        if why_slow:
-            warn_caller(f"{type(module).__name__} is read more slowly than it could be: {why_slow}")
-    if known.make is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs):
+    make, why_slow = _chosen(module, (attention_of(module), module.dtype, device_of(module)))
+    if make is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs):
         return borrow(module, partial(SlotForward, module))
-    forward = known.make(module)
-    forward.why_slow = known.why_slow
+    forward = make(module)
+    forward.why_slow = why_slow
     return forward
 
 
+@once_per_object
+def _chosen(module: PreTrainedModel, setting: Hashable) -> tuple[Callable[[PreTrainedModel], Forward], str]:
+    """The choice for a model in a setting, which it depends on: made once, with a warning where it is slow."""
+    make, why_slow = _choose(module)
+    if why_slow:
+        warn_caller(f"{type(module).__name__} is read more slowly than it could be: {why_slow}")
+    return make, why_slow
+
+
 def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forward], str]:
-    """The fastest way that is exact, and why it is no faster one."""
+    """What makes the fastest kind that is exact, and why that is no faster one."""
     attention = attention_of(module)
     takes_masks = attention in MASKED or module.config.is_encoder_decoder
     why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"

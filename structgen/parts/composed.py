@@ -48,6 +48,7 @@ from structgen.automaton.table_format import (
     Edge,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, UnsupportedSchema
+from structgen.memo import cached_method
 from structgen.parts.composed_text import is_text, leaving, text_block
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
@@ -68,12 +69,8 @@ class Composed(Automaton):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._entered: dict[Part, Entered] = {}
-        self._unions: dict[frozenset[Entered], Entered] = {}
         self._families: Families = {}
-        self._states: dict[tuple[frozenset[Thread], bool], int] = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
-        self._afters: dict[Continuation, int] = {}
-        self._firsts: dict[Continuation, frozenset[int]] = {}
         self.walk = Bytewise(self)
         for part in parts_of(plan):  # what a part refuses is refused now, not where a text comes to it
             self.enter(part)
@@ -113,14 +110,11 @@ class Composed(Automaton):
                 threads.difference_update(group)
                 threads.add(Thread(part.start, part, after, part.extends))
 
+    @cached_method
     def _joined(self, family: JsonAutomaton, parts: frozenset[Entered]) -> Entered:
-        joined = self._unions.get(parts)
-        if joined is None:
-            known = [part for part in self._entered.values() if part in parts]
-            start = family.start_of_any(tuple(part.root for part in known))
-            extends = frozenset[int]().union(*(part.extends for part in known))
-            joined = self._unions[parts] = replace(known[0], start=start, extends=extends)
-        return joined
+        ordered = [part for part in self._entered.values() if part in parts]
+        start = family.start_of_any(tuple(part.root for part in ordered))
+        return replace(ordered[0], start=start, extends=frozenset[int]().union(*(part.extends for part in ordered)))
 
     def reading(self) -> PartReading:
         return PartReading.start_of(self.walk, self.reach, self.begin)
@@ -136,22 +130,17 @@ class Composed(Automaton):
             entered = self._entered[part] = part.enter(self, self._families)
         return entered
 
+    @cached_method
     def _after(self, after: Continuation) -> int:
         """The state in which what comes after a part begins."""
-        state = self._afters.get(after)
-        if state is None:
-            state = self._afters[after] = self._state(self.reach((None, after)))
-        return state
+        return self._state(self.reach((None, after)))
 
     def _state(self, reach: Reach) -> int:
         """The state of a set of threads; 0 for none."""
-        key = reach.state_of()
-        state = self._states.get(key)
-        if state is None:
-            state = self._states[key] = self._new_state(*key)
-        return state
+        return self._state_of(*reach.state_of())
 
-    def _new_state(self, threads: frozenset[Thread], ends: bool) -> int:
+    @cached_method
+    def _state_of(self, threads: frozenset[Thread], ends: bool) -> int:
         if len(threads) > MOST_THREADS:
             raise LimitExceeded(
                 f"a text can be read in more than {MOST_THREADS} ways at once: end its parts with something that "
@@ -197,12 +186,10 @@ class Composed(Automaton):
         """May a byte go on with the part where it is complete, and begin what comes after it as well?"""
         return bool(thread.extends) and not thread.extends.isdisjoint(self._first_bytes(thread.after))
 
+    @cached_method
     def _first_bytes(self, after: Continuation) -> frozenset[int]:
-        found = self._firsts.get(after)
-        if found is None:
-            rows = [self.walk.successors(t.position, refuse) for t in self.reach((None, after)).threads]
-            found = self._firsts[after] = frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
-        return found
+        rows = [self.walk.successors(t.position, refuse) for t in self.reach((None, after)).threads]
+        return frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
 
     def _called(self, thread: Thread) -> int:
         """The state in which the thread goes on in frames of its own; 0 where counters cannot be carried there."""

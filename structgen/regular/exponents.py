@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.intervals import EXPONENT, MINUS, PLUS, POINT, End, Rows
 
@@ -77,7 +78,6 @@ class ExponentRows(Rows):
 
     def __init__(self) -> None:
         super().__init__()
-        self._exponents: dict[tuple[int | None, int | None], int] = {}
 
     def add(self, origin: int, low: End, high: End) -> None:
         """Let the numbers above 0 from `low` to `high` be read from the state `origin` on."""
@@ -105,19 +105,19 @@ class ExponentRows(Rows):
                     pending.append(key)
                 row[column] = states[key]
 
+    @cached_method
     def exponent(self, least: int | None, most: int | None) -> int:
         """The state behind `e` before the exponents from `least` to `most` (None: no bound); 0 for none."""
         if least is not None and most is not None and least > most:
             return 0
-        if (least, most) not in self._exponents:
-            state = self._exponents[least, most] = self.added()
-            row = self.rows[state]
-            if most is None or most >= 0:
-                row[PLUS] = self._digits(max(least or 0, 0), most)
-                row[1:11] = self.rows[row[PLUS]][1:11]
-            if least is None or least <= 0:
-                row[MINUS] = self._digits(max(-(most or 0), 0), None if least is None else -least)
-        return self._exponents[least, most]
+        state = self.added()
+        row = self.rows[state]
+        if most is None or most >= 0:
+            row[PLUS] = self._digits(max(least or 0, 0), most)
+            row[1:11] = self.rows[row[PLUS]][1:11]
+        if least is None or least <= 0:
+            row[MINUS] = self._digits(max(-(most or 0), 0), None if least is None else -least)
+        return state
 
     def _digits(self, least: int, most: int | None) -> int:
         """The state before the digits of a whole number from `least` to `most`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
+from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra, Shapes
 from structgen.schema.normal import NEVER, Arrays, Node, Objects, Property, Shape
 from structgen.schema.scalars import numbers_and, strings_and
@@ -26,7 +27,6 @@ class Disjointness:
         self._algebra = algebra
         self._peek = peek
         self._apart: dict[tuple[Node, Node], bool] = {}
-        self._by_name: dict[int, tuple[Objects, dict[str, Property]]] = {}
 
     def overlap(self, branches: Sequence[Shapes]) -> tuple[int, int] | None:
         """The first two branches that are not provably disjoint, or None when all are."""
@@ -81,12 +81,9 @@ class Disjointness:
             return False
         return self._arrays(a.arrays, b.arrays, depth) and self._objects(a.objects, b.objects, depth)
 
+    @cached_method
     def _members(self, objects: Objects) -> dict[str, Property]:
-        known = self._by_name.get(id(objects))
-        if known is None:
-            known = objects, {member.name: member for member in objects.properties}
-            self._by_name[id(objects)] = known
-        return known[1]
+        return {member.name: member for member in objects.properties}
 
     def _arrays(self, a: Arrays | None, b: Arrays | None, depth: int) -> bool:
         both = self._algebra.arrays(a, b)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from structgen.values.finite import FewValues
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Contains, Node
 
@@ -100,21 +101,15 @@ class ItemSteps:
     def __init__(self, algebra: Algebra) -> None:
         self._algebra = algebra
         self._values = FewValues()
-        self._plans: dict[Arrays, Plan] = {}
         self._bits: dict[Arrays, dict[object, int]] = {}
 
     def start(self, lane: int, arrays: Arrays) -> Items:
         """Before the first item."""
         return Items(lane, arrays, 0, (0,) * len(arrays.contains))
 
+    @cached_method
     def plan(self, arrays: Arrays) -> Plan:
         """What is known of `arrays`."""
-        plan = self._plans.get(arrays)
-        if plan is None:
-            plan = self._plans[arrays] = self._planned(arrays)
-        return plan
-
-    def _planned(self, arrays: Arrays) -> Plan:
         most, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
         simple = not (arrays.contains or arrays.unique or arrays.repeated)
         few = False

@@ -16,6 +16,7 @@ from structgen.automaton.checks import Check
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import GOTO, INC, ROOM, Edge
+from structgen.memo import cached_method
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
@@ -96,24 +97,20 @@ class Context:
         self.any_order = any_order
         self.is_empty = Emptiness(algebra)
         self._expand_value = expand_value
-        self._choices: dict[tuple[tuple[Node, ...], tuple[Node, ...]], Lockstep] = {}
-        self._values: dict[tuple[Lockstep, int], int] = {}
         self._shared: dict[Hashable, int] = {}
 
+    @cached_method
     def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Lockstep:
         """The interned choice of these nodes."""
-        choice = self._choices.get((drivers, watched))
-        if choice is None:
-            choice = self._choices[drivers, watched] = Lockstep(drivers, watched)
-        return choice
+        return Lockstep(drivers, watched)
 
     def value(self, choice: Lockstep, depth: int) -> int:
         """The first state of a value; `depth` counts only where the layout indents."""
-        key = (choice, depth if self.layout.by_depth else 0)
-        state = self._values.get(key)
-        if state is None:
-            state = self._values[key] = self.automaton.later(partial(self._expand_value, choice, depth))
-        return state
+        return self._value(choice, depth if self.layout.by_depth else 0)
+
+    @cached_method
+    def _value(self, choice: Lockstep, depth: int) -> int:
+        return self.automaton.later(partial(self._expand_value, choice, depth))
 
     def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:
         """The state for `key`; `expand` writes it where it is new."""

@@ -11,6 +11,7 @@ from structgen.regular.number_sets import number_is_empty
 from structgen.regular.string_sets import string_is_empty
 from structgen.values.object_progress import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.checks import MAX_DEPTH
 from structgen.schema.normal import Arrays, Node, Objects, Shape
@@ -33,8 +34,6 @@ class Emptiness:
         self.members = MemberSteps(algebra)
         self._known: dict[Node, bool] = {}
         self._closing: dict[Items, bool] = {}
-        self._inhabited: dict[Objects, Inhabited] = {}
-        self._open: dict[Objects, OpenMembers] = {}
         self._some: set[Objects] = set()
         """Sets in which a value was found."""
 
@@ -98,12 +97,10 @@ class Emptiness:
             known = self._closing[progress] = self._told(self.items.closes(progress, self._closing))
         return known
 
+    @cached_method
     def inhabited(self, objects: Objects) -> Inhabited:
         """What of `objects` can be."""
-        found = self._inhabited.get(objects)
-        if found is None:
-            found = self._inhabited[objects] = self._told(self.members.inhabited(objects))
-        return found
+        return self._told(self.members.inhabited(objects))
 
     def next_members(self, node: Node, after: Members, marks: int) -> Options:
         """The options of a member whose name has these marks, behind which the object can still be closed."""
@@ -115,12 +112,10 @@ class Emptiness:
         options = self.members.options(node, after, marks)
         return [(n, a) for n, a in options if not self(n) and self.members.closes(a, can)]
 
-    def open_members(self, progress: Members) -> Flags:
-        """bool[declared members]: those that may come next, of a set without existential rules."""
-        members = self._open.get(progress.objects)
-        if members is None:
-            members = self._open[progress.objects] = OpenMembers(progress.objects, self)
-        return members.of(progress)
+    @cached_method
+    def open_members(self, objects: Objects) -> OpenMembers:
+        """Tells the declared members that may come next, of a set without existential rules."""
+        return OpenMembers(objects, self)
 
     def _told(self, asking: Asking[T]) -> T:
         """The result of something that asks for the emptiness of nodes."""

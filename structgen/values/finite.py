@@ -11,6 +11,7 @@ from structgen.regular.chardfa import members
 from structgen.regular.number_sets import number_count
 from structgen.regular.string_sets import allowed_literals, string_count, string_language, string_predicate
 from structgen.regular.multiples import common_step
+from structgen.memo import cached_method
 from structgen.schema.algebra import is_empty
 from structgen.schema.checks import canonical
 from structgen.schema.literals import literal_shapes
@@ -35,7 +36,6 @@ class FewValues:
         self._path: tuple[Node, ...] = ()
         self._nodes: dict[tuple[Hashable, bool], Node] = {}
         self._literals: dict[Hashable, Any] = {}
-        self._splits: dict[Node, tuple[Values, Node | None]] = {}
 
     def __call__(self, node: Node) -> Values | None:
         if node in self._known:
@@ -135,14 +135,10 @@ class FewValues:
             return []
         return [members for members in found if least <= len(members) and (most is None or len(members) <= most)]
 
+    @cached_method
     def split(self, node: Node) -> tuple[Values, Node | None]:
         """The values that are told one by one although others are not, and the node of the others; None: there are
         none. A listed value may be among the others too."""
-        if node not in self._splits:
-            self._splits[node] = self._split(node)
-        return self._splits[node]
-
-    def _split(self, node: Node) -> tuple[Values, Node | None]:
         values = self(Node(lambda: node.pointer, lambda: tuple(map(_listed_part, node.shapes))))
         if not values:
             return (), node

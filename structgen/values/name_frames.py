@@ -25,6 +25,7 @@ from structgen.values.names import Joint
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.strings import NAME, free_string
 from structgen.automaton.table_format import DEAD
+from structgen.memo import cached_method
 from structgen.schema.normal import Objects
 
 Flags = npt.NDArray[np.bool_]
@@ -53,20 +54,18 @@ class NameTable:
         self.names = [name for _, name in spelled]
         rank = {name: i for i, name in enumerate(self.names)}
         self.ranks = [np.array([rank[member.name] for member in each.properties], np.int64) for each in parts]
-        self._groups: dict[tuple[int, int], tuple[bytes, list[int]]] = {}
 
+    @cached_method
     def groups(self, first: int, end: int) -> tuple[bytes, list[int]]:
         """What the names from `first` to `end` begin with, and where each next byte's names begin; `end` last."""
-        if (first, end) not in self._groups:
-            spellings = self.spellings
-            low, high = spellings[first], spellings[end - 1]  # sorted: these two have the least in common
-            common = low[: next(i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)]
-            starts = [first]
-            while starts[-1] < end:
-                byte = spellings[starts[-1]][len(common)]
-                starts.append(bisect_left(spellings, common + bytes([byte + 1]), starts[-1], end))
-            self._groups[first, end] = common, starts
-        return self._groups[first, end]
+        spellings = self.spellings
+        low, high = spellings[first], spellings[end - 1]  # sorted: these two have the least in common
+        common = low[: next(i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)]
+        starts = [first]
+        while starts[-1] < end:
+            byte = spellings[starts[-1]][len(common)]
+            starts.append(bisect_left(spellings, common + bytes([byte + 1]), starts[-1], end))
+        return common, starts
 
 
 class NameRange(NamedTuple):
@@ -100,16 +99,11 @@ class NameWriter:
 
     def __init__(self, context: Context) -> None:
         self._context, self._automaton = context, context.automaton
-        self._tables: dict[tuple[Objects, ...], NameTable] = {}
-        self._lifted: dict[tuple[Joint, tuple[tuple[int, int], ...]], int] = {}
-        self._free: dict[int, int] = {}
 
+    @cached_method
     def table(self, sets: tuple[Objects, ...]) -> NameTable:
         """The one table of the names of these sets."""
-        table = self._tables.get(sets)
-        if table is None:
-            table = self._tables[sets] = NameTable(sets)
-        return table
+        return NameTable(sets)
 
     def frame(self, table: NameTable, allowed: Flags, *, inside: int = 0, others: int = 0) -> int:
         """The callee that reads an `allowed` name of the table, or another name.
@@ -123,25 +117,20 @@ class NameWriter:
         bits = int.from_bytes(np.packbits(allowed, bitorder="little").tobytes(), "little")
         return self._range(NameRange(table, 0, len(table.names), 0, bits, inside, inside or others))
 
+    @cached_method
     def lifted(self, names: Joint, ends: tuple[tuple[int, int], ...]) -> int:
         """The names that end with one of these final masks, each with the state behind the closing quote; 0: none."""
-        start = self._lifted.get((names, ends))
-        if start is None:
-            language = names.language([final for final, _ in ends])
-            start = 0 if language.empty else self.lift(language, dict(ends).__getitem__)
-            self._lifted[names, ends] = start
-        return start
+        language = names.language(frozenset(final for final, _ in ends))
+        return 0 if language.empty else self.lift(language, dict(ends).__getitem__)
 
     def lift(self, language: CharDfa, close: Callable[[int], int]) -> int:
         """The names of a language; `close`: from a final mask to the state behind the closing quote."""
         return lift(self._automaton, language, close, quoted=True, name=True)
 
+    @cached_method
     def free(self, close: int) -> int:
         """The free name that is closed into state `close`."""
-        inside = self._free.get(close)
-        if inside is None:
-            inside = self._free[close] = free_string(self._automaton, NAME, close)
-        return inside
+        return free_string(self._automaton, NAME, close)
 
     def _range(self, names: NameRange) -> int:
         return self._context.shared(names, partial(self._expand_range, names))

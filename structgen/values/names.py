@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 
 from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.values.finite import FEW
+from structgen.memo import cached_method
 from structgen.regular.string_sets import string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
@@ -55,7 +56,6 @@ class Joint:
         # The set of all names comes first, so that names in no set are there too.
         told = combine([length(), *map(string_language, sets)])
         self._dfa = beside(told, numbered(listed), 1 + len(sets)) if listed else told
-        self._trimmed: dict[frozenset[int], CharDfa] = {}
 
     def marks(self, final: int) -> int:
         """The marks of names that end with this final mask."""
@@ -85,12 +85,10 @@ class Joint:
             doubtful &= ~bit
         return found
 
-    def language(self, kept: Collection[int]) -> CharDfa:
+    @cached_method
+    def language(self, kept: frozenset[int]) -> CharDfa:
         """The names that end with one of these final masks, which stay."""
-        key = frozenset(kept)
-        if key not in self._trimmed:
-            self._trimmed[key] = ending(self._dfa, key)
-        return self._trimmed[key]
+        return ending(self._dfa, kept)
 
 
 @lru_cache(512)
@@ -119,8 +117,6 @@ class Outline:
         bit = {names: 1 << k for k, names in enumerate(self.sets)}
         self._rules = [(bit[names], value) for names, value in objects.patterns]
         self._wishes = [(bit[names], value) for names, value in objects.some]
-        self._others: dict[int, Node | None] = {}
-        self._members: dict[int, Node] = {}
 
     @property
     def joint(self) -> Joint:
@@ -131,23 +127,18 @@ class Outline:
         """The sets that hold this name."""
         return sum(1 << k for k, names in enumerate(self.sets) if is_named(names, name))
 
+    @cached_method
     def member(self, i: int) -> Node:
         """The schema of declared member `i`, patterns included."""
-        if not self.ruled:
-            return self._objects.properties[i].value
-        if i not in self._members:
-            member = self._objects.properties[i]
-            self._members[i] = self._under(self.marks(member.name), member.value) or member.value
-        return self._members[i]
+        member = self._objects.properties[i]
+        return self._under(self.marks(member.name), member.value) or member.value if self.ruled else member.value
 
+    @cached_method
     def other(self, marks: int) -> Node | None:
         """The schema of an undeclared member whose name has these marks; None when there may be none."""
-        if not self.ruled:
+        if not self.ruled or not any(marks & bit for bit, _ in self._rules):
             return self._objects.rest
-        if marks not in self._others:
-            ruled = any(marks & bit for bit, _ in self._rules)
-            self._others[marks] = self._under(marks, None) if ruled else self._objects.rest
-        return self._others[marks]
+        return self._under(marks, None)
 
     def _under(self, marks: int, node: Node | None) -> Node | None:
         for bit, value in self._rules:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from structgen.values.names import Outline
 from structgen.values.existential import MOST_WISHES, NOBODY, Servers, Together, fewest, together
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Property
 
@@ -229,14 +230,11 @@ class MemberSteps:
 
     def __init__(self, algebra: Algebra) -> None:
         self._algebra = algebra
-        self._outlines: dict[Objects, Outline] = {}
 
+    @cached_method
     def outline(self, objects: Objects) -> Outline:
         """The rules of `objects`, by name."""
-        outline = self._outlines.get(objects)
-        if outline is None:
-            outline = self._outlines[objects] = Outline(objects, self._algebra)
-        return outline
+        return Outline(objects, self._algebra)
 
     def inhabited(self, objects: Objects) -> Asking[Inhabited]:
         """What of `objects` can be."""

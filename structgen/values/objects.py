@@ -155,7 +155,7 @@ class ObjectWriter:
         for progress, ranks, rest in zip(members, table.ranks, others, strict=True):
             if lanes[progress.lane].drives:
                 taken = np.full(allowed.size, bool(rest))  # names that only other lanes know
-                taken[ranks] = self._is_empty.open_members(progress)
+                taken[ranks] = self._is_empty.open_members(progress.objects).of(progress)
                 allowed |= taken
         if names_are_ruled(members):
             return self._names.frame(table, allowed, others=self._ruled_others(members[0], table))
@@ -275,7 +275,7 @@ class ObjectWriter:
                 states[final] = self._behind_name(choice, known[name], depth)
             else:
                 states[final] = self._behind_marks(choice, free, names, names.marks(final), depth)
-        language = names.language([final for final, state in states.items() if state])
+        language = names.language(frozenset(final for final, state in states.items() if state))
         return 0 if language.empty else self._names.lift(language, states.__getitem__)
 
     def _behind_marks(self, choice: Lockstep, free: list[Members], names: Joint, marks: int, depth: int) -> int:

@@ -11,6 +11,7 @@ from structgen.automaton.literals import write_literals, write_words
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.table_format import MAX_COUNT, Edge
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.regular.number_sets import combined_languages, number_language
 from structgen.regular.string_sets import (
@@ -80,7 +81,6 @@ class StringWriter:
 
     def __init__(self, context: Context) -> None:
         self._context, self._automaton = context, context.automaton
-        self._free: dict[tuple[int, int | None, int], int] = {}
 
     def inside(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""
@@ -147,10 +147,11 @@ class StringWriter:
         if low > MAX_COUNT:
             raise LimitExceeded(f"found a minLength of {low:,}; the limit is {MAX_COUNT:,}")
         high = None if high is None else min(high, MAX_COUNT)
-        key = (low, high, close)
-        if key not in self._free:
-            self._free[key] = free_string(self._automaton, VALUE, close, min_length=low, max_length=high)
-        return self._free[key]
+        return self._counted_string(low, high, close)
+
+    @cached_method
+    def _counted_string(self, low: int, high: int | None, close: int) -> int:
+        return free_string(self._automaton, VALUE, close, min_length=low, max_length=high)
 
     def _literals(
         self, choice: Lockstep, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]

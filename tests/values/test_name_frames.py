@@ -143,7 +143,7 @@ def test_open_members_are_those_that_may_come_one_by_one() -> None:
                 for i in progress.open()
                 if is_empty.next_members(part.properties[i].value, progress.with_declared(i), 0)
             ]
-            assert np.flatnonzero(is_empty.open_members(progress)).tolist() == told
+            assert np.flatnonzero(is_empty.open_members(progress.objects).of(progress)).tolist() == told
             assert [i for i in range(count) if progress.is_open(i)] == list(progress.open())
             assert len(progress.open()) == progress.open_count
             if not told:

@@ -17,6 +17,7 @@ from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import Shift
 
 from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
+from structgen.memo import cached_method
 from structgen.parts.lalr.program import Program, Threads, Unsupported
 from structgen.parts.lalr.size import MOST_CHARACTERS, require_short, require_small
 from structgen.regular.regex.charsets import partition
@@ -133,8 +134,6 @@ class LalrGrammar:
         )
         self.names = [terminal.name for terminal in self.terminals]
         self._by_name = frozenset(self.names)
-        self._unless: dict[str, list[TerminalDef]] = {}
-        self._keywords: dict[str, KeywordTerminal] = {}
         self.program = Program()
         self.entries = [self._added(number, terminal) for number, terminal in enumerate(self.terminals)]
         bounds, classes, members = partition(list(self.program.sets))
@@ -183,29 +182,20 @@ class LalrGrammar:
                         hidden.add(string.name)
         return found, frozenset(hidden)
 
+    @cached_method
     def _strings_within(self, terminal: TerminalDef) -> list[TerminalDef]:
         """The string terminals of the same priority that a pattern terminal matches, as Python's `re` matches."""
-        known = self._unless.get(terminal.name)
-        if known is None:
-            strings = [t for t in self.terminals if isinstance(t.pattern, PatternStr)]
-            pattern = re.compile(terminal.pattern.to_regexp())
-            known = self._unless[terminal.name] = [
-                string
-                for string in strings
-                if string.priority == terminal.priority and _matches(pattern, string.pattern.value)
-            ]
-        return known
+        pattern = re.compile(terminal.pattern.to_regexp())
+        strings = [t for t in self.terminals if isinstance(t.pattern, PatternStr) and t.priority == terminal.priority]
+        return [string for string in strings if _matches(pattern, string.pattern.value)]
 
+    @cached_method
     def _keyword(self, terminal: TerminalDef) -> KeywordTerminal:
         """The one of a string terminal."""
-        known = self._keywords.get(terminal.name)
-        if known is None:
-            tree = _tree(terminal)
-            items = tree.items if isinstance(tree, Concatenation) else (tree,)
-            sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
-            known = KeywordTerminal(terminal.name, tuple(self.members[number] for number in sets))
-            self._keywords[terminal.name] = known
-        return known
+        tree = _tree(terminal)
+        items = tree.items if isinstance(tree, Concatenation) else (tree,)
+        sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
+        return KeywordTerminal(terminal.name, tuple(self.members[number] for number in sets))
 
 
 def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGrammar:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from structgen.memo import cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
 
 Kernel = tuple[tuple[int, int], ...]
@@ -73,50 +74,35 @@ class LR1:
         self._bits = {terminal: 1 << place for place, terminal in enumerate(self._terminals)}
         self._firsts, self._nullable = self._first_sets()
         self._items = self._numbered()
-        self._states: dict[tuple[int, Kernel, str], LrState] = {}
-        self._moves: dict[LrState, tuple[dict[str, list[tuple[int, int]]], dict[int, int]]] = {}
-        self._gotos: dict[tuple[LrState, str], LrState] = {}
-        self._viable: dict[LrState, frozenset[str]] = {}
-        self._named: dict[int, frozenset[str]] = {}
-        self._tables: dict[int, tuple[int, dict[int, int]]] = {}
-        self._tails: dict[LrState, Tail | None] = {}
         self.first = self._state(grammar.first_state, [(0, self._bits[END])])
 
+    @cached_method
     def goto(self, state: LrState, symbol: str) -> LrState:
         """The state behind a symbol."""
-        known = self._gotos.get((state, symbol))
-        if known is None:
-            kernel = [(item + 1, behind) for item, behind in self._read(state)[0][symbol]]
-            known = self._gotos[state, symbol] = self._state(self.grammar.shifts[state.lalr][symbol], kernel)
-        return known
+        kernel = [(item + 1, behind) for item, behind in self._read(state)[0][symbol]]
+        return self._state(self.grammar.shifts[state.lalr][symbol], kernel)
 
+    @cached_method
     def viable(self, state: LrState) -> frozenset[str]:
         """The terminals that may come next, the end among them."""
-        found = self._viable.get(state)
-        if found is None:
-            bits = self._actions(state)
-            found = self._named.get(bits)
-            if found is None:
-                found = self._named[bits] = frozenset(t for t in self._terminals if self._bits[t] & bits)
-            self._viable[state] = found
-        return found
+        return self._named(self._actions(state))
+
+    @cached_method
+    def _named(self, bits: int) -> frozenset[str]:
+        return frozenset(terminal for terminal in self._terminals if self._bits[terminal] & bits)
 
     def reduction(self, state: LrState, terminal: str) -> int | None:
         """The rule by which a viable terminal reduces; None where it is shifted (or ends the text)."""
         ends = terminal == END and state.lalr == self.grammar.last_state
         return None if ends else self.grammar.reductions[state.lalr].get(terminal)
 
+    @cached_method
     def tail(self, state: LrState) -> Tail | None:
         """Of a tail state, the rule that it is in; None for other states.
 
         A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it): behind `x`
         of `s: x s | y` nothing is left of the outer `s` but the inner one.
         """
-        if state not in self._tails:
-            self._tails[state] = self._tail(state)
-        return self._tails[state]
-
-    def _tail(self, state: LrState) -> Tail | None:
         items = [self._items[number] for number, _ in state.kernel]
         tails = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items}
         last = [item.symbol for item in items if item.symbol is not None]
@@ -146,26 +132,24 @@ class LR1:
         return self._state(state.lalr, list(state.kernel), origin)
 
     def _state(self, lalr: int, kernel: list[tuple[int, int]], delivers: str = "") -> LrState:
-        key = lalr, tuple(sorted(kernel)), delivers
-        known = self._states.get(key)
-        if known is None:
-            known = self._states[key] = LrState(*key)
-        return known
+        return self._interned(lalr, tuple(sorted(kernel)), delivers)
 
+    @cached_method
+    def _interned(self, lalr: int, kernel: Kernel, delivers: str) -> LrState:
+        return LrState(lalr, kernel, delivers)
+
+    @cached_method
     def _read(self, state: LrState) -> tuple[dict[str, list[tuple[int, int]]], dict[int, int]]:
         """The items of a state by the symbol that they read next, and what may come behind the rules that are read."""
-        known = self._moves.get(state)
-        if known is None:
-            moves: dict[str, list[tuple[int, int]]] = {}
-            done: dict[int, int] = {}
-            for number, behind in self._closure(state).items():
-                item = self._items[number]
-                if item.symbol is None:
-                    done[item.rule] = behind
-                else:
-                    moves.setdefault(item.symbol, []).append((number, behind))
-            known = self._moves[state] = moves, done
-        return known
+        moves: dict[str, list[tuple[int, int]]] = {}
+        done: dict[int, int] = {}
+        for number, behind in self._closure(state).items():
+            item = self._items[number]
+            if item.symbol is None:
+                done[item.rule] = behind
+            else:
+                moves.setdefault(item.symbol, []).append((number, behind))
+        return moves, done
 
     def _closure(self, state: LrState) -> dict[int, int]:
         """All items of a state, and what may come behind each."""
@@ -190,16 +174,13 @@ class LR1:
             viable |= behind & (ends | reduced.get(rule, 0))
         return viable
 
+    @cached_method
     def _table(self, lalr: int) -> tuple[int, dict[int, int]]:
         """The bit of `END` where the text ends in an LALR state; and by each rule the terminals that reduce by it."""
-        known = self._tables.get(lalr)
-        if known is None:
-            reduced: dict[int, int] = {}
-            for terminal, rule in self.grammar.reductions[lalr].items():
-                reduced[rule] = reduced.get(rule, 0) | self._bits[terminal]
-            ends = self._bits[END] if lalr == self.grammar.last_state else 0
-            known = self._tables[lalr] = ends, reduced
-        return known
+        reduced: dict[int, int] = {}
+        for terminal, rule in self.grammar.reductions[lalr].items():
+            reduced[rule] = reduced.get(rule, 0) | self._bits[terminal]
+        return self._bits[END] if lalr == self.grammar.last_state else 0, reduced
 
     def _all(self, terminals: Iterable[str]) -> int:
         bits = 0

@@ -21,6 +21,7 @@ from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
 from structgen.errors import OptionError
+from structgen.memo import cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
 from structgen.parts.lalr.lr1 import LR1, LrState
 from structgen.parts.lalr.scanner import Scanners, Token
@@ -76,23 +77,15 @@ class _Parser:
         self._automaton, self._grammar = automaton, grammar
         automaton.tables.keep_steps()
         self._states, self._scanners = LR1(grammar), Scanners(grammar)
-        self._lifted: dict[CharDfa, int] = {}
-        self._returns: dict[LrState, int] = {}
-        self._found: dict[LrState, int] = {}
-        self._known: dict[tuple[LrState, str], int] = {}
-        self._acts: dict[tuple[LrState, Token], int] = {}
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
         self._outcomes: list[Reduction | TailCall | None] = [None]
         self._numbers: dict[Reduction | TailCall, int] = {}
         self.start = self._scan(self._states.first, "")
 
+    @cached_method
     def _scan(self, top: LrState, read: str) -> int:
         """The state in which the next token is looked for, of which `read` was read already."""
-        key = top, read
-        if key not in self._known:
-            fresh = partial(self._expand_scan, top)
-            self._known[key] = self._replay(top, read) if read else self._automaton.later(fresh)
-        return self._known[key]
+        return self._replay(top, read) if read else self._automaton.later(partial(self._expand_scan, top))
 
     def _expand_scan(self, top: LrState, state: int) -> None:
         dfa = self._scanner(top)
@@ -112,12 +105,10 @@ class _Parser:
         inside = self._start_of(dfa) + dfa.state_after(read) - 1
         return self._automaton.tables.call(inside, -self._scanned(top))
 
+    @cached_method
     def _act(self, top: LrState, token: Token) -> int:
         """The state in which the parser does what it does on a token."""
-        key = top, token
-        if key not in self._acts:
-            self._acts[key] = self._automaton.later(partial(self._expand_act, top, token))
-        return self._acts[key]
+        return self._automaton.later(partial(self._expand_act, top, token))
 
     def _expand_act(self, top: LrState, token: Token, state: int) -> None:
         terminal, behind = token
@@ -194,12 +185,10 @@ class _Parser:
         """The state in which the parser goes on behind a token that was shifted, or before one that comes next."""
         return self._scan(top, token.behind) if shifted else self._act(top, token)
 
+    @cached_method
     def _below(self, top: LrState) -> int:
         """The row of returns for a state that is below the top of the stack."""
-        row = self._returns.get(top)
-        if row is None:
-            row = self._returns[top] = -self._automaton.returns(partial(self._returned, top))
-        return row
+        return -self._automaton.returns(partial(self._returned, top))
 
     def _returned(self, top: LrState, outcome: int) -> int:
         if outcome == ACCEPTED:
@@ -210,24 +199,18 @@ class _Parser:
         self._leave(state, top, going_on)
         return state
 
+    @cached_method
     def _scanned(self, top: LrState) -> int:
         """The row of returns for the tokens that are found in a state."""
-        row = self._found.get(top)
-        if row is None:
-            row = self._found[top] = -self._automaton.returns(
-                lambda outcome: self._act(top, self._scanners.tokens[outcome])
-            )
-        return row
+        return -self._automaton.returns(lambda outcome: self._act(top, self._scanners.tokens[outcome]))
 
     def _scanner(self, top: LrState) -> CharDfa:
         return self._scanners.scanner(top.lalr, self._states.viable(top))
 
+    @cached_method
     def _start_of(self, dfa: CharDfa) -> int:
         """The first state of a scanner."""
-        known = self._lifted.get(dfa)
-        if known is None:
-            known = self._lifted[dfa] = lift(self._automaton, dfa, lambda final: final - 1, quoted=False)
-        return known
+        return lift(self._automaton, dfa, lambda final: final - 1, quoted=False)
 
     def _call(self, state: int, callee: int, ret: int) -> None:
         self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))

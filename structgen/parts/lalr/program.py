@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Assertion, Chars, Concatenation, Group, Look, Node, Repetition
 
@@ -144,23 +145,17 @@ class Threads:
     def __init__(self, program: Program, members: Sequence[int]) -> None:
         self._code, self._members = program.code, members
         self.looked_at = {members[here.chars] for here in program.code if isinstance(here, Behind)}
-        self._sets: dict[tuple[int, ...], set[int]] = {}
-        self._after: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], int | None]] = {}
 
+    @cached_method
     def sets_at(self, threads: tuple[int, ...]) -> set[int]:
         """The sets of classes that some threads take."""
-        known = self._sets.get(threads)
-        if known is None:
-            found = (self._code[at] for at in threads)
-            known = self._sets[threads] = {self._members[here.chars] for here in found if isinstance(here, Char)}
-        return known
+        instructions = (self._code[thread] for thread in threads)
+        return {self._members[each.chars] for each in instructions if isinstance(each, Char)}
 
+    @cached_method
     def after(self, threads: tuple[int, ...], taken: int) -> tuple[tuple[int, ...], int | None]:
         """`settled` behind a code point of class `taken`."""
-        known = self._after.get((threads, taken))
-        if known is None:
-            known = self._after[threads, taken] = self.settled(self.step(threads, taken), taken)
-        return known
+        return self.settled(self.step(threads, taken), taken)
 
     def settled(self, starts: Sequence[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
         """The `Char` instructions that are reached from `starts`, in order, up to the first match; and that match.

@@ -14,6 +14,7 @@ import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
+from structgen.memo import cached_method
 from structgen.parts.lalr.grammar import END, KeywordTerminal, LalrGrammar
 from structgen.regular.chardfa import CharDfa, tidied
 
@@ -59,8 +60,6 @@ class Scanners:
         self._grammar = grammar
         self.tokens: list[Token] = []
         self._numbers: dict[Token, int] = {}
-        self._known: dict[tuple[frozenset[str], frozenset[str]], CharDfa] = {}
-        self._may: dict[tuple[frozenset[int], str], bool] = {}
         starts = dict(zip(grammar.classes.tolist(), grammar.bounds.tolist(), strict=True))
         self._character = {kind: chr(start) for kind, start in starts.items() if kind}
         self._kind = {char: kind for kind, char in self._character.items()}
@@ -73,11 +72,11 @@ class Scanners:
 
     def scanner(self, lalr: int, viable: frozenset[str]) -> CharDfa:
         """The scanner of an LALR state in which only `viable` terminals may come, the end among them or not."""
-        key = self._grammar.accepts(lalr), viable
-        dfa = self._known.get(key)
-        if dfa is None:
-            dfa = self._known[key] = _Scanner(self, self._grammar, *key).build()
-        return dfa
+        return self._built(self._grammar.accepts(lalr), viable)
+
+    @cached_method
+    def _built(self, accepted: frozenset[str], viable: frozenset[str]) -> CharDfa:
+        return _Scanner(self, self._grammar, accepted, viable).build()
 
     def number(self, token: Token) -> int:
         """The number of a token."""
@@ -96,13 +95,8 @@ class Scanners:
         """May a text come behind a terminal, as far as pairs of terminals tell?"""
         return self._may_begin(self._behind.get(terminal, frozenset()), text)
 
+    @cached_method
     def _may_begin(self, states: frozenset[int], text: str) -> bool:
-        known = self._may.get((states, text))
-        if known is None:
-            known = self._may[states, text] = self._begins(states, text)
-        return known
-
-    def _begins(self, states: frozenset[int], text: str) -> bool:
         grammar = self._grammar
         accepted = frozenset[str]().union(*(grammar.accepts(state) for state in states))
         numbers = [number for number, name in enumerate(grammar.names) if name in accepted]

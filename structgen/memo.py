@@ -1,0 +1,56 @@
+"""Results that are computed once: for the arguments of a method, or for an object, and kept as long as that lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, update_wrapper, wraps
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
+
+S = TypeVar("S")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_property
+    """A method that runs once for each object and arguments; later calls return the first call's result.
+
+    The results lie in the object's `__dict__`, so they are freed with it, and a later call is one look-up in C.
+    Arguments are positional and hashable. A call that raises leaves nothing. Two threads may both run the method for
+    the same arguments. An overriding method must not call the cached one of its base.
+    """
+
+    def __init__(self, method: Callable[Concatenate[S, P], T]) -> None:
+        self._method = method
+        update_wrapper(cast(Any, self), method)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_method[S, P, T]: ...
+
+    @overload
+    def __get__(self, instance: S, owner: type) -> Callable[P, T]: ...
+
+    def __get__(self, instance: S | None, owner: type) -> cached_method[S, P, T] | Callable[P, T]:
+        if instance is None:
+            return self
+        kept = cache(MethodType(self._method, instance))  # shadows this descriptor from now on
+        return cast("Callable[P, T]", instance.__dict__.setdefault(self._method.__name__, kept))
+
+
+def once_per_object(function: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """A function that runs once for each first argument, and what further positional arguments there are.
+
+    The first argument is held weakly, and what was computed for it is forgotten with it: the result must not hold it.
+    """
+    kept: WeakKeyDictionary[S, dict[tuple[Any, ...], T]] = WeakKeyDictionary()
+
+    @wraps(function)
+    def once(first: S, /, *others: P.args, **options: P.kwargs) -> T:
+        results = kept.setdefault(first, {})
+        key = (*others, *options.items())
+        if key not in results:
+            results[key] = function(first, *others, **options)
+        return results[key]
+
+    return once

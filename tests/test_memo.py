@@ -1,0 +1,67 @@
+"""Memos: one run per object and arguments, nothing kept of a run that raised, nothing kept alive."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from structgen.memo import cached_method, once_per_object
+
+
+class Squares:
+    """Counts how often a square is computed."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    @cached_method
+    def square(self, number: int) -> int:
+        """The square of a number."""
+        self.runs += 1
+        if number < 0:
+            raise ValueError(number)
+        return number * number
+
+
+def test_a_method_runs_once_for_each_object_and_argument() -> None:
+    one, other = Squares(), Squares()
+    assert [one.square(3), one.square(3), one.square(4), other.square(3)] == [9, 9, 16, 9]
+    assert (one.runs, other.runs) == (2, 1)
+    assert Squares.square.__doc__ == "The square of a number."
+
+
+def test_a_call_that_raises_leaves_nothing() -> None:
+    squares = Squares()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="-1"):
+            squares.square(-1)
+    assert squares.runs == 2
+
+
+def test_what_a_method_returned_is_freed_with_its_object() -> None:
+    squares = Squares()
+    assert squares.square(3) == 9
+    dead = weakref.ref(squares)
+    del squares
+    gc.collect()
+    assert dead() is None
+
+
+def test_a_function_runs_once_for_each_object_and_is_forgotten_with_it() -> None:
+    asked: list[tuple[int, bool]] = []
+
+    @once_per_object
+    def scaled(squares: Squares, factor: int, *, negated: bool = False) -> list[int]:
+        asked.append((factor, negated))
+        return [-factor if negated else factor]
+
+    squares = Squares()
+    assert scaled(squares, 2) is scaled(squares, 2)
+    assert scaled(squares, 2, negated=True) == [-2]
+    assert asked == [(2, False), (2, True)]
+    dead = weakref.ref(squares)
+    del squares
+    gc.collect()
+    assert dead() is None
