@@ -8,8 +8,6 @@ its place of the cache the next one is written. So the order changes what is rea
 
 from __future__ import annotations
 
-import time
-from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,15 +18,13 @@ from transformers import PreTrainedModel
 
 from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
 from structgen.decoding.choosing.device_masks import why_without_triton
-from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
-from structgen.decoding.generation import Stats
+from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.errors import OptionError
 from structgen.masks import find_masks
-from structgen.models.attention import of_any_shape
 from structgen.models.evaluation_mode import evaluating
-from structgen.models.forward import Forward, Over, forward_for
+from structgen.models.forward import Over, forward_for
 from structgen.models.row import Foreseen
 from structgen.models.transfer import device_of, sent
 from structgen.vocabulary import Vocabulary
@@ -78,8 +74,8 @@ def decode(
     return batch
 
 
-class Batch:
-    """Sessions on their way: some are in rows, others wait for a row to become free.
+class Batch(Run[Session]):
+    """Sessions on their way, each in one row.
 
     Args:
         module: a model of transformers, in evaluation mode.
@@ -88,9 +84,6 @@ class Batch:
         rows: how many sessions are decoded at once.
         record: measure every choice.
         execution: how it runs.
-
-    Attributes:
-        ledger: what was measured; None where nothing was.
     """
 
     def __init__(
@@ -103,52 +96,29 @@ class Batch:
         record: bool = False,
         execution: Execution = AUTOMATIC,
     ) -> None:
-        self._began = self._prefilled = time.perf_counter()
-        self._vocabulary, self._sessions, self._rows = vocabulary, sessions, rows
         first = [session.before or session for session in sessions]
-        self._waiting = deque(session for session in first if not session.done)
-        self._active: list[Session] = []
-        self._steps = 0
-        self._counted = -1, 0  # after so many steps, so many tokens
+        waiting = [session for session in first if not session.done]
+        forward = forward_for(module, graphs=execution.graphs) if waiting else Over()
+        record = record or any(session.needs_measures for session in sessions)
+        super().__init__(sessions, waiting, forward, at_once=rows, record=record)
+        for session in (*sessions, *waiting):
+            session.measured_in(self.ledger)
+        self._vocabulary = vocabulary
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._drafts: Drafts | None = None
-        self._drafted: Counter[Session] = Counter()
-        self._chooser: Chooser | None = None
-        self.ledger = Ledger() if record or any(s.needs_measures for s in sessions) else None
-        for session in (*sessions, *self._waiting):
-            session.measured_in(self.ledger)
-        self._forward: Forward = Over()
-        self._on_cuda = bool(self._waiting) and device_of(module).type == "cuda"
-        if self._waiting:
-            self._forward = forward_for(module, graphs=execution.graphs)
-            wanted = device_of(module).type != "cpu" if execution.overlap is None else execution.overlap
-            self._overlap = wanted and self._forward.foresees
-            drafted = device_of(module).type == "cpu" if execution.drafts is None else execution.drafts
-            if drafted and not self._overlap and self._forward.drafting is not None:
-                self._drafts = Drafts(self._forward.drafting, vocabulary)
-                self._drafted = self._drafts.accepted
-            self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
-            self._chooser = chooser_for(vocabulary, device_of(module))
+        device = device_of(module) if waiting else torch.device("cpu")
+        self._on_cuda = device.type == "cuda"
+        self._overlap = forward.foresees and (device.type != "cpu" if execution.overlap is None else execution.overlap)
+        drafted = device.type == "cpu" if execution.drafts is None else execution.drafts
+        if drafted and not self._overlap and forward.drafting is not None:
+            self._drafts = Drafts(forward.drafting, vocabulary)
+            self._drafted = self._drafts.accepted
+        self._chooser: Chooser | None = chooser_for(vocabulary, device)
 
-    @torch.inference_mode()
-    @of_any_shape()
-    def step(self) -> bool:
-        """One token more for every row that can choose, and what is sure to follow. False when all sessions are done.
-
-        Prefill, step, fast-forward and reading again after a rollback are one and the same: each row's pending
-        tokens are read.
-
-        Raises:
-            OptionError: the logits are narrower than the vocabulary. No session has a token then.
-        """
-        while self._waiting and len(self._active) < self._rows:
-            self._active.append(self._waiting.popleft())
-        if not self._active:
-            return False
+    def _advance(self) -> None:
+        """Prefill, step, fast-forward and reading again after a rollback are the same: pending tokens are read."""
         ready, logits = self._read()
-        find_masks(
-            [matcher for s in ready if (matcher := s.matcher) is not None]
-        )  # on the host, while the device still runs
+        find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
         asked = [s.ask() for s in ready]
         choosing = [(session, ask) for session, ask in zip(ready, asked, strict=True) if ask is not None]
         if choosing:
@@ -159,10 +129,6 @@ class Batch:
             self._ahead = self._drafts.confirmed()
         for session in [s for s in self._active if s.finish is not None]:
             self._leave(session)
-        self._steps += 1
-        if self._steps == 1:
-            self._prefilled = time.perf_counter()
-        return bool(self._active or self._waiting)
 
     def _read(self) -> tuple[Sequence[Session], Tensor]:
         """The sessions that can choose, and their logits: those that were read ahead or as a draft, else all, now."""
@@ -235,32 +201,13 @@ class Batch:
         return torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in rows])
 
     def close(self) -> None:
-        """Lets go of the model's cache with its graphs, which the next run takes, and of the masks on the device.
-
-        This is not left to the end of the batch: a row's error keeps the frames that it came through, and those keep
-        the batch.
-        """
-        self._forward, self._ahead = Over(self._forward), ((), None)
+        """Lets go of the masks on the device, too."""
+        super().close()
+        self._ahead = (), None
         self._chooser = self._drafts = None
 
-    def stats(self, session: Session) -> Stats:
-        """What the batch cost so far, and what this session had of it."""
-        if self._counted[0] != self._steps:  # tokens come by steps
-            said = (len(s.tokens) + (0 if s.before is None else len(s.before.tokens)) for s in self._sessions)
-            self._counted = self._steps, sum(said)
-        return Stats(
-            forwards=self._forward.count,
-            tokens=self._counted[1],
-            fast_forwarded=session.forced,
-            drafted=self._drafted[session],
-            rollbacks=session.rollbacks,
-            prefill_seconds=self._prefilled - self._began,
-            decode_seconds=time.perf_counter() - self._prefilled,
-            replayed=self._forward.replays,
-            why_eager=self._forward.why_eager,
-            cache=self._forward.kind,
-            why_slow=tuple(filter(None, [self._forward.why_slow, why_without_triton() if self._on_cuda else ""])),
-        )
+    def _why_slow(self) -> list[str]:
+        return [*super()._why_slow(), why_without_triton() if self._on_cuda else ""]
 
 
 def without_padding(logits: Tensor, vocabulary: Vocabulary) -> Tensor:

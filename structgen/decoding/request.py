@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -21,6 +21,7 @@ from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.prompts.token_ids import is_batch
 from structgen.decoding.rows import RowBuilder
+from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_caps
 from structgen.errors import RunError, StructgenError, ValidatorError, excerpt, quoted
@@ -52,7 +53,7 @@ class Request:
     beams: Beams | None = None
     execution: Execution = AUTOMATIC
 
-    def batch(self, *, record: bool) -> Batch | BeamBatch:
+    def batch(self, *, record: bool) -> Run[Any]:
         """What runs it, step by step, while the model is `evaluating`.
 
         Args:
@@ -61,23 +62,24 @@ class Request:
         module, vocabulary, rows, execution = self.model.module, self.model.vocabulary, self.batch_size, self.execution
         if self.beams is None:
             return Batch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
-        roots = [session for session in self.sessions if isinstance(session, Hypothesis)]
+        roots = cast("list[Hypothesis]", self.sessions)
         return BeamBatch(module, vocabulary, roots, self.beams, rows=rows, record=record, execution=execution)
 
-    def run(self, *, record: bool) -> Batch | BeamBatch:
+    def run(self, *, record: bool) -> Run[Any]:
         """Runs it to its end; a row's failure stays in its row. See `batch`."""
         with evaluating(self.model.module), closing(self.batch(record=record)) as batch:
             while batch.step():
                 pass
         return batch
 
-    def result(self, row: int, batch: Batch | BeamBatch) -> Generation[Any]:
-        """The outcome of one row, once its session is done, or its search."""
-        if not isinstance(batch, BeamBatch):
-            return self._outcome(row, self.sessions[row], batch.stats(self.sessions[row]), batch.ledger)
-        stats, texts = batch.stats(row), batch.searches[row].found
-        found = [replace(self._outcome(row, text, stats, batch.ledger), score=score) for text, score in texts]
-        return replace(found[0], beams=tuple(found))
+    def result(self, row: int, run: Run[Any]) -> Generation[Any]:
+        """The outcome of one row, once it is done."""
+        stats = run.stats(row)
+        outcomes = [
+            replace(self._outcome(row, session, stats, run.ledger), score=score)
+            for session, score in run.rows[row].texts
+        ]
+        return outcomes[0] if self.beams is None else replace(outcomes[0], beams=tuple(outcomes))
 
     def _outcome(self, row: int, session: Session, stats: Stats, ledger: Ledger | None) -> Generation[Any]:
         text, error, value = session.text(), session.error, None

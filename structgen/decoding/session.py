@@ -121,6 +121,16 @@ class Session:
         return self._transcript.tokens
 
     @property
+    def token_count(self) -> int:
+        """The tokens generated so far, of what is said first, too."""
+        return len(self.tokens) + (0 if self.before is None else self.before.token_count)
+
+    @property
+    def texts(self) -> list[tuple[Session, None]]:
+        """The one text of the row; it has no score."""
+        return [(self, None)]
+
+    @property
     def entries(self) -> list[Entry | None]:
         """Of each token, where it is measured; None where the model was not asked."""
         return self._transcript.entries

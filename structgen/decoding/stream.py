@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from structgen.decoding.beams.batch import BeamBatch
-from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.loop import Batch
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.request import Request
-from structgen.decoding.session import Session
+from structgen.decoding.run import Run, RunRow
 from structgen.guards.folding import begun_character
 from structgen.guards.pointers import PointerReader, Span
 from structgen.models.evaluation_mode import evaluating
@@ -64,14 +61,14 @@ class Watch:
     """What has been told of one session, and what is new.
 
     Args:
-        session: that is watched, or the search.
+        source: the row that is watched.
         tp: the type of its value; `Any` for parsed JSON.
         is_json: its text is JSON.
         row: for the events.
     """
 
-    def __init__(self, session: Session | BeamSearch, tp: Any, *, is_json: bool, row: int) -> None:
-        self._session, self._type, self._is_json, self._row = session, tp, is_json, row
+    def __init__(self, source: RunRow, tp: Any, *, is_json: bool, row: int) -> None:
+        self._source, self._type, self._is_json, self._row = source, tp, is_json, row
         self._told = b""
         self._characters = 0
         self._reader = PointerReader()
@@ -83,7 +80,7 @@ class Watch:
             self._go_back(text)
         at = len(self._told)
         spans = self._reader.feed(text[at:]) if self._is_json else []
-        if self._is_json and self._session.done and self._session.error is None:
+        if self._is_json and self._source.done and self._source.error is None:
             spans += self._reader.finish()
         for span in spans:
             yield self._event(text[at : max(at, span.end)], span)
@@ -109,10 +106,10 @@ class Watch:
 
     def _sure(self) -> bytes:
         """The text up to where more tokens cannot change it: no part of a character, or of what may be cut off."""
-        text = self._session.said
-        if self._session.done:
+        text = self._source.said
+        if self._source.done:
             return text
-        return text[: len(text) - max(begun_character(text), self._session.unsettled())]
+        return text[: len(text) - max(begun_character(text), self._source.unsettled())]
 
     def _go_back(self, text: bytes) -> None:
         """Forgets what is gone; what is told again is what came after the last common character."""
@@ -138,10 +135,9 @@ def events(request: Request) -> Generator[Event[Any]]:
     }
     running = list(range(len(sessions)))
     with evaluating(model.module), closing(request.batch(record=True)) as batch:
-        watched: Sequence[Session | BeamSearch] = batch.searches if isinstance(batch, BeamBatch) else sessions
         watches = [
             Watch(each, target.type, is_json=target.is_json, row=row)
-            for row, (each, target) in enumerate(zip(watched, request.targets, strict=True))
+            for row, (each, target) in enumerate(zip(batch.rows, request.targets, strict=True))
         ]
         more = True
         while running:
@@ -152,7 +148,7 @@ def events(request: Request) -> Generator[Event[Any]]:
                     if not before.done:
                         continue
                 yield from watches[row].events()
-                if watched[row].done:
+                if batch.rows[row].done:
                     running.remove(row)
                     yield watches[row].last(_outcome(request, row, batch))
             more = more and batch.step()
@@ -172,7 +168,7 @@ def told(request: Request) -> Iterator[Event[Any]]:
             yield event
 
 
-def _outcome(request: Request, row: int, batch: Batch | BeamBatch) -> Generation[Any]:
+def _outcome(request: Request, row: int, batch: Run[Any]) -> Generation[Any]:
     result = request.result(row, batch)
     if result.error is not None and not request.many:
         raise result.error

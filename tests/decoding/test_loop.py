@@ -138,7 +138,7 @@ def test_no_forward_is_spent_when_the_end_is_the_only_way():
     for text in ("", "ab", "abcd"):
         matcher = Regex(text).compile(vocabulary).matcher()
         session = Session(Prompt([1]), vocabulary, matcher=matcher, sampling=Sampling(), limits=Limits(9))
-        forwards[text] = decode(model, vocabulary, [session]).stats(session).forwards
+        forwards[text] = decode(model, vocabulary, [session]).stats(0).forwards
         assert session.text() == text
         assert session.finish == "complete"
     assert forwards == {"": 0, "ab": 2, "abcd": 4}

@@ -187,7 +187,7 @@ def test_what_is_left_in_a_lent_cache_is_never_seen():
 def test_where_nothing_can_be_captured_the_stats_say_why(monkeypatch):
     module = llama()
     session = Session(Prompt([5, 6]), WITHOUT_Z, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(9))
-    stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=True)).stats(session)
+    stats = decode(module, WITHOUT_Z, [session], execution=Execution(graphs=True)).stats(0)
     assert (stats.replayed, stats.why_eager) == (0, "the model is not on a CUDA device")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,11 +14,9 @@ from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.offers import Offers
 from structgen.decoding.beams.search import BeamSearch, Candidates
 from structgen.decoding.choosing.masking import existing
-from structgen.decoding.choosing.measure import Ledger
-from structgen.decoding.generation import Stats
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
+from structgen.decoding.run import Run
 from structgen.masks import find_masks
-from structgen.models.attention import of_any_shape
 from structgen.models.forward import Forward, Over, forward_for
 from structgen.models.row import Row
 from structgen.options import Beams
@@ -36,12 +33,11 @@ class ReadAlong:
         forward: with drafts, where it takes them.
 
     Attributes:
-        forward: see above.
         saved: of each search, steps without a forward pass.
     """
 
     def __init__(self, forward: Forward) -> None:
-        self.forward = forward
+        self._forward = forward
         self.saved: Counter[BeamSearch] = Counter()
         self._known: dict[Row, tuple[list[int], Tensor]] = {}  # ids, and the logits after the last ones of them
 
@@ -58,11 +54,6 @@ class ReadAlong:
             confirmed |= zip(left, self._read_now(left, fresh), strict=True)
         return torch.stack([confirmed[row] for row in rows])
 
-    def close(self) -> None:
-        """Nothing is read any more: lets go of the model's cache."""
-        self.forward = Over(self.forward)
-        self._known.clear()
-
     def _confirmed(self, row: Row) -> Tensor | None:
         """The logits after a row's last token, where it is the next of those that were read along."""
         if row not in self._known:
@@ -75,9 +66,9 @@ class ReadAlong:
 
     def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
         """Reads rows, and along with them what the beams of searches that were all read so far have to take next."""
-        forward = self.forward.drafting
+        forward = self._forward.drafting
         if forward is None:
-            return self.forward.read(rows)
+            return self._forward.read(rows)
         room = forward.columns_for(rows) - 1
         spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
         drafts = [spans.get(row, ()) for row in rows]
@@ -91,7 +82,7 @@ class ReadAlong:
         return torch.stack([logits[0] for logits in behind])
 
 
-class BeamBatch:
+class BeamBatch(Run[BeamSearch]):
     """Searches on their way: some have rows, others wait until there are rows for all their beams.
 
     Args:
@@ -102,10 +93,6 @@ class BeamBatch:
         rows: that are decoded at once; those of one search at least.
         record: measure every token.
         execution: how it runs; beams know no overlapped order.
-
-    Attributes:
-        searches: one for each prompt.
-        ledger: what was measured; None where nothing was.
     """
 
     def __init__(
@@ -119,34 +106,18 @@ class BeamBatch:
         record: bool = False,
         execution: Execution = AUTOMATIC,
     ) -> None:
-        self._began = self._prefilled = time.perf_counter()
         self._vocabulary, everything = vocabulary, existing(vocabulary)
         self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
         self._most = max(2, 1 + len(vocabulary.end_ids)) * options.count
-        self._at_once = max(1, rows // options.count)
-        self.searches = [BeamSearch(root, options, self._most) for root in roots]
-        self.ledger = Ledger() if record else None
-        self._waiting = deque(search for search in self.searches if not search.done)
-        self._active: list[BeamSearch] = []
-        self._steps = 0
-        self._counted = -1, 0  # after so many steps, so many tokens
-        self._reading = ReadAlong(Over())
-        if self._waiting:
-            self._reading = ReadAlong(forward_for(module, graphs=execution.graphs))
-            self._began = self._prefilled = time.perf_counter()  # finding the way is done once per model
+        searches = [BeamSearch(root, options, self._most) for root in roots]
+        waiting = [search for search in searches if not search.done]
+        forward = forward_for(module, graphs=execution.graphs) if waiting else Over()
+        super().__init__(searches, waiting, forward, at_once=max(1, rows // options.count), record=record)
+        self._reading: ReadAlong | None = ReadAlong(forward)
+        self._drafted = self._reading.saved
 
-    @torch.inference_mode()
-    @of_any_shape()
-    def step(self) -> bool:
-        """One token more for every hypothesis. False when all searches are over.
-
-        Raises:
-            OptionError: the logits are narrower than the vocabulary. No hypothesis has a token then.
-        """
-        while self._waiting and len(self._active) < self._at_once:
-            self._active.append(self._waiting.popleft())
-        if not self._active:
-            return False
+    def _advance(self) -> None:
+        assert self._reading is not None  # nothing is read after `close`
         logits = self._reading.read(self._active)
         beams = [beam.text for search in self._active for beam in search.beams]
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
@@ -156,40 +127,14 @@ class BeamBatch:
         for search in self._active:
             own = slice(first, first + len(search.beams))
             candidates = Candidates(search.beams, offers, first, masks[own], likeliest[own], self._most)
-            search.step(candidates, self._reading.forward)
+            search.step(candidates, self._forward)
             first = own.stop
         offers.measure()
-        self._leave()
-        return bool(self._active or self._waiting)
-
-    def _leave(self) -> None:
-        """Searches that are over give their rows back."""
         for row in (row for search in self._active if search.done for row in search.rows):
-            self._reading.forward.release(row)
+            self._forward.release(row)
         self._active = [search for search in self._active if not search.done]
-        self._steps += 1
-        if self._steps == 1:
-            self._prefilled = time.perf_counter()
 
     def close(self) -> None:
-        """Lets go of the model's cache, as `Batch.close` does."""
-        self._reading.close()
-
-    def stats(self, row: int) -> Stats:
-        """What the batch cost so far, and what one prompt's search had of it."""
-        search = self.searches[row]
-        if self._counted[0] != self._steps:  # tokens come by steps
-            self._counted = self._steps, sum(len(search.text.tokens) for search in self.searches)
-        return Stats(
-            forwards=self._reading.forward.count,
-            tokens=self._counted[1],
-            fast_forwarded=0,
-            rollbacks=search.text.rollbacks,
-            prefill_seconds=self._prefilled - self._began,
-            decode_seconds=time.perf_counter() - self._prefilled,
-            replayed=self._reading.forward.replays,
-            why_eager=self._reading.forward.why_eager,
-            cache=self._reading.forward.kind,
-            why_slow=tuple(filter(None, [self._reading.forward.why_slow])),
-            drafted=self._reading.saved[search],
-        )
+        """Lets go of the logits that were read along, too."""
+        super().close()
+        self._reading = None

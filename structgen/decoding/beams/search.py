@@ -41,12 +41,15 @@ class BeamSearch:
         most: candidates of a step that are looked at.
 
     Attributes:
+        forced: none: tokens that must come next are taken as any other.
         beams: the hypotheses that go on.
         rows: of each of them.
         done: True when it is over.
         best: the complete texts.
         text: the best text when it is over, else one on its way.
     """
+
+    forced = 0
 
     def __init__(self, root: Hypothesis, options: Beams, most: int) -> None:
         self.beams: Standing = [Taken(0, 0.0, root)]
@@ -57,9 +60,19 @@ class BeamSearch:
         self._earlier: deque[tuple[Standing, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
 
     @property
-    def found(self) -> list[tuple[Hypothesis, float | None]]:
+    def texts(self) -> list[tuple[Hypothesis, float | None]]:
         """The complete texts with their scores, best first; where there is none, the one that has failed."""
         return [(kept.text, kept.score) for kept in self.best.kept] or [(self.text, None)]
+
+    @property
+    def token_count(self) -> int:
+        """The tokens of the best text."""
+        return len(self.text.tokens)
+
+    @property
+    def rollbacks(self) -> int:
+        """How often the search has gone back."""
+        return self.text.rollbacks
 
     @property
     def error(self) -> StructgenError | None:

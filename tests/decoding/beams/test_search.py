@@ -145,7 +145,7 @@ def loop_request(model, prompt, kind, options):
     batch = loop.BeamBatch(model.module, model.vocabulary, roots, options)
     while batch.step():
         pass
-    return batch.searches[0]
+    return batch.rows[0]
 
 
 @pytest.mark.parametrize("name", ["llama", pytest.param("gemma3", marks=pytest.mark.slow), "falcon-h1", "mamba"])
@@ -218,7 +218,7 @@ def found_on(module, execution, device=None):
     for _ in range(24):
         batch.step()
     waited = set(waits)
-    texts = [beam.text for search in batch.searches for beam in search.beams]
+    texts = [beam.text for search in batch.rows for beam in search.beams]
     return [(t.tokens, t.undone, t.choices(batch.ledger)[0].alternatives) for t in texts], waited
 
 

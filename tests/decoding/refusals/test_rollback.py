@@ -62,7 +62,7 @@ def test_going_back_one_token_costs_no_forward_of_its_own():
 def run_counting(pattern: str, wanted: str) -> int:
     grammar = Regex(pattern).compile(WITHOUT_Z)
     session = Session(Prompt([1]), WITHOUT_Z, matcher=grammar.matcher(), sampling=Sampling(), limits=Limits())
-    return decode(ScriptedModel(wanted, WITHOUT_Z), WITHOUT_Z, [session]).stats(session).forwards
+    return decode(ScriptedModel(wanted, WITHOUT_Z), WITHOUT_Z, [session]).stats(0).forwards
 
 
 @pytest.mark.parametrize("pattern", ["az", "a(b|c)z", "z"])

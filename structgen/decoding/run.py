@@ -1,0 +1,138 @@
+"""A run of the model over some prompts, step by step: what sampling and beam search have in common."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+from structgen.decoding.choosing.measure import Ledger
+from structgen.decoding.generation import Stats
+from structgen.decoding.session import Session
+from structgen.errors import StructgenError
+from structgen.models.attention import of_any_shape
+from structgen.models.forward import Forward, Over
+
+
+class RunRow(Protocol):
+    """One prompt's row of a run, as streams and results see it."""
+
+    @property
+    def said(self) -> bytes:
+        """The text so far."""
+
+    @property
+    def done(self) -> bool:
+        """True when the text is complete, or has failed."""
+
+    @property
+    def error(self) -> StructgenError | None:
+        """Why it has failed."""
+
+    @property
+    def texts(self) -> Sequence[tuple[Session, float | None]]:
+        """When it is done: the sessions of its texts, best first, each with its score in a beam search."""
+
+    @property
+    def token_count(self) -> int:
+        """The tokens generated so far, of thinking, too."""
+
+    @property
+    def forced(self) -> int:
+        """The tokens that were fed without asking the model."""
+
+    @property
+    def rollbacks(self) -> int:
+        """How often the row was sent back."""
+
+    def unsettled(self) -> int:
+        """How many bytes at the end of `said` are not shown yet, because they may be taken away."""
+
+
+R = TypeVar("R", bound=RunRow)
+
+
+class Run(ABC, Generic[R]):
+    """Some of the prompts are being decoded, the others wait until there is room for them.
+
+    Args:
+        rows: one for each prompt.
+        waiting: those that are to be decoded, first what comes before them in the same row.
+        forward: reads them; `Over` where none is.
+        at_once: how many are decoded at once.
+        record: measure every choice.
+
+    Attributes:
+        rows: see above.
+        ledger: what was measured; None where nothing was.
+    """
+
+    def __init__(
+        self, rows: Sequence[R], waiting: Iterable[R], forward: Forward, *, at_once: int, record: bool
+    ) -> None:
+        self.rows = rows
+        self.ledger = Ledger() if record else None
+        self._waiting, self._at_once = deque(waiting), at_once
+        self._active: list[R] = []
+        self._forward = forward
+        self._drafted: Counter[R] = Counter()
+        self._steps = 0
+        self._counted = -1, 0  # after so many steps, so many tokens
+        self._began = self._prefilled = time.perf_counter()
+
+    @torch.inference_mode()
+    @of_any_shape()
+    def step(self) -> bool:
+        """One token more for every row that can choose, and what is sure to follow. False when all rows are done.
+
+        Raises:
+            OptionError: the logits are narrower than the vocabulary. No row has a token then.
+        """
+        while self._waiting and len(self._active) < self._at_once:
+            self._active.append(self._waiting.popleft())
+        if not self._active:
+            return False
+        self._advance()
+        self._steps += 1
+        if self._steps == 1:
+            self._prefilled = time.perf_counter()
+        return bool(self._active or self._waiting)
+
+    @abstractmethod
+    def _advance(self) -> None:
+        """Reads the active rows, has each choose, and removes those that are done."""
+
+    def close(self) -> None:
+        """Lets go of the model's cache with its graphs, which the next run takes.
+
+        This is not left to the end of the run: a row's error keeps the frames that it came through, and those keep
+        the run.
+        """
+        self._forward = Over(self._forward)
+
+    def stats(self, number: int) -> Stats:
+        """What the run has cost so far, and what the row with this number had of it."""
+        row = self.rows[number]
+        if self._counted[0] != self._steps:  # tokens come by steps
+            self._counted = self._steps, sum(each.token_count for each in self.rows)
+        return Stats(
+            forwards=self._forward.count,
+            tokens=self._counted[1],
+            fast_forwarded=row.forced,
+            drafted=self._drafted[row],
+            rollbacks=row.rollbacks,
+            prefill_seconds=self._prefilled - self._began,
+            decode_seconds=time.perf_counter() - self._prefilled,
+            replayed=self._forward.replays,
+            why_eager=self._forward.why_eager,
+            cache=self._forward.kind,
+            why_slow=tuple(filter(None, self._why_slow())),
+        )
+
+    def _why_slow(self) -> list[str]:
+        """What makes the run slower than the model allows, see `Stats.why_slow`; empty texts for nothing."""
+        return [self._forward.why_slow]
