@@ -182,14 +182,15 @@ def test_the_reference_has_every_public_name():
     assert sorted(listed) == list(structgen.__all__)
 
 
-def test_every_extra_of_the_package_is_imported_by_it():
-    """Extras for users install what the code uses; `dev` and `docs` are ours."""
+def test_every_dependency_and_extra_of_the_package_is_imported_by_it():
+    """What users install is what the code uses; the extras `dev` and `docs` are ours."""
     tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no TOML reader")
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
     imported = {module.partition(".")[0] for name in MODULES for _, module in imports(parse(name), everywhere=True)}
-    wanted = {re.split(r"[^\w-]", package)[0].replace("-", "_") for name in extras.keys() - {"dev", "docs"}
-              for package in extras[name]}  # fmt: skip
+    packages = [*project["project"]["dependencies"]]
+    packages += [package for name in extras.keys() - {"dev", "docs"} for package in extras[name]]
+    wanted = {re.split(r"[^\w-]", package)[0].replace("-", "_") for package in packages}
     untyped = {module.removesuffix(".*") for override in project["tool"]["mypy"]["overrides"]
                if override.get("ignore_missing_imports") for module in override["module"]}  # fmt: skip
     assert wanted | untyped <= imported

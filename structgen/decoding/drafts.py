@@ -21,7 +21,7 @@ from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
 from structgen.models.forward import DraftForward
-from structgen.models.transfer import sent
+from structgen.models.transfer import upload_one
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 8
@@ -109,7 +109,7 @@ class Drafts:
         at = [(i, last - len(self._drafts[i].tokens) + count) for i, count in places]
         if len(at) == len(self._drafts) and len({column for _, column in at}) == 1:
             return self._logits[:, at[0][1]]
-        rows, columns = sent([list(side) for side in zip(*at, strict=True)], self._logits.device)
+        rows, columns = upload_one([list(side) for side in zip(*at, strict=True)], self._logits.device)
         return self._logits[rows, columns]
 
     def _draft(self, session: Session, columns: int) -> Draft:

@@ -26,7 +26,7 @@ from structgen.masks import find_masks
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import Over, forward_for
 from structgen.models.row import Foreseen
-from structgen.models.transfer import device_of, sent
+from structgen.models.transfer import device_of, upload_one
 from structgen.vocabulary import Vocabulary
 
 ROWS = 64
@@ -138,7 +138,7 @@ class Batch(Run[Session]):
         if logits is None or not still:
             sessions, logits = tuple(self._active), self._read_now(self._active)
         elif len(still) < len(sessions):
-            sessions, logits = [sessions[i] for i in still], logits.index_select(0, sent(still, logits.device))
+            sessions, logits = [sessions[i] for i in still], logits.index_select(0, upload_one(still, logits.device))
         return sessions, without_padding(logits, self._vocabulary)
 
     def _read_now(self, sessions: Sequence[Session]) -> Tensor:

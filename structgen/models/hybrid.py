@@ -29,7 +29,7 @@ from structgen.models.row import Foreseen, Row
 from structgen.models.slot_cache import SlotLayer, SlotModel, SlotPlaces
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SNAPSHOT_EVERY, SNAPSHOTS
-from structgen.models.transfer import sent
+from structgen.models.transfer import upload_one
 
 SLOTS_ONLY = {"full_attention"}
 """Kinds of layers that keep keys and values of all that was read."""
@@ -182,7 +182,7 @@ class HybridForward(SlotForward):
         if row.inputs is not None:
             logits = read_prompt(self._module, row, cache, self._model.options)
         else:
-            given = sent([row.ids, list(range(length))], self._device).unsqueeze(1)
+            given = upload_one([row.ids, list(range(length))], self._device).unsqueeze(1)
             own: Any = self._module
             output = own(input_ids=given[0], position_ids=given[1], past_key_values=cache, **self._model.options)
             logits = output.logits[:, -1]
@@ -214,7 +214,7 @@ class HybridForward(SlotForward):
         slots = [list(range(start, start + columns)) for start in starts]
         ids = [row.ids[start : start + columns] for row, start in zip(rows, starts, strict=True)]
         shifted = [[slot + row.shift for slot in its] for row, its in zip(rows, slots, strict=True)]
-        inputs = sent([ids, shifted, slots], self._device)
+        inputs = upload_one([ids, shifted, slots], self._device)
         self.count += 1
         places = self._where(rows, starts, [0] * len(rows), columns, max(starts) + columns)
         logits = self._model(inputs[0], inputs[1], inputs[2], places)

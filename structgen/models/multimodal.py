@@ -25,7 +25,7 @@ from transformers.cache_utils import DynamicLayer
 from structgen.errors import RunError
 from structgen.models.rounding import near
 from structgen.models.row import Row
-from structgen.models.transfer import device_of, sent
+from structgen.models.transfer import device_of, upload_one
 
 REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
 """What models raise on inputs that do not fit each other: their own words for it are the row's error."""
@@ -138,7 +138,7 @@ def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Map
     pads = [[0] * (width - row.given) for row in rows]
     padded = [pad + row.ids[: row.given] for pad, row in zip(pads, rows, strict=True)]
     seen = [pad + [1] * row.given for pad, row in zip(pads, rows, strict=True)]
-    ids, mask = sent([padded, seen], device_of(module))
+    ids, mask = upload_one([padded, seen], device_of(module))
     if "position_ids" in inspect.signature(module.forward).parameters:
         tokens = given.get("inputs_embeds", ids)
         positions = own._prepare_position_ids_for_generation(tokens, {**given, "attention_mask": mask})
@@ -189,7 +189,7 @@ def encoded(module: PreTrainedModel, row: Row) -> Any:
     encoder: Any = module.get_encoder()
     given = _placed([row], module, 0)
     if row.source:
-        source = sent([row.source], device_of(module))
+        source = upload_one([row.source], device_of(module))
         given |= {"input_ids": source, "attention_mask": torch.ones_like(source)}
     try:
         row.encoded = encoder(**given, return_dict=True)

@@ -21,7 +21,7 @@ from transformers.cache_utils import LinearAttentionLayer
 
 from structgen.models.layers import BOTH, STATES_ONLY, layer_kinds
 from structgen.models.multimodal import REFUSALS
-from structgen.models.transfer import device_of, sent
+from structgen.models.transfer import device_of, upload_one
 
 CHUNK = 64
 """Tokens of a chunk where the model does not say: those of the gated delta rule."""
@@ -97,7 +97,7 @@ def _layers(
     accepted = inspect.signature(module.forward).parameters
     argument = "past_key_values" if "past_key_values" in accepted else "cache_params"
     for ids in [BEGINNING, *parts]:
-        given: dict[str, Any] = {argument: cache, "input_ids": sent([ids], device_of(module))}
+        given: dict[str, Any] = {argument: cache, "input_ids": upload_one([ids], device_of(module))}
         if "position_ids" in accepted:
             positions = torch.arange(length, length + len(ids), device=device_of(module))
             given["position_ids"] = positions.unsqueeze(0)

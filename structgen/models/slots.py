@@ -20,7 +20,7 @@ from structgen.models.multimodal import no_logits, prompt_groups, read_prompt, r
 from structgen.models.row import Foreseen, Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
-from structgen.models.transfer import device_of, send_into, sent
+from structgen.models.transfer import device_of, upload_one
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""
@@ -153,7 +153,7 @@ class SlotForward:
         line = {row: number for number, row in enumerate(row for group in text + prompts for row in group)}
         order = [line[rows[twins.get(i, i)]] for i in range(len(rows))]
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return logits if order == list(range(len(line))) else logits.index_select(0, sent(order, self._device))
+        return logits if order == list(range(len(line))) else logits.index_select(0, upload_one(order, self._device))
 
     def _read_beginnings(self, rows: Sequence[Row]) -> None:
         """Reads once what prompts that are new begin with in common, where that saves more than a forward pass."""
@@ -262,7 +262,7 @@ class SlotForward:
         ends = [start + len(ids) for start, ids in zip(starts, each, strict=True)]
         ids = [[0] * pad + ids for ids, pad in zip(each, pads, strict=True)]
         spans = [[s] * pad + list(range(s, end)) for s, pad, end in zip(starts, pads, ends, strict=True)]
-        inputs = sent([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
+        inputs = upload_one([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
         if foreseen is not None:
             self._fill_in(inputs[0], range(len(rows)), rows, foreseen)
         places = self._where(rows, starts, pads, width, max(ends))
@@ -270,7 +270,7 @@ class SlotForward:
             row.valid = len(row.ids)
         positions = inputs[1]
         if any(row.shift for row in rows):
-            positions = positions + sent([[row.shift] for row in rows], self._device)
+            positions = positions + upload_one([[row.shift] for row in rows], self._device)
         told = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
         last = 1 + max(map(len, drafts))
         return self._model.after(last, inputs[0], positions, inputs[1], places, **told)
@@ -284,7 +284,7 @@ class SlotForward:
         at = list(range(len(rows))) if picked else places
         shape = StepShape(rounded(max(at) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
         step = steps.step(shape)
-        send_into(step.inputs, planes(rows, at, places, shape))
+        step.inputs.copy_(upload_one(planes(rows, at, places, shape), self._device))
         if foreseen is not None:
             self._fill_in(step.inputs[0], at, rows, foreseen)
         for row in rows:
@@ -292,7 +292,7 @@ class SlotForward:
         logits = steps.run(shape)  # the next run writes there
         if at == list(range(len(at))):
             return logits[: len(at)].clone()
-        return logits.index_select(0, sent(at, self._device))
+        return logits.index_select(0, upload_one(at, self._device))
 
     def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> SlotPlaces:
         places = [self._place[row] for row in rows]
@@ -302,7 +302,7 @@ class SlotForward:
         if together and not any(pads) and len(set(starts)) == 1:
             return SlotPlaces(side_by_side, (side_by_side, slice(starts[0], seen)), seen, least)
         slots = [[TRASH] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
-        target = sent([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
+        target = upload_one([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
         return SlotPlaces(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
     def _fill_in(self, ids: Tensor, at: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
@@ -312,5 +312,5 @@ class SlotForward:
             return
         known = [(i, foreseen.places[row]) for i, row in zip(at, rows, strict=True) if row in foreseen.places]
         if known:
-            where = sent([list(side) for side in zip(*known, strict=True)], self._device)
+            where = upload_one([list(side) for side in zip(*known, strict=True)], self._device)
             ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)

@@ -21,7 +21,7 @@ from structgen.models.layers import NOTHING, layer_kinds
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead
 from structgen.models.row import Foreseen, Row
-from structgen.models.transfer import device_of, sent
+from structgen.models.transfer import device_of, upload_one
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
@@ -201,7 +201,8 @@ class SoloForward:
         if len(rows) == 1 or self._takes_positions or not states_only:
             return [self._run(alone, row, [row.ids[alone.length]])[0] for row, alone in zip(rows, each, strict=True)]
         together = _merged([alone.cache for alone in each])
-        ids = sent([[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)], device_of(self._module))
+        pending = [[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)]
+        ids = upload_one(pending, device_of(self._module))
         self.count += 1
         given = {"input_ids": ids, self._argument: together}
         output = self._module(use_cache=True, return_dict=True, **given, **self._options)
@@ -214,7 +215,7 @@ class SoloForward:
     def _run(self, alone: Alone, row: Row, ids: Sequence[int], last: int = 1) -> Tensor:
         """Reads more of a row. The logits after each of the last ids: float[last, width]."""
         first = alone.length + row.shift
-        inputs = sent([[list(ids)], [list(range(first, first + len(ids)))]], device_of(self._module))
+        inputs = upload_one([[list(ids)], [list(range(first, first + len(ids)))]], device_of(self._module))
         given: dict[str, Any] = {self._ids: inputs[0], self._argument: alone.cache}
         if self._takes_positions:
             given["position_ids"] = inputs[1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -56,26 +56,19 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
     """
     starts = [0, *accumulate(-(-part.nbytes // ALIGNED) * ALIGNED for part in parts)]
     buffer = torch.empty(starts.pop(), dtype=torch.uint8, pin_memory=device.type == "cuda")
-    room = buffer.numpy()
+    packed = buffer.numpy()
     for start, part in zip(starts, parts, strict=True):
-        room[start : start + part.nbytes].view(part.dtype).reshape(part.shape)[...] = part
-    sent = buffer.to(device, non_blocking=True)
+        packed[start : start + part.nbytes].view(part.dtype).reshape(part.shape)[...] = part
+    there = buffer.to(device, non_blocking=True)
     return [
-        sent[start : start + part.nbytes].view(_DTYPES[part.dtype]).view(part.shape)
+        there[start : start + part.nbytes].view(_DTYPES[part.dtype]).view(part.shape)
         for start, part in zip(starts, parts, strict=True)
     ]
 
 
-def sent(numbers: list[Any], device: torch.device) -> Tensor:
-    """Whole numbers, or lists of them, as int64 on the device, by a copy that the host does not wait for."""
-    tensor = torch.tensor(numbers)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-
-def send_into(target: Tensor, numbers: NDArray[np.int64]) -> None:
-    """Overwrites an int64 tensor on a device, by a copy that the host does not wait for."""
-    tensor = torch.from_numpy(numbers)
-    target.copy_(tensor.pin_memory() if target.device.type == "cuda" else tensor, non_blocking=True)
+def upload_one(numbers: ArrayLike, device: torch.device) -> Tensor:
+    """The same of one part alone: whole numbers, or lists of them all as long, as int64."""
+    return upload([np.asarray(numbers, np.int64)], device)[0]
 
 
 class Download:

@@ -12,7 +12,7 @@ from transformers import DynamicCache, PreTrainedModel
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.rounding import near
 from structgen.models.row import Foreseen, Row
-from structgen.models.transfer import device_of, sent
+from structgen.models.transfer import device_of, upload_one
 
 
 class WholeForward:
@@ -82,7 +82,7 @@ def at_once(module: PreTrainedModel, row: Row) -> Tensor:
 
 def _after_each(module: PreTrainedModel, row: Row) -> Tensor:
     """The logits after each id of a row of text, or of an encoder-decoder's: float[ids, width]."""
-    ids = sent([row.ids], device_of(module))
+    ids = upload_one([row.ids], device_of(module))
     given: dict[str, Any] = {"input_ids": ids}
     if module.config.is_encoder_decoder:
         given = {"encoder_outputs": encoded(module, row), "decoder_input_ids": ids}
@@ -97,7 +97,7 @@ def _behind_prompt(module: PreTrainedModel, row: Row) -> Tensor:
     if logits is None:
         return no_logits(module)
     for at in range(row.given, len(row.ids)):
-        ids, position = sent([[row.ids[at]], [at + row.shift]], device_of(module)).unsqueeze(1)
+        ids, position = upload_one([[row.ids[at]], [at + row.shift]], device_of(module)).unsqueeze(1)
         output = module(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True, return_dict=True)
         logits = output.logits[:, -1]
     return logits[0]

@@ -14,7 +14,7 @@ from structgen.decoding.beams.policy import Offer
 from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import Words, forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
-from structgen.models.transfer import Download, sent, upload
+from structgen.models.transfer import Download, upload, upload_one
 from structgen.options import Sampling
 
 UNSAMPLED = Sampling()
@@ -73,7 +73,7 @@ class Offers:
         if self._ledger is None or not self._tried:
             return
         rows, masks, tokens = zip(*self._tried, strict=True)
-        logits = self._logits.index_select(0, sent(list(rows), self._logits.device))
+        logits = self._logits.index_select(0, upload_one(list(rows), self._logits.device))
         asks = [Ask(words, UNSAMPLED) for words in masks]
         self._ledger.add(logits, asks, tokens, None if logits.device.type == "cpu" else self._on_device(masks))
 

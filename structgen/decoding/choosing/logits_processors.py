@@ -25,7 +25,7 @@ from transformers import (
 from structgen.callbacks import Calling
 from structgen.decoding.choosing.sampling import divisor
 from structgen.errors import CallbackError, quoted
-from structgen.models.transfer import sent
+from structgen.models.transfer import upload_one
 from structgen.options import Sampling
 
 WARPERS = (
@@ -55,7 +55,7 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
     Raises:
         CallbackError: a processor raised, or gave something else than scores.
     """
-    ids = sent([[*prompt, *tokens]], scores.device)
+    ids = upload_one([[*prompt, *tokens]], scores.device)
     changed = scores.clone()
     for processor in (p for p in way.processors if not isinstance(p, WARPERS)):
         changed = _applied(processor, ids, changed)

@@ -14,7 +14,7 @@ from torch import Tensor
 from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import FEW, Words, bits_of, count, forbid, ids_of
 from structgen.decoding.choosing.sampling import Columns, Scores
-from structgen.models.transfer import upload
+from structgen.models.transfer import upload_one
 
 Entry = tuple[int, int]
 """Where a token's measures stand in the ledger: step and row."""
@@ -68,7 +68,7 @@ class Ledger:
                 [None if token < 0 else measured(scores, ask.words, token) for scores, ask, token in each]
             )
         else:
-            (chosen,) = upload([np.array(tokens, np.int64)], logits.device)
+            chosen = upload_one(list(tokens), logits.device)
             numbers = measured_together(logits.float(), masks, chosen)
             self._steps.append(_OnDevice(numbers, [ask.words is not None for ask in asks]))
         return len(self._steps) - 1
