@@ -167,14 +167,23 @@ def read(text: bytes) -> Any:
 
 @lru_cache(64)
 def validators(text: str) -> tuple[Callable[[Any], bool], Callable[[Any], bool] | None]:
-    """`jsonschema`'s and `jsonschema-rs`'s judgement of a schema; the latter does not take every one."""
+    """`jsonschema`'s and `jsonschema-rs`'s judgement of a schema; the latter does not take every one.
+
+    A value passes with formats read as annotations or as assertions: structgen asserts them, but knows some in another
+    edition than these two; and `oneOf` with a format in each branch is met only where formats are asserted.
+    """
     schema = json.loads(text)
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    loose, strict = kind(schema), kind(schema, format_checker=kind.FORMAT_CHECKER)
     try:
-        second: Callable[[Any], bool] | None = jsonschema_rs.validator_for(schema).is_valid
+        loose_rs = jsonschema_rs.validator_for(schema)
+        strict_rs = jsonschema_rs.validator_for(schema, validate_formats=True)
     except (ValueError, jsonschema_rs.ReferencingError):
-        second = None
-    return kind(schema).is_valid, second
+        return (lambda value: loose.is_valid(value) or strict.is_valid(value)), None
+    return (
+        lambda value: loose.is_valid(value) or strict.is_valid(value),
+        lambda value: loose_rs.is_valid(value) or strict_rs.is_valid(value),
+    )
 
 
 def judge(schema: Any, text: bytes) -> str:
