@@ -14,9 +14,9 @@ from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
+from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
-from structgen.decoding.refusals.runaway import Runaway
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thought, ways_to_think
@@ -163,8 +163,8 @@ class RowBuilder:
         if plan.grammar is not None:
             budget = limits.max_new_tokens
             closes = require_room(plan.grammar, budget, plan.bound) and not limits.strict
-            runaway = Runaway(limits) if plan.target.is_json else None
-            steering = Steering(plan.grammar, plan.bound, budget, guards=guards, closes=closes, runaway=runaway)
+            caps = CapReader(limits) if plan.target.is_json else None
+            steering = Steering(plan.grammar, plan.bound, budget, guards=guards, closes=closes, cap_reader=caps)
         validators = None if plan.target.type is Any else validators_of(plan.target.type)
         validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
         return Checks(guards, validating, steering)

@@ -15,17 +15,17 @@ from structgen.decoding.choosing.choice import Ask, logits_error
 from structgen.decoding.choosing.draws import Draws
 from structgen.decoding.choosing.masking import Words, existing, pack
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.decoding.choosing.recent_logits import RECENT, KnownLogits, Recent
+from structgen.decoding.choosing.recent_logits import RECENT, KnownLogits, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
 from structgen.decoding.refusals.check import Check
-from structgen.decoding.refusals.reserve import Room
+from structgen.decoding.refusals.reserve import Reserve
+from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Tries
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.guards.validators import Accepted
@@ -67,7 +67,7 @@ class Session:
         before: what is said first, in the same row; None for nothing.
     """
 
-    _ways_back: ClassVar[type[Rollback]] = Rollback
+    _rollback_class: ClassVar[type[Rollback]] = Rollback
 
     def __init__(
         self,
@@ -91,17 +91,16 @@ class Session:
         self.spans = spans
         self._vocabulary, self._checks = vocabulary, checks
         self._asked: Words | None = None
-        self._recent = Recent(RECENT if checks.guards or checks.validating else 1)
+        self._recent = RecentLogits(RECENT if checks.guards or checks.validating else 1)
         self._finish_by: dict[int, Finish] = dict.fromkeys(vocabulary.end_ids, "end")
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
-        self._room = Room(self._transcript, checks)
-        tries = Tries(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
-        self._allowed = Allowed(vocabulary, self.budget, matcher, checks.steering, checks.guards, tries)
-        self._rollback = self._ways_back(
-            self._transcript, checks, self._room, allowed=self._allowed, tries=tries, recent=self._recent
+        self._reserve = Reserve(self._transcript, checks)
+        self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
+        self._allowed = Allowed(vocabulary, self._transcript, checks, self._retries, self.budget)
+        self._rollback = self._rollback_class(
+            self._transcript, checks, self._reserve, allowed=self._allowed, retries=self._retries, recent=self._recent
         )
-        self._tries = tries
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -195,9 +194,9 @@ class Session:
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        elsewhere, sampling = self._rollback.uniform, self.sampling
-        if elsewhere is not None:
-            uniform, sampling = elsewhere, replace(sampling, temperature=1.0)
+        spread, sampling = self._rollback.uniform, self.sampling
+        if spread is not None:
+            uniform, sampling = spread, replace(sampling, temperature=1.0)
         if not self._reads_text:
             return Ask(words, sampling, uniform)
         before = row.ids[: len(row.ids) - len(self.tokens)]  # the prompt, of a decoder its own part, and thoughts
@@ -258,7 +257,7 @@ class Session:
     def leave(self) -> None:
         """The row is done: what only a next token would need is let go."""
         self._recent.clear()
-        self._rollback.leave()
+        self._rollback.clear()
         self.recalled = self._asked = None
 
     def unsettled(self) -> int:
@@ -298,34 +297,34 @@ class Session:
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None when every one may. Goes back from a dead end first."""
-        said = self._transcript
+        matcher, allowed = self.matcher, self._allowed
         try:
-            if self._allowed.is_free(len(said.tokens)):
-                return None if said.matcher is None else said.matcher.mask()
-            words = self._allowed.constrained(said.tokens, said.said)
+            if allowed.is_free:
+                return None if matcher is None else matcher.mask()
+            words = allowed.constrained()
         except DeadEnd as why:
             self._rollback.leave_dead_end(why)
-            return self._elsewhere()
-        left = self._allowed.left(words, said.tokens, said.said)
+            return self._after_rollback()
+        left = allowed.left(words)
         if left is None or left.any():
             return left
         if self._rollback.move_on():  # caps hold as long as there is another way
-            return self._elsewhere()
-        waived = self._allowed.waived(said.tokens, said.said)
+            return self._after_rollback()
+        waived = allowed.waived()
         if waived is not None and waived.any():
             return waived
-        raise DeadEnd(self._allowed.why_nothing(words, said.tokens, self.text()))
+        raise DeadEnd(allowed.why_nothing(words))
 
-    def _elsewhere(self) -> Words:
+    def _after_rollback(self) -> Words:
         """The mask where the row has gone back to."""
         self.sent_back = True
-        return self._allowed.elsewhere(self.tokens, self._transcript.said)
+        return self._allowed.after_rollback()
 
     def _advance(self, token: int, entry: Entry) -> None:
         said, steering = self._transcript, self._checks.steering
         said.take(token, entry)
         self.finish = self._finish_by.get(token)
-        if steering is not None and self.finish is None and not self._room.fits():
+        if steering is not None and self.finish is None and not self._reserve.fits():
             said.cut(len(said.tokens) - 1)
             steering.refuse(len(said.tokens), token)
             self.sent_back = True  # another is chosen, from the same logits
@@ -346,7 +345,7 @@ class Session:
         veto = None if check is None else check.read(said.tokens, said.said, over=self.done)
         if check is None or veto is None:
             return False
-        self._rollback.refuse(check.refusal(veto, said, self._tries))
+        self._rollback.refuse(check.refusal(veto, said, self._retries))
         self.finish, self.sent_back = None, True
         return True
 
@@ -361,7 +360,7 @@ class Session:
             before = len(said.tokens)
             for token in self.spans.after(said.matcher, said.tokens)[: self.budget - before]:
                 said.take(token, None)
-            while len(said.tokens) > before and not self._room.fits(forced=True):
+            while len(said.tokens) > before and not self._reserve.fits(forced=True):
                 said.cut(len(said.tokens) - 1)
 
     def _end_if_over(self) -> None:

@@ -18,11 +18,11 @@ from structgen.decoding.choosing.masking import Words, pack
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
-from structgen.decoding.refusals.reserve import Room
+from structgen.decoding.refusals.reserve import Reserve
+from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Refusal
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed
 from structgen.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
 """What ends one text of a search, and no other."""
 
 
-class Untaken(Rollback):
+class HypothesisRollback(Rollback):
     """The way back of a hypothesis: the last token was not taken.
 
     Attributes:
@@ -40,10 +40,10 @@ class Untaken(Rollback):
 
     refusal: Refusal | None = None
 
-    def fork(self, transcript: Transcript, checks: Checks, room: Room, allowed: Allowed) -> Untaken:
+    def fork(self, transcript: Transcript, checks: Checks, reserve: Reserve, allowed: Allowed) -> HypothesisRollback:
         """Of another text that begins like this one. What was refused counts for both."""
         twin = copy(self)
-        twin._transcript, twin._checks, twin._room, twin._allowed = transcript, checks, room, allowed
+        twin._transcript, twin._checks, twin._reserve, twin._allowed = transcript, checks, reserve, allowed
         twin.refusal = None
         return twin
 
@@ -66,7 +66,7 @@ class Untaken(Rollback):
     def never_again(self) -> None:
         """The text is not offered any more."""
         tokens, entries = self._transcript.tokens, self._transcript.entries
-        self._tries.refuse(tokens, entries, [None] * len(tokens))
+        self._retries.add(tokens, entries, [None] * len(tokens))
 
     def retreat(self, undone: Undone) -> None:
         """Goes back to earlier texts. It counts, but for what validators refuse, who count themselves.
@@ -75,7 +75,7 @@ class Untaken(Rollback):
             DeadEnd: that was too often.
         """
         if undone.pointer is None:
-            self._tries.spend_rollback(DeadEnd(undone.reason))
+            self._retries.spend_rollback(DeadEnd(undone.reason))
         self.undone.append(undone)
 
 
@@ -88,8 +88,8 @@ class Hypothesis(Session):
         options: as for `Session`.
     """
 
-    _ways_back: ClassVar[type[Rollback]] = Untaken
-    _rollback: Untaken
+    _rollback_class: ClassVar[type[Rollback]] = HypothesisRollback
+    _rollback: HypothesisRollback
 
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, *, spans: Spans | None = None, **options: Any) -> None:
         self._forcing = spans
@@ -101,9 +101,9 @@ class Hypothesis(Session):
         """Another text that begins like this one, in a row that has only what is added to it."""
         twin, checks = copy(self), self._checks.fork()
         said = self._transcript.fork(checks.followers)
-        twin._checks, twin._transcript, twin._room = checks, said, Room(said, checks)
-        twin._allowed = self._allowed.fork(said.matcher, checks.steering, checks.guards)
-        twin._rollback = self._rollback.fork(said, checks, twin._room, twin._allowed)
+        twin._checks, twin._transcript, twin._reserve = checks, said, Reserve(said, checks)
+        twin._allowed = self._allowed.fork(said, checks)
+        twin._rollback = self._rollback.fork(said, checks, twin._reserve, twin._allowed)
         return twin
 
     @property

@@ -34,7 +34,7 @@ class KnownLogits(NamedTuple):
         return self.logits[self.row]
 
 
-class Recent:
+class RecentLogits:
     """The last choices of one row, each behind more tokens than the one before it.
 
     Args:

@@ -1,12 +1,12 @@
 """Steering: a row never comes to a place from which its value cannot be closed in the tokens that are left.
 
 That holds before the first token, or the request is refused. A chosen token that would break it is forbidden before it
-is fed, and another is drawn from the same logits, no forward pass being needed; after a few of these only the first
-token of the known close is left. That one never breaks it: what is left of the close is a close.
+is fed, and another one is drawn from the same logits without a forward pass; after `TRIES` of these only the first
+token of the known close is left. That token never breaks it: the rest of a close is a close.
 
-Far from the edge all this is one comparison, of the tokens that are left with the bytes of the shortest close.
+Far from the budget all this is one comparison, of the tokens that are left with the bytes of the shortest close.
 
-A value that runs away (see `runaway`) is closed in the same way: what makes it longer is forbidden.
+A value that exceeds a cap (see `caps`) is closed in the same way: the tokens that make it longer are forbidden.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from structgen.decoding.choosing.masking import Words, pack
+from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding, Listening
-from structgen.decoding.refusals.runaway import ARRAY_CAPS, BLANKS, NUMBER, Runaway, in_escape
 from structgen.endings.agreed import Effort, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
@@ -28,11 +28,11 @@ from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
 
 TRIES = 4
-"""So often another token is drawn before the close is all that is left."""
+"""Tokens that are drawn before the close is all that is left."""
 ROOM_FOR_GUARDS = 64
-"""Tokens to spare with which nobody asks whether guards agree to the close."""
+"""With this many tokens to spare, the guards are not asked whether they agree to the close."""
 ROOM_TO_ROAM = 64
-"""Tokens to spare with which a text may be begun that nobody knows how to close."""
+"""With this many tokens to spare, a text may be begun for which no close is known."""
 MAX_NEW_TOKENS = "max_new_tokens"
 CONTEXT = "the model's context, tokens left"
 """What sets a budget, for messages."""
@@ -58,10 +58,10 @@ class _Refusals:
     """What was refused behind one prefix.
 
     Attributes:
-        tokens: the refused.
-        names: of the limits.
-        tries: how often; `TRIES` where nothing else was left.
-        waived: the caps are let go here, for nothing else is allowed.
+        tokens: the refused ones.
+        names: of the limits that refused them.
+        tries: how many; `TRIES` where nothing else was left.
+        waived: the caps do not hold here, for nothing else is allowed.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -78,11 +78,11 @@ class Steering:
         bound: what sets the budget, `MAX_NEW_TOKENS` or `CONTEXT`.
         budget: tokens in all.
         closes: the value is closed in time; else the budget is left to others.
-        runaway: watches the text; None where it is no JSON.
+        cap_reader: watches the text for values beyond a cap; None where the text is no JSON.
         guards: of the row, which have a say in how the text ends.
 
     Attributes:
-        bound: see above.
+        bound: what sets the budget now.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class Steering:
         *,
         guards: Guarding | None = None,
         closes: bool = True,
-        runaway: Runaway | None = None,
+        cap_reader: CapReader | None = None,
     ) -> None:
         self._grammar, self._closing = grammar, Closing.of(grammar)
         self._costs = self._closing.costs
         self.bound, self._budget, self._closes_in_time = bound, budget, closes
         self._name = "context" if bound == CONTEXT else bound  # as `Cap` calls it
-        self._guards, self._runaway = guards, runaway
+        self._guards, self._cap_reader = guards, cap_reader
         self._spare = 0 if guards is None else ROOM_FOR_GUARDS
         self._effort = Effort()
         self._closes: dict[int, list[int]] = {}
@@ -110,7 +110,7 @@ class Steering:
             self._begin()
 
     def shorten(self, budget: int) -> None:
-        """The model's context has room for so many tokens only; none was chosen yet."""
+        """The model's context has room for `budget` tokens only; none was chosen yet."""
         self.bound, self._name, self._cause, self._budget = CONTEXT, "context", "context", budget
         self._closes.clear()
         if self._closes_in_time:
@@ -118,16 +118,11 @@ class Steering:
 
     def _begin(self) -> None:
         """Where there is room for few texts only, one that fits is the close that is known from the start."""
-        if self._closing.cost(self._grammar.start) <= self._budget:
-            return
-        close = self._closing.shortest
-        if close and len(close) <= self._budget and self._agreed(self._grammar.vocabulary.decode(close)):
-            self._closes[0] = close
-
-    def _agreed(self, text: bytes) -> bool:
-        """Do the guards agree to a whole text?"""
-        listener = self._listener(b"")
-        return listener is None or agrees(listener, listener.state, text)
+        close = self._closing.shortest if self._closing.cost(self._grammar.start) > self._budget else None
+        if close and len(close) <= self._budget:
+            listener, text = self._listener(b""), self._grammar.vocabulary.decode(close)
+            if listener is None or agrees(listener, listener.state, text):
+                self._closes[0] = close
 
     @property
     def closed_by_budget(self) -> bool:
@@ -151,7 +146,7 @@ class Steering:
         """May the row go on from here? It has taken `tokens`, which spell `said`; the last may be refused.
 
         Args:
-            forced: nothing else was allowed: no value runs away by that.
+            forced: nothing else was allowed, so the token exceeds no cap.
             reserve: tokens that are kept for what comes later, as long as there is a choice.
         """
         if self._closes_in_time:
@@ -164,10 +159,10 @@ class Steering:
                 cost = self._closing.cost(matcher.position)
             if cost + self._spare > left and not self._fits_closely(matcher, tokens, said, cost, left):
                 return False
-        if self._runaway is None or len(said) <= self._runaway.until:
+        if self._cap_reader is None or len(said) <= self._cap_reader.until:
             return True
-        name = self._runaway.read(said, len(said) - len(self._grammar.vocabulary.token(tokens[-1])))
-        return name is None or forced or not self._runs_away(name, matcher, tokens, said)
+        name = self._cap_reader.read(said, len(said) - len(self._grammar.vocabulary.token(tokens[-1])))
+        return name is None or forced or not self._exceeds(self._cap_reader, name, matcher, tokens, said)
 
     def _fits_closely(
         self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, cost: int, left: int
@@ -190,7 +185,7 @@ class Steering:
         return True
 
     def _may_roam(self, count: int, known: Sequence[int] | None) -> bool:
-        """May the row leave a close that it knows, if it knows one, for a text that nobody knows how to close?"""
+        """May the row leave the close that it knows, if it knows one, for a text for which none is known?"""
         left = self._budget - count
         return left > count and (not known or left > 2 * len(known) + ROOM_TO_ROAM)
 
@@ -200,43 +195,37 @@ class Steering:
 
     def cuts_behind(self, count: int) -> bool:
         """Has the budget forbidden what was chosen behind the first `count` tokens?"""
-        return any(at >= count and self._name in refused.names for at, refused in self._refused.items())
+        return any(place >= count and self._name in refused.names for place, refused in self._refused.items())
 
     def _listener(self, said: bytes | bytearray) -> Listening | None:
         return None if self._guards is None else self._guards.listener(said)
 
-    def _close(self, matcher: Matcher, said: bytes | bytearray, left: int) -> list[int] | None:
-        return self._closing.tokens(matcher, self._listener(said), self._effort, left)
-
-    def _runs_away(self, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray) -> bool:
+    def _exceeds(
+        self, caps: CapReader, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray
+    ) -> bool:
         """Does the last token take a value beyond a cap where it could have been closed?"""
         before = self._refused.get(len(tokens) - 1)
         if before is not None and (before.waived or before.tries >= TRIES):
             return False
         length = len(said) - len(self._grammar.vocabulary.token(tokens[-1]))
-        if not self._may_close(name, matcher.earlier(1), bytes(said[:length])):
+        if not self._may_close(caps, name, matcher.earlier(1), bytes(said[:length])):
             return False
         self._cause = name
         return True
 
-    def _may_close(self, name: str, position: int, said: bytes) -> bool:
+    def _may_close(self, caps: CapReader, name: str, position: int, said: bytes) -> bool:
         """May a value that has reached a cap be closed at once, or does the schema ask for more of it?"""
-        runaway = self._runaway
-        assert runaway is not None
         if name in ARRAY_CAPS:
             end = self._closing.ending(position)
-            return end is not None and not runaway.adds_items(len(said), said + end)
-        way = None if in_escape(said) else self._closing.leaving(position)
+            return end is not None and not caps.adds_items(len(said), said + end)
+        rest = None if in_escape(said) else self._closing.leaving(position)
         if name == "max_digits":
-            return way == b""
-        return way is not None and (way[:1] == b'"' or (name == "max_blanks" and way[:1] not in BLANKS))
-
-    def _at(self, count: int) -> _Refusals:
-        return self._refused.setdefault(count, _Refusals())
+            return rest == b""
+        return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
 
     def refuse(self, count: int, token: int) -> None:
         """What was chosen behind the first `count` tokens does not fit."""
-        refused = self._at(count)
+        refused = self._refused.setdefault(count, _Refusals())
         refused.tokens.append(token)
         refused.names.append(self._cause)
         refused.tries = refused.tries + 1 if self._cause == self._name else TRIES
@@ -244,13 +233,13 @@ class Steering:
     def end(self, count: int) -> None:
         """The text ends here, where it may, because the budget is spent."""
         if self._closes_in_time:
-            self._at(count).names.append(self._name)
+            self._refused.setdefault(count, _Refusals()).names.append(self._name)
 
     def mask(self, matcher: Matcher, count: int, said: bytes | bytearray) -> Words:
         """The tokens that may come behind the first `count`.
 
         Raises:
-            DeadEnd: nothing is allowed, or no way to close the value is known.
+            DeadEnd: nothing is allowed, or no close is known.
         """
         words: Words = matcher.mask()
         refused = self._refused.get(count)
@@ -291,7 +280,7 @@ class Steering:
     def _known_close(self, matcher: Matcher, count: int, said: bytes | bytearray) -> list[int]:
         close, left = self._closes.get(count), self._budget - count
         if close is None:
-            close = self._close(matcher, said, left)
+            close = self._closing.tokens(matcher, self._listener(said), self._effort, left)
             if close is None or len(close) > left:
                 raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, said)}")
             self._closes[count] = close
@@ -311,47 +300,46 @@ class Steering:
 
     def _closing_words(self, matcher: Matcher, name: str, said: bytes | bytearray) -> Words:
         """The tokens that close a value which has reached a cap, or go on beside it."""
-        speller, in_string = self._closing.speller, self._runaway is not None and self._runaway.in_string(said)
+        speller, in_string = self._closing.speller, self._cap_reader is not None and self._cap_reader.in_string(said)
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
         if name not in ARRAY_CAPS:
             return speller.starting(b'"')
-        way = self._closing.leaving(matcher.position)
-        return self._only(speller.spelled(way) or []) if way else ~speller.starting(NUMBER + b",")
+        rest = self._closing.leaving(matcher.position)
+        return self._only(speller.spelled(rest) or []) if rest else ~speller.starting(NUMBER + b",")
 
     def fork(self, guards: Guarding | None) -> Steering:
         """Another text that begins like this one, with its own guards."""
         twin = copy(self)
         twin._guards, twin._closes, twin._refused = guards, self._closes.copy(), {}
-        for at, refused in self._refused.items():
-            twin._refused[at] = replace(refused, tokens=refused.tokens[:], names=refused.names[:])
-        twin._runaway = None if self._runaway is None else self._runaway.fork()
+        for count, refused in self._refused.items():
+            twin._refused[count] = replace(refused, tokens=refused.tokens[:], names=refused.names[:])
+        twin._cap_reader = None if self._cap_reader is None else self._cap_reader.fork()
         twin._effort = copy(self._effort)
         return twin
 
     def truncate(self, count: int, said: bytes | bytearray) -> None:
         """The row goes back to its first `count` tokens, which spell `said`."""
-        for known in (self._closes, self._refused):  # what is known of a longer text was noted later
-            while known and next(reversed(known)) > count:
-                known.popitem()
-        if self._runaway is not None:
-            self._runaway.truncate(len(said))
+        for notes in (self._closes, self._refused):  # those of a longer text were made later
+            while notes and next(reversed(notes)) > count:
+                notes.popitem()
+        if self._cap_reader is not None:
+            self._cap_reader.truncate(len(said))
 
     def caps(self, pieces: Sequence[bytes], *, is_json: bool) -> list[Cap]:
-        """What was cut short, in the order of the text, which is given token by token."""
-        found = []
+        """The limits that cut values short, in the order of the text, which is given token by token."""
+        caps = []
         for count, refused in sorted(self._refused.items()):
             for name in refused.names:
                 text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
-                found.append(Cap(name, pointer_at(text) if is_json else "", self._limit(name)))
-        return list(dict.fromkeys(found))
-
-    def _limit(self, name: str) -> int:
-        return self._budget if name == self._name or self._runaway is None else self._runaway.limit(name)
+                reader = None if name == self._name else self._cap_reader
+                limit = self._budget if reader is None else reader.limit(name)
+                caps.append(Cap(name, pointer_at(text) if is_json else "", limit))
+        return list(dict.fromkeys(caps))
 
 
 def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
-    """Is a way known to close the value within the budget, before anything is said?
+    """Is a text of the grammar known that fits into the budget?
 
     False where no text is known at all; also where a machine of the caller's raises: the row has the error when it
     comes there itself.

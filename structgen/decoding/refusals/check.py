@@ -14,8 +14,8 @@ from typing import Any
 
 from typing_extensions import Self
 
+from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Refusal, Tries
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import GuardWatch
 from structgen.vocabulary import Vocabulary
@@ -57,7 +57,7 @@ class Check(ABC):
         return watch.finish() if over else None
 
     @abstractmethod
-    def refusal(self, veto: Veto, said: Transcript, tries: Tries) -> Refusal:
+    def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
         """What `read` has vetoed as a text that must not be said, and where another one may begin.
 
         Raises:

@@ -1,14 +1,14 @@
-"""Guards in the decode loop: what one row's guards have read, and what they want taken back.
+"""Guards in the decode loop: what one row's guards refuse, and their masks.
 
 The policy. A veto refuses a text: the tokens up to the one that completed the offence. The row goes back to where the
-model would rather have said something else, not further than to the token that holds the offence's first byte
-(`tries`), and chooses again, from the same logits where it can. So many times at most as `Limits(rollbacks=...)` says;
-from then on the guards' masks stand before every choice, and refuse what would complete an offence.
+model would rather have said something else (`retry_tree`), at most to the token that holds the offence's first byte,
+and chooses again, from the same logits where it can. It does so at most `Limits(rollbacks=...)` times; from then on the
+guards' masks stand before every choice, and forbid the tokens that would complete an offence.
 
-That never ends in an offence: every token's bytes are read by every guard before the row goes on, and no row is done
-before every guard was asked whether the text may end there. And it ends: a row that was sent back chooses anew at most
-`rollbacks + 1` times; between two of these each choice adds a token, of which there are at most `max_new_tokens`; and
-behind the last mask nothing can be vetoed but text that the constraint forces, which is a `DeadEnd`.
+The row never ends in an offence: every guard reads every token before the row goes on, and is asked whether the text
+may end before the row is done. And the row ends: it is sent back at most `rollbacks + 1` times; between two rollbacks
+each choice adds one of at most `max_new_tokens` tokens; and behind the last mask nothing can be vetoed but text that
+the constraint forces, which is a `DeadEnd`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 from structgen.decoding.choosing.masking import Words, existing, pack
 from structgen.decoding.refusals.check import Check
 from structgen.decoding.refusals.conflicts import conflict
+from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Refusal, Tries, exhausted
 from structgen.errors import DeadEnd, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import MOST_TOLD, GuardWatch
@@ -48,7 +48,7 @@ class Guarding(Check):
         plain = existing(vocabulary)
         self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
 
-    def refusal(self, veto: Veto, said: Transcript, tries: Tries) -> Refusal:
+    def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
         """See `Check`. Where the row was sent back too often, the guards look ahead from now on.
 
         Raises:
@@ -59,10 +59,10 @@ class Guarding(Check):
         why = partial(conflict, veto, quoted(said.text()), said.matcher, tokens[:first])
         if self.looks_ahead or not tokens:
             raise DeadEnd(f"{why()}; nothing else is allowed there")
-        self.looks_ahead = tries.rollbacks_are_spent
+        self.looks_ahead = retries.rollbacks_are_spent
         if not self.looks_ahead:
-            tries.spend_rollback(DeadEnd(veto.reason))
-        return Refusal(self._vetoed(said), tries.depths(first), veto.reason, lambda: exhausted(why()))
+            retries.spend_rollback(DeadEnd(veto.reason))
+        return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(why()))
 
     def at_risk(self, said: bytes | bytearray) -> int:
         """See `Check`."""

@@ -33,7 +33,7 @@ class Transcript:
         matcher, row: see above.
         tokens: the generated ids.
         entries: of each token, where it is measured; None where the model was not asked.
-        forced: tokens that were added without asking the model.
+        forced: how many tokens were added without asking the model.
         said: their text, without a stop string.
     """
 
@@ -50,7 +50,7 @@ class Transcript:
         self.entries: list[Entry | None] = []
         self.forced = 0
         self.said = bytearray()
-        self._unsaid = b""  # from a stop string on: `said` and this are the text of all tokens
+        self._cut_off = b""  # from a stop string on: `said` and this are the text of all tokens
         self._vocabulary, self._followers = vocabulary, followers
         self._stop = [text.encode() for text in stop]
 
@@ -84,30 +84,25 @@ class Transcript:
         self.forced -= self.entries[length:].count(None)
         del self.tokens[length:], self.entries[length:]
         taken_back = self._vocabulary.decode(gone)
-        self.said += self._unsaid
+        self.said += self._cut_off
         del self.said[len(self.said) - len(taken_back) :]
-        self._unsaid = b""
+        self._cut_off = b""
         for follower in self._followers:
             follower.truncate(length, self.said)
         self.row.truncate(len(self.row.ids) - len(gone))
         return taken_back.decode("utf-8", errors="replace")
 
-    def kept(self, tokens: Sequence[int]) -> int:
-        """How many of its first tokens are the first of these as well."""
-        pairs = zip(tokens, self.tokens, strict=False)
-        return next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(tokens), len(self.tokens)))
-
     def stopped(self) -> bool:
-        """Does a stop string stand in the last token or end in it? What is from there on is cut off what was said."""
+        """Does a stop string stand in the last token or end in it? The text is cut off from there on."""
         if not self._stop:
             return False
         last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens else 0
-        found = [self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)) for stop in self._stop]
-        cuts = [at for at in found if at >= 0]
-        if cuts:
-            self._unsaid = bytes(self.said[min(cuts) :])
-            del self.said[min(cuts) :]
-        return bool(cuts)
+        offsets = [self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)) for stop in self._stop]
+        first = min((offset for offset in offsets if offset >= 0), default=-1)
+        if first >= 0:
+            self._cut_off = bytes(self.said[first:])
+            del self.said[first:]
+        return first >= 0
 
     def begun_stop(self) -> int:
         """How many bytes at the end may be the beginning of a stop string."""

@@ -2,7 +2,7 @@
 
 The policy. Each value is judged as soon as it is complete. One that is refused is a text that must not come again in
 that place, and no more than that text: the row goes back to where the model would rather have said something else
-(`tries`), and from there the model goes on. At first only within the last scalar value, which is the field itself
+(`retry_tree`), and from there the model goes on. At first only within the last scalar value, which is the field itself
 where that is no container; when `PATIENCE` tries have not helped, or nothing else is allowed there, from within the
 last two, then four, and so on: a rule about two fields may need the first one changed.
 
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.check import Check
+from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.refusals.tries import Refusal, Tries
 from structgen.errors import ValidationFailed, quoted
 from structgen.guards import Veto
 from structgen.guards.pointers import PointerReader
@@ -76,7 +76,7 @@ class Validating(Check):
         path = self._reader.pending
         return len(self._reader.begun) if path is not None and self._validators.judges(path, bytes(said)) else 0
 
-    def refusal(self, veto: Veto, said: Transcript, tries: Tries) -> Refusal:
+    def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
         """See `Check`.
 
         Raises:
@@ -84,16 +84,16 @@ class Validating(Check):
         """
         assert isinstance(veto, ValueVeto)
         text = bytes(said.said[: veto.end])
-        error = self._error(veto, text.decode("utf-8", errors="replace"), tries)
+        error = self._error(veto, text.decode("utf-8", errors="replace"), retries)
         starts = [span.start for span in PointerReader().feed(text) if text[span.start] not in CONTAINERS]
         if not starts or starts[-1] < veto.offset:
             starts.append(veto.offset)
-        tries.refused_values[veto.pointer] += 1
-        widths = _widths(tries.refused_values[veto.pointer], len(starts))
+        retries.refused_values[veto.pointer] += 1
+        widths = _widths(retries.refused_values[veto.pointer], len(starts))
         depths = [self._watch.token_at(starts[-width]) for width in widths] + [0]
         return Refusal(self._vetoed(said), depths, veto.message, lambda: error, veto.pointer, len(starts) - 1)
 
-    def _error(self, veto: ValueVeto, text: str, tries: Tries) -> ValidationFailed:
+    def _error(self, veto: ValueVeto, text: str, retries: RetryTree) -> ValidationFailed:
         """What is raised where no other text is left, after one try more.
 
         Raises:
@@ -102,7 +102,7 @@ class Validating(Check):
         why = f"{veto.reason}, at the end of {quoted(text[-80:])}"
         cut = "" if self._steering is None else self._steering.cut
         more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""
-        if tries.refused_values.total() >= self._budget:
+        if retries.refused_values.total() >= self._budget:
             spent = f"{self._budget} other values were refused before" if self._budget else "it is tried once only"
             advice = f"Limits(validations=...) allows more tries than {self._budget}"
             raise ValidationFailed(f"{why}; {spent}: {advice}{more}", veto.pointer, text)

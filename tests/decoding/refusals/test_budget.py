@@ -18,8 +18,8 @@ from pydantic import BaseModel, model_validator
 import structgen as sg
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
+from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.row_policies import Checks
-from structgen.decoding.refusals.runaway import Runaway
 from structgen.decoding.session import Session
 from structgen.endings.closing import Closing, closing_tokens
 from structgen.guards.pointers import pointer_at
@@ -222,9 +222,9 @@ def test_the_pointer_is_that_of_what_is_being_written(text: bytes, pointer: str)
     assert pointer_at(text) == pointer
 
 
-def drive(grammar: Grammar, budget: int, draw: random.Random, runaway: Runaway | None = None) -> Session:
+def drive(grammar: Grammar, budget: int, draw: random.Random, cap_reader: CapReader | None = None) -> Session:
     """A row whose model draws any allowed token, each as likely as the others."""
-    steering = Steering(grammar, "max_new_tokens", budget, runaway=runaway)
+    steering = Steering(grammar, "max_new_tokens", budget, cap_reader=cap_reader)
     limits, sampling = sg.Limits(budget), sg.Sampling(temperature=1.0)
     matcher = grammar.matcher()
     session = Session(

@@ -13,9 +13,9 @@ import structgen as sg
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.budget import Steering
+from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
-from structgen.decoding.refusals.runaway import Runaway
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
@@ -142,7 +142,7 @@ def test_both_loops_make_the_same_room(seed):
         for prompt, budget in (("Paris has 2100001 people.", 12), ("Rome", 13), ("Prague has many.", 16)):
             limits = sg.Limits(max_new_tokens=budget)
             guards = Guarding([sg.BannedWords(["e"], scope="strings")], vocabulary)
-            steering = Steering(grammar, "max_new_tokens", budget, guards=guards, runaway=Runaway(limits))
+            steering = Steering(grammar, "max_new_tokens", budget, guards=guards, cap_reader=CapReader(limits))
             checks = Checks(guards, Validating(validators_of(City), vocabulary, limits.validations), steering)
             ids = Prompt(tokenizer.encode(prompt))
             matcher = grammar.matcher()

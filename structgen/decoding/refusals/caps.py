@@ -1,9 +1,9 @@
-"""Runaways: what a model that is stuck says without end, read from the JSON text as it comes.
+"""Caps on single values: what a model that is stuck says without end, read from the JSON text as it comes.
 
 Where one value grows beyond a cap of `Limits`, the token that does it is refused (see `budget`), and the value is
-closed. What the schema itself asks for is no runaway: a cap only holds where the value may be closed at once.
+closed. What the schema itself asks for is not capped: a cap only holds where the value may be closed at once.
 
-What is counted grows by one with a byte at most. So behind each place that was read it is known how much may follow
+Each count grows by one with a byte at most. So behind each place that was read it is known how many bytes may follow
 before any cap can be exceeded, and until then nothing is read: far from all caps a token costs one comparison.
 """
 
@@ -21,7 +21,7 @@ NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
 READ_AGAIN = 64
-"""So many bytes of a string may be looked at again with the next token."""
+"""Bytes of a string that may be read again with the next token."""
 ARRAY_CAPS = frozenset(("max_items", "max_equal_items"))
 
 _PLAIN = re.compile(rb'[^"\\]*')
@@ -42,9 +42,9 @@ class Level(NamedTuple):
     Attributes:
         array: or an object.
         start: its first byte.
-        items: of an array, that are complete.
-        equal: so many of the last ones are spelled alike.
-        last: where the last one stands.
+        items: how many items of an array are complete.
+        equal: how many of the last ones are spelled alike.
+        last: the first byte of the last one, and the byte behind it.
         parent: the container around it.
     """
 
@@ -56,15 +56,15 @@ class Level(NamedTuple):
     parent: Level | None
 
 
-class RunawayState(NamedTuple):
+class CapState(NamedTuple):
     """What has been read.
 
     Attributes:
         end: bytes.
-        kind: is a string being read, a number or word, or neither?
-        start: its first byte.
+        kind: STRING or SCALAR where the text ends within one, else NONE.
+        start: the first byte of that.
         top: the innermost open container.
-        until: no text that begins like this, and has at most so many bytes, exceeds a cap.
+        until: no text that begins like this one and has at most `until` bytes exceeds a cap.
     """
 
     end: int
@@ -74,14 +74,14 @@ class RunawayState(NamedTuple):
     until: int = 0
 
 
-class Runaway:
+class CapReader:
     """Watches one row's JSON text.
 
     Args:
         limits: with the caps.
 
     Attributes:
-        until: nothing has to be read of the text as long as it has at most so many bytes.
+        until: no text of at most `until` bytes has to be read.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -89,15 +89,15 @@ class Runaway:
         self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
-        self._items = [most for most in (limits.max_items, limits.max_equal_items) if most is not None]
-        self._states: list[RunawayState] = []
+        self._items = [cap for cap in (limits.max_items, limits.max_equal_items) if cap is not None]
+        self._states: list[CapState] = []
         self.until = 0
         self._full = -1  # where the array starts that has reached a cap
-        self._add(RunawayState(0, NONE, 0, None), b"")
+        self._add(CapState(0, NONE, 0, None), b"")
 
     def in_string(self, said: bytes | bytearray) -> bool:
         """Does the text stop in a string or name?"""
-        return _advanced(self._states[-1], said)[0].kind == STRING
+        return _read_on(self._states[-1], said)[0].kind == STRING
 
     def read(self, said: bytes | bytearray, before: int) -> str | None:
         """Reads what is new in the text. The name of a cap that it exceeds, which the text before it did not.
@@ -109,7 +109,7 @@ class Runaway:
         if len(said) <= self.until:
             return None
         if self._states[-1].end < before:
-            self._add(_advanced(self._states[-1], said[:before])[0], said[:before])
+            self._add(_read_on(self._states[-1], said[:before])[0], said[:before])
         state = self._states[-1]
         if state.kind == STRING and _PLAIN.fullmatch(said, state.end):
             if len(said) - state.end > READ_AGAIN:
@@ -117,34 +117,30 @@ class Runaway:
             if len(said) - state.start > self._characters:
                 return "max_characters"
             return "max_blanks" if said[-1] in BLANKS and _ends_blank(said, len(said), self._blanks) else None
-        state, begun = _advanced(state, said)
+        state, continued = _read_on(state, said)
         self._add(state, said)
-        return self._exceeded(state, begun, said)
+        return self._exceeded(state, continued, said)
 
-    def _add(self, state: RunawayState, said: bytes | bytearray) -> None:
-        self.until = self._sure_until(state, said)
+    def _add(self, state: CapState, said: bytes | bytearray) -> None:
+        self.until = self._below_caps_until(state, said)
         self._states.append(state._replace(until=self.until))
 
-    def _sure_until(self, state: RunawayState, said: bytes | bytearray) -> int:
-        """See `RunawayState.until`. A value that is still to begin has all of its cap before it."""
+    def _below_caps_until(self, state: CapState, said: bytes | bytearray) -> int:
+        """See `CapState.until`. A value that is still to begin has all of its cap before it."""
         string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
         tail = said[-min(self._blanks, len(said)) - 1 :]
         blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where blanks at the end begin
-        sure = min(string + self._characters, scalar + self._digits, blank + self._blanks)
-        return min(sure, self._sure_of_items(state))
+        limits, level, items = self._limits, state.top, min(self._items, default=sys.maxsize)
+        while level is not None:  # the items that each open array may still begin
+            if level.array and limits.max_items is not None:
+                items = min(items, limits.max_items - level.items)
+            if level.array and limits.max_equal_items is not None:
+                items = min(items, limits.max_equal_items - level.equal)
+            level = level.parent
+        of_items = state.end + max(items - 1, 0)
+        return min(string + self._characters, scalar + self._digits, blank + self._blanks, of_items)
 
-    def _sure_of_items(self, state: RunawayState) -> int:
-        """How long the text may become before an array has asked for one item more than a cap allows."""
-        limits, top, left = self._limits, state.top, min(self._items, default=sys.maxsize)
-        while top is not None:
-            if top.array and limits.max_items is not None:
-                left = min(left, limits.max_items - top.items)
-            if top.array and limits.max_equal_items is not None:
-                left = min(left, limits.max_equal_items - top.equal)
-            top = top.parent
-        return state.end + max(left - 1, 0)
-
-    def _exceeded(self, state: RunawayState, begun: Iterable[Level], said: bytes | bytearray) -> str | None:
+    def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> str | None:
         limits, length = self._limits, len(said) - state.start
         if state.kind == STRING and length > self._characters:
             return "max_characters"
@@ -152,7 +148,7 @@ class Runaway:
             return "max_digits"
         if said[-1] in _MAY_BE_BLANK and _ends_blank(said, state.end, self._blanks):
             return "max_blanks"
-        for array in begun:
+        for array in continued:
             self._full = array.start
             if limits.max_items is not None and array.items >= limits.max_items:
                 return "max_items"
@@ -163,15 +159,15 @@ class Runaway:
     def adds_items(self, length: int, said: bytes) -> bool:
         """Would a text that goes on behind the first `length` bytes add to the array that has reached a cap?"""
         before = next(state for state in reversed(self._states) if state.end <= length)
-        return any(array.start == self._full for array in _advanced(before, said)[1])
+        return any(array.start == self._full for array in _read_on(before, said)[1])
 
     def limit(self, name: str) -> int:
-        """Of a cap that holds."""
-        found: int = getattr(self._limits, name)
-        return found
+        """The number of a cap that holds."""
+        number: int = getattr(self._limits, name)
+        return number
 
-    def fork(self) -> Runaway:
-        """Another text that begins like this one."""
+    def fork(self) -> CapReader:
+        """The reader of another text that begins like this one."""
         twin = copy(self)
         twin._states = self._states[:]
         return twin
@@ -183,42 +179,42 @@ class Runaway:
         self.until = self._states[-1].until
 
 
-def _advanced(state: RunawayState, said: bytes | bytearray) -> tuple[RunawayState, list[Level]]:
-    """What is known behind the whole text, and the arrays in which another item was asked for by a comma."""
-    at, kind, start, top, _ = state
-    begun: list[Level] = []
-    while at < len(said):
+def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
+    """The state behind the whole text, and the arrays in which a comma asked for another item."""
+    offset, kind, start, top, _ = state
+    continued: list[Level] = []
+    while offset < len(said):
         if kind != NONE:
-            at = _end(kind, said, at)
-            over = at < len(said) and (kind == SCALAR or said[at] == 0x22)
-            if not over:
+            offset = _end_of_value(kind, said, offset)
+            is_over = offset < len(said) and (kind == SCALAR or said[offset] == 0x22)
+            if not is_over:
                 break
-            at += kind == STRING
-            top, kind = _completed(top, said, start, at), NONE
-        elif said[at] in b" \n\t\r,:":
-            if said[at] == 0x2C and top is not None and top.array:
-                begun.append(top)
-            at += 1
-        elif said[at] in b"]}":
-            at += 1
+            offset += kind == STRING
+            top, kind = _with_item(top, said, start, offset), NONE
+        elif said[offset] in b" \n\t\r,:":
+            if said[offset] == 0x2C and top is not None and top.array:
+                continued.append(top)
+            offset += 1
+        elif said[offset] in b"]}":
+            offset += 1
             if top is not None:
-                top = _completed(top.parent, said, top.start, at)
+                top = _with_item(top.parent, said, top.start, offset)
         else:
-            if said[at] in b"[{":
-                top = Level(said[at] == 0x5B, at, 0, 0, (0, 0), top)
+            if said[offset] in b"[{":
+                top = Level(said[offset] == 0x5B, offset, 0, 0, (0, 0), top)
             else:
-                kind, start = STRING if said[at] == 0x22 else SCALAR, at
-            at += 1
-    return RunawayState(at, kind, start, top), begun
+                kind, start = STRING if said[offset] == 0x22 else SCALAR, offset
+            offset += 1
+    return CapState(offset, kind, start, top), continued
 
 
-def _end(kind: int, said: bytes | bytearray, at: int) -> int:
+def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:
     """Up to where a string, number or word goes on; a backslash at the end is left for the byte behind it."""
-    found = (_STRING if kind == STRING else _SCALAR).match(said, at)
-    return at if found is None else found.end()
+    match = (_STRING if kind == STRING else _SCALAR).match(said, offset)
+    return offset if match is None else match.end()
 
 
-def _completed(top: Level | None, said: bytes | bytearray, start: int, end: int) -> Level | None:
+def _with_item(top: Level | None, said: bytes | bytearray, start: int, end: int) -> Level | None:
     """The container with one more item, where it is an array."""
     if top is None or not top.array:
         return top
@@ -227,19 +223,19 @@ def _completed(top: Level | None, said: bytes | bytearray, start: int, end: int)
     return top._replace(items=top.items + 1, equal=top.equal + 1 if again else 1, last=(start, end))
 
 
-def _ends_blank(said: bytes | bytearray, end: int, most: int) -> bool:
-    """Does the text end in more than so many blanks and newlines, escaped ones among them?
+def _ends_blank(said: bytes | bytearray, end: int, cap: int) -> bool:
+    """Does the text end in more than `cap` blanks and newlines, escaped ones among them?
 
     A backslash behind them, from `end` on, begins another one.
     """
     begun = end < len(said)
-    at, found = len(said) - begun, int(begun)
-    while found <= most and at:
-        if said[at - 1] in BLANKS:
-            at -= 1
-        elif at > 1 and said[at - 2] == 0x5C and said[at - 1] in b"nrt":
-            at -= 2
+    offset, count = len(said) - begun, int(begun)
+    while count <= cap and offset:
+        if said[offset - 1] in BLANKS:
+            offset -= 1
+        elif offset > 1 and said[offset - 2] == 0x5C and said[offset - 1] in b"nrt":
+            offset -= 2
         else:
             return False
-        found += 1
-    return found > most
+        count += 1
+    return count > cap

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
 from structgen.constraints.basic import JsonSchema
-from structgen.decoding.refusals.runaway import ARRAY_CAPS, Runaway
+from structgen.decoding.refusals.caps import ARRAY_CAPS, CapReader
 from structgen.decoding.session import Session
 from structgen.testing import scripted
 from tests.decoding.refusals.test_budget import drive
@@ -154,18 +154,18 @@ def test_the_text_is_read_alike_in_any_pieces_and_behind_any_rollback(seed: int)
     limits = sg.Limits(
         max_digits=2 + most, max_blanks=2 + most, max_equal_items=2 + most, max_items=3 + most, max_characters=4 + most
     )
-    runaway, at = Runaway(limits), 0
+    reader, at = CapReader(limits), 0
     for _ in range(300):
         if at and draw.random() < 0.3:
             at = draw.randrange(at)
-            runaway.truncate(at)
+            reader.truncate(at)
         before, at = at, min(len(text), at + draw.randint(1, 4))
-        twin = Runaway(limits)
+        twin = CapReader(limits)
         if before:
             twin.read(text[:before], 0)
         twin.until = -1
-        assert runaway.read(text[:at], before) == twin.read(text[:at], before), (text[:before], text[before:at])
-        assert runaway.in_string(text[:at]) == twin.in_string(text[:at])
+        assert reader.read(text[:at], before) == twin.read(text[:at], before), (text[:before], text[before:at])
+        assert reader.in_string(text[:at]) == twin.in_string(text[:at])
 
 
 def test_random_models_stay_below_every_cap() -> None:
@@ -180,7 +180,7 @@ def test_random_models_stay_below_every_cap() -> None:
         grammar = JsonSchema(schema).compile(vocabulary)
         capped = 0
         for seed in range(40):
-            session: Session = drive(grammar, 120, random.Random(seed), Runaway(sg.Limits(**caps)))
+            session: Session = drive(grammar, 120, random.Random(seed), CapReader(sg.Limits(**caps)))
             assert session.error is None, session.error
             jsonschema.validate(json.loads(session.text()), schema)
             capped += any(cap.name != "max_new_tokens" for cap in session.caps(is_json=True))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structgen.decoding.refusals.tries import Refusal, Tries
+from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.errors import RunError
 
 END = 9
@@ -43,11 +43,13 @@ def texts(tree: Tree) -> dict[tuple[int, ...], float]:
     return found
 
 
-def say(tree: Tree, tries: Tries, begun: list[int], rng: random.Random | None) -> tuple[list[int], list[float | None]]:
+def say(
+    tree: Tree, retries: RetryTree, begun: list[int], rng: random.Random | None
+) -> tuple[list[int], list[float | None]]:
     """A text that goes on from some tokens, and the chances that would be measured of it."""
     tokens, chances = list(begun), [0.5] * len(begun)  # of what is in the tree already they are not looked at
     while tokens[-1:] != [END]:
-        tried = tries.tried(tokens) if len(tokens) == len(begun) else []
+        tried = retries.tried(tokens) if len(tokens) == len(begun) else []
         allowed = {t: p for t, p in tree[tuple(tokens)].items() if t not in tried}
         mass = sum(allowed.values())
         likeliest = max(allowed, key=allowed.__getitem__)
@@ -59,22 +61,22 @@ def say(tree: Tree, tries: Tries, begun: list[int], rng: random.Random | None) -
 
 def all_said(tree: Tree, rng: random.Random | None, *, start: int = 0) -> list[tuple[int, ...]]:
     """Every text is refused until none is left."""
-    tries, said = Tries(None if rng is None else rng.random), []
-    tokens, chances = say(tree, tries, [], rng)
+    retries, said = RetryTree(None if rng is None else rng.random), []
+    tokens, chances = say(tree, retries, [], rng)
     stay = tokens[:start]
     refusal = Refusal(tuple(stay), [len(stay)], "", RunError())
     while True:
         said.append(tuple(tokens))
-        tries.refuse(tokens, [None] * len(tokens), chances)
-        while (place := next(tries.ways(refusal), None)) is not None:
+        retries.add(tokens, [None] * len(tokens), chances)
+        while (place := next(retries.places(refusal), None)) is not None:
             if place.tokens and place.tokens[-1] == END:
                 pytest.fail("a refused text is a place to go on from")
-            if set(tree[tuple(place.tokens)]) - set(tries.tried(place.tokens)):
+            if set(tree[tuple(place.tokens)]) - set(retries.tried(place.tokens)):
                 break
             place.close()
         if place is None:
             return said
-        tokens, chances = say(tree, tries, place.tokens, rng)
+        tokens, chances = say(tree, retries, place.tokens, rng)
 
 
 @given(tree=models(), seed=st.none() | st.integers(0, 99))
@@ -99,21 +101,21 @@ def test_a_sampled_row_says_what_is_left_with_its_own_probability():
     tree[1, 0] = {END: 1.0}
     rng, counted, runs = random.Random(3), Counter(), 6000
     for _ in range(runs):
-        tries = Tries(rng.random)
+        retries = RetryTree(rng.random)
         tokens, chances = [0, 0, END], [0.7, 0.6, None]
-        tries.refuse(tokens, [None] * 3, chances)
-        place = next(tries.ways(Refusal((), [0], "", RunError())))
-        counted[tuple(say(tree, tries, place.tokens, rng)[0])] += 1
+        retries.add(tokens, [None] * 3, chances)
+        place = next(retries.places(Refusal((), [0], "", RunError())))
+        counted[tuple(say(tree, retries, place.tokens, rng)[0])] += 1
     for text, chance in texts(tree).items():
         expected = 0 if text == (0, 0, END) else chance / (1 - 0.42)
         assert counted[text] / runs == pytest.approx(expected, abs=0.03)
 
 
 def test_a_greedy_row_goes_where_most_is_left():
-    tries = Tries()
-    tries.refuse([1, 2, 3], [None] * 3, [0.9, 0.4, 0.99])
+    retries = RetryTree()
+    retries.add([1, 2, 3], [None] * 3, [0.9, 0.4, 0.99])
     where = []
-    for place in tries.ways(Refusal((1, 2, 3), [2, 0], "", RunError())):
+    for place in retries.places(Refusal((1, 2, 3), [2, 0], "", RunError())):
         where.append(place.tokens)
         place.close()
     assert where == [[1, 2], [1], []]  # the nearest first; behind [] the node behind [1] has 0.54, [] itself 0.1
@@ -121,41 +123,41 @@ def test_a_greedy_row_goes_where_most_is_left():
 
 def test_what_is_pruned_is_not_gone_on_from():
     """Nothing behind the pruned text is left, but its token counts as tried, and what is before it stays open."""
-    tries = Tries()
-    tries.refuse([1, 2, 3], [None] * 3, [0.5, 0.5, 0.5])
-    tries.prune([1, 2])
+    retries = RetryTree()
+    retries.add([1, 2, 3], [None] * 3, [0.5, 0.5, 0.5])
+    retries.prune([1, 2])
     where = []
-    for place in tries.ways(Refusal((1, 2, 3), [2, 1, 0], "", RunError())):
+    for place in retries.places(Refusal((1, 2, 3), [2, 1, 0], "", RunError())):
         where.append(place.tokens)
         place.close()
     assert where == [[1], []]
-    assert tries.tried([1]) == [2]
+    assert retries.tried([1]) == [2]
 
 
 def test_a_greedy_row_spreads_its_tries_over_a_stubborn_value():
     """After four refused values every second place is drawn from, first and other places in turn, spread evenly."""
-    tries = Tries()
-    tries.refuse([1, 2, 3, 4], [None] * 4, [0.1, 0.2, 0.3, 0.4])
+    retries = RetryTree()
+    retries.add([1, 2, 3, 4], [None] * 4, [0.1, 0.2, 0.3, 0.4])
     refusal = Refusal((1, 2, 3, 4), [0], "", RunError(), pointer="/name")
     places = []
     for _ in range(16):
-        tries.refused_values["/name"] += 1
-        places.append(next(tries.ways(refusal)))
+        retries.refused_values["/name"] += 1
+        places.append(next(retries.places(refusal)))
     drawn = [(place.tokens, place.uniform) for place in places if place.uniform is not None]
     assert [place.uniform for place in places[:4]] == [None] * 4
     assert drawn == [([], 0.5), ([1], 0.5), ([], 0.25), ([1, 2], 0.25), ([], 0.75), ([], 0.75)]
 
 
 def test_bans_belong_to_their_prefix():
-    tries = Tries()
-    tries.refuse([1, 2, 7], [None] * 3, [0.5, 0.5, 0.5])
-    tries.refuse([1, 2, 6], [None] * 3, [0.5, 0.5, 0.5])
-    assert tries.tried([1, 2]) == [7, 6]
-    assert tries.tried([1]) == [2]
-    assert tries.tried([2, 2]) == []
+    retries = RetryTree()
+    retries.add([1, 2, 7], [None] * 3, [0.5, 0.5, 0.5])
+    retries.add([1, 2, 6], [None] * 3, [0.5, 0.5, 0.5])
+    assert retries.tried([1, 2]) == [7, 6]
+    assert retries.tried([1]) == [2]
+    assert retries.tried([2, 2]) == []
 
 
 def test_what_is_said_again_keeps_its_measures():
-    tries = Tries()
-    tries.refuse([1, 2, 3], [(0, 0), None, (1, 0)], [0.5, None, 0.2])
-    assert next(tries.ways(Refusal((1, 2, 3), [2], "", RunError()))).entries == [(0, 0), None]
+    retries = RetryTree()
+    retries.add([1, 2, 3], [(0, 0), None, (1, 0)], [0.5, None, 0.2])
+    assert next(retries.places(Refusal((1, 2, 3), [2], "", RunError()))).entries == [(0, 0), None]

@@ -1,23 +1,23 @@
-"""The rollback policy: the tree of what a row has tried, and where to go on from when a text was refused.
+"""The rollback policy: a tree of the texts that a row has tried, and where it retries after a text was refused.
 
-A text is refused because nothing fits behind it (a dead end), because a guard vetoes it, or because a validator refuses
-the value that it ends with. In each case what is refused is that text, a path of tokens, and no more: forbidding its
+A text is refused because nothing fits behind it (a dead end), because a guard vetoes it, or because a validator
+refuses the value that it ends with. In each case that text is refused, a path of tokens, and no more: forbidding its
 first token would lose good texts that begin alike; forbidding only its last would make of *150* a *1500*. So the tree
-knows at each of its nodes how much of the model's probability has not been tried: a node's children are refused texts
-or lead to some, and what is left of the node is for all others. Going on from a node without its children is a text
-that was never said; and each text that was not said is behind exactly one node. So nothing comes twice, nothing is
-lost, and of finitely many texts the last one is found.
+knows at each node how much of the model's probability has not been tried: a node's children are refused texts or lead
+to some, and the rest of its probability is for all others. Going on from a node without its children gives a text that
+was never said; and each text that was not said is behind exactly one node. So no text comes twice, none is lost, and of
+finitely many texts the last one is found.
 
-Where to go on is drawn by what is left, which gives each text its probability given that it is none of the refused
-ones (Shi, Bieber and Sutton, *Incremental Sampling Without Replacement for Sequence Models*, 2020), as far as the
-model's probabilities are those that it is sampled by. A greedy row goes where most is left. That alone would try the
-same places with tokens of one kind again and again where a model is sure of a value and sees no other: so when
-`STUBBORN` values were refused, it goes elsewhere every second time, to the first place of the value or another in turn,
-and draws the token there, both by the numbers of Halton (1960), which are spread as evenly as can be.
+The place is drawn by the probability that is left there, which gives each text its probability given that it is none
+of the refused ones (Shi, Bieber and Sutton, *Incremental Sampling Without Replacement for Sequence Models*, 2020), as
+far as the row samples by the model's probabilities. A greedy row goes where most is left. That alone would retry the
+same places with tokens of one kind where a model is sure of a value and sees no other: so after `STUBBORN` refused
+values every second retry starts elsewhere, from the first place of the value or another one in turn, and the token
+there is drawn, both by the numbers of Halton (1960), which are spread as evenly as can be.
 
-The policy is a generator, `Tries.ways`: it gives places, nearest first, and whoever runs the row goes there. Where
-nothing is allowed there after all it closes the place and takes the next. It knows nothing of forwards, caches or
-batches, so it is the same in every loop.
+The policy is a generator, `RetryTree.places`: it gives places, nearest first, and whoever runs the row goes there.
+Where nothing is allowed there after all it closes the place and takes the next. The policy knows nothing of forwards,
+caches or batches, so it is the same in every loop.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PATIENCE = 16
 """Places where nothing was left before the steps back grow."""
 
 STUBBORN = 4
-"""Values that validators refuse before a greedy row goes elsewhere every second time."""
+"""Values that validators refuse before every second retry of a greedy row starts elsewhere."""
 
 LEAST = 1e-9
-"""What is left where the model sees hardly anything else: others may still be allowed."""
+"""The probability that counts as left where the model sees hardly any other token: others may still be allowed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -47,10 +47,10 @@ class TriedNode:
     """A text that was begun.
 
     Attributes:
-        left: of the probability here, what leads to none of the children.
-        children: by token.
-        chances: of each child.
-        entry: what the caller keeps of the token that leads here.
+        entry: where the token that leads here was measured.
+        left: the part of the probability here that leads to none of the children.
+        children: the nodes behind it, by token.
+        chances: the probability of each child.
     """
 
     entry: Entry | None = None
@@ -59,28 +59,32 @@ class TriedNode:
     chances: dict[int, float] = field(default_factory=dict)
 
 
+Path = tuple[tuple[int, TriedNode], ...]
+"""The nodes of a text, each with the token that leads there."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPlace:
-    """Somewhere to go on from.
+    """A node from which a row can go on.
 
     Attributes:
-        path: the nodes before it, each with the token that leads there; the first tokens of the text come first.
+        path: of the text before it.
         node: in the tree.
         uniform: draws the next token of a greedy row; None takes the likeliest.
     """
 
-    path: tuple[tuple[int, TriedNode], ...]
+    path: Path
     node: TriedNode
     uniform: float | None = None
 
     @property
     def tokens(self) -> list[int]:
-        """All tokens before it."""
+        """The tokens of the text before it."""
         return [token for token, _ in self.path]
 
     @property
     def entries(self) -> list[Entry | None]:
-        """What the caller kept of each token."""
+        """Where each of these tokens was measured."""
         return [node.entry for _, node in self.path]
 
     def close(self) -> None:
@@ -94,7 +98,7 @@ class Refusal:
 
     Attributes:
         tokens: of the text; the last one completed what is refused, or nothing fits behind it.
-        depths: so many of them stay, or, where nothing else is left behind those, so many, and so on.
+        depths: how many of the tokens stay; where nothing else is left behind them, the next number counts.
         reason: for the trace.
         error: makes what is raised where no other text is left.
         pointer: of the JSON value that its type's validators refuse; None for any other reason.
@@ -109,7 +113,7 @@ class Refusal:
     values: int = 0
 
 
-class Tries:
+class RetryTree:
     """The texts of one row that were refused. The hypotheses of a beam search share one tree.
 
     Args:
@@ -129,6 +133,11 @@ class Tries:
         self._draw, self._budget = draw, rollbacks
 
     @property
+    def is_greedy(self) -> bool:
+        """True when the row goes where most is left, False when the place is drawn."""
+        return self._draw is None
+
+    @property
     def rollbacks_are_spent(self) -> bool:
         """True when guards and dead ends may not send the row back any more."""
         return self.rollbacks >= self._budget
@@ -144,23 +153,18 @@ class Tries:
         self.rollbacks += 1
 
     @property
-    def is_greedy(self) -> bool:
-        """Does the row go where most is left, and not where a number is drawn?"""
-        return self._draw is None
+    def is_empty(self) -> bool:
+        """True when nothing was refused."""
+        return not self._root.children
 
-    @property
-    def any(self) -> bool:
-        """Was anything refused?"""
-        return bool(self._root.children)
-
-    def refuse(self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]) -> None:
-        """Adds a text.
+    def add(self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]) -> None:
+        """Adds a refused text.
 
         Args:
             tokens: of the text.
-            entries: kept of each token, for when it is said again.
-            chances: of each token among what was allowed there, what was tried left out; None where the model was not
-                asked.
+            entries: where each token was measured, for when it is said again.
+            chances: the probability of each token among those that were allowed and untried; None where the model was
+                not asked.
         """
         node = self._root
         for token, entry, chance in zip(tokens, entries, chances, strict=True):
@@ -174,7 +178,7 @@ class Tries:
         node.left = 0.0
 
     def prune(self, tokens: Sequence[int]) -> None:
-        """Nothing behind a text that was tried is gone on from any more."""
+        """Removes all places behind a text that was tried."""
         path = self._path(tokens)
         if path is not None:
             node = path[-1][1]
@@ -184,18 +188,18 @@ class Tries:
 
     def tried(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that were tried behind a text."""
-        path = self._path(tokens) if self._root.children else None
+        path = None if self.is_empty else self._path(tokens)
         return [] if path is None else list(path[-1][1].children)
 
-    def ways(self, refusal: Refusal) -> Iterator[RetryPlace]:
-        """Where to go on: places behind the tokens that stay, of those nearest to the end of the text first.
+    def places(self, refusal: Refusal) -> Iterator[RetryPlace]:
+        """The places behind the tokens that stay, those nearest to the end of the text first.
 
         Whoever finds that nothing is allowed at a place closes it before the next one is asked for.
         """
         count = self.refused_values.total()
-        spread = refusal.pointer is not None and self._draw is None and count > STUBBORN and count % 2
-        for at, depth in enumerate(refusal.depths):
-            self._exhausted += at == 1
+        spread = refusal.pointer is not None and self.is_greedy and count > STUBBORN and count % 2
+        for number, depth in enumerate(refusal.depths):
+            self._exhausted += number == 1
             while (place := self._next(refusal.tokens[:depth], turn=count // 2 if spread else None)) is not None:
                 yield place
 
@@ -207,9 +211,9 @@ class Tries:
         step = 1 << min(self._exhausted // PATIENCE, 16)
         return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
-    def _next(self, begun: Sequence[int], turn: int | None) -> RetryPlace | None:
-        """Behind these tokens, from the text that was said last or an earlier one; with a turn, anywhere."""
-        path = self._path(begun)
+    def _next(self, tokens: Sequence[int], turn: int | None) -> RetryPlace | None:
+        """The next place behind these tokens; with a turn, one of the spread ones."""
+        path = self._path(tokens)
         places = [] if path is None else list(self._open(path))
         if not places:
             return None
@@ -221,19 +225,19 @@ class Tries:
         shares = np.cumsum(np.exp(logs - logs.max()))
         return places[int(np.searchsorted(shares, self._draw() * shares[-1], side="right"))][1]
 
-    def _open(self, path: tuple[tuple[int, TriedNode], ...]) -> Iterator[tuple[float, RetryPlace]]:
-        """The places behind a path where something is left, each with the logarithm of what that is."""
+    def _open(self, path: Path) -> Iterator[tuple[float, RetryPlace]]:
+        """The places behind a path where probability is left, each with the logarithm of that probability."""
         waiting = [(path, 0.0)]
         while waiting:
-            path, reached = waiting.pop()
+            path, log = waiting.pop()
             node = path[-1][1]
             if node.left > 0:
-                yield reached + math.log(node.left), RetryPlace(path[1:], node)
+                yield log + math.log(node.left), RetryPlace(path[1:], node)
             for token, child in node.children.items():
-                waiting.append(((*path, (token, child)), reached + math.log(max(node.chances[token], LEAST))))
+                waiting.append(((*path, (token, child)), log + math.log(max(node.chances[token], LEAST))))
 
-    def _path(self, tokens: Sequence[int]) -> tuple[tuple[int, TriedNode], ...] | None:
-        """The root and the nodes behind each token; None where that was not tried."""
+    def _path(self, tokens: Sequence[int]) -> Path | None:
+        """The root and the nodes behind each token; None where the text was not tried."""
         path = [(-1, self._root)]
         for token in tokens:
             node = path[-1][1].children.get(token)
@@ -246,19 +250,19 @@ class Tries:
 def _spread(places: Sequence[RetryPlace], turn: int) -> RetryPlace:
     """Every second turn the first of the places, else one of them in turn; the token there is drawn."""
     pair, other = divmod(turn, 2)
-    at = int(_halton(pair, 3) * len(places)) if other else 0
-    place = sorted(places, key=lambda each: len(each.path))[at]
+    index = int(_halton(pair, 3) * len(places)) if other else 0
+    place = sorted(places, key=lambda each: len(each.path))[index]
     return RetryPlace(place.path, place.node, _halton(pair, 2))
 
 
 def _halton(number: int, base: int) -> float:
     """The digits of a number behind the point, in reverse: in [0, 1)."""
-    found, unit = 0.0, 1.0
+    result, unit = 0.0, 1.0
     while number:
         number, digit = divmod(number, base)
         unit /= base
-        found += digit * unit
-    return found
+        result += digit * unit
+    return result
 
 
 def exhausted(why: str, cause: DeadEnd | None = None) -> DeadEnd:

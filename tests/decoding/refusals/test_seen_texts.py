@@ -13,11 +13,13 @@ from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.respelling import Begun
+from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.row_policies import Checks
-from structgen.decoding.refusals.tries import Tries
+from structgen.decoding.refusals.seen_texts import SeenTexts
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords
+from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
@@ -36,7 +38,7 @@ def vocabulary() -> Vocabulary:
 def test_tokens_that_lead_to_what_was_begun_are_found(seed):
     """The walk through the trie finds what comparing every token with every text finds."""
     rng, known = random.Random(seed), vocabulary()
-    begun, texts = Begun(known), set[bytes]()
+    begun, texts = SeenTexts(known), set[bytes]()
     for _ in range(rng.randint(1, 6)):
         tokens, start = rng.choices(range(END), k=rng.randint(2, 5)), rng.randint(0, 1)
         begun.add(tokens, start)
@@ -96,14 +98,18 @@ def test_rows_that_sample_pass_nothing_over():
 
 def test_what_begins_a_text_again_may_come_where_nothing_else_is_left():
     """It is passed over, not forbidden; and only where the row has gone back to."""
-    known, tries = vocabulary(), Tries()
+    known, retries = vocabulary(), RetryTree()
     t, a, ta, lk = (TOKENS.index(text) for text in (b"t", b"a", b"ta", b"lki"))
-    allowed = Allowed(known, 8, None, None, None, tries)
-    tries.refuse([t, a, lk], [None] * 3, [0.5] * 3)
-    allowed.refused([t, a, lk], 0)
+    said = Transcript(known, None, Row(()))
+    allowed = Allowed(known, said, Checks(), retries, 8)
+    retries.add([t, a, lk], [None] * 3, [0.5] * 3)
+    allowed.note_refused([t, a, lk], 0)
 
     def left(tokens: list[int], *ids: int) -> list[int]:
-        words = allowed.left(pack(np.array(ids), known.width), tokens, bytearray(known.decode(tokens)))
+        said.cut(0)
+        for token in tokens:
+            said.take(token, None)
+        words = allowed.left(pack(np.array(ids), known.width))
         assert words is not None
         return ids_of(words).tolist()
 
