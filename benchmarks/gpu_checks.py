@@ -22,7 +22,7 @@ from structgen.decoding.choosing.masking import pack
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.request import CallOptions, prepare
 from structgen.models.evaluation_mode import evaluating
-from structgen.models.forward import forward_for, is_exact
+from structgen.models.forward import forward_for, why_inexact
 from structgen.models.graphs import Captured, warm_up
 from structgen.models.slots import SlotForward
 from structgen.models.static import StaticSteps
@@ -82,14 +82,14 @@ def exact(model: sg.Model) -> str | None:
     chosen = forward_for(model.module, graphs=False)
     if not isinstance(chosen, SlotForward):
         return f"the probe chose {type(chosen).__name__}"
-    return None if is_exact(model.module, SlotForward(model.module)) else "logits differ"
+    return why_inexact(model.module, SlotForward(model.module)) or None
 
 
 def exact_by_steps(model: sg.Model) -> str | None:
     """The probe several times over, so that its shapes are captured where they can be."""
     steps = StaticSteps(model.module)
     for number in range(6):
-        if not is_exact(model.module, SlotForward(model.module, steps)):
+        if why_inexact(model.module, SlotForward(model.module, steps)):
             return f"logits differ in round {number} ({steps.replays} replays so far)"
     return None
 

@@ -51,8 +51,8 @@ def require_unicode(name: str, *texts: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            found = f"{quoted(text[error.start : error.end])} at character {error.start}"
-            raise OptionError(f"{name} has {found}, half of a surrogate pair: it is no Unicode text") from error
+            half = f"{quoted(text[error.start : error.end])} at character {error.start}"
+            raise OptionError(f"{name} has {half}, half of a surrogate pair: it is no Unicode text") from error
 
 
 def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:

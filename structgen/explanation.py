@@ -179,17 +179,19 @@ class _Walk:
         """One schema object."""
         late, alternatives = self._containers(schema, pointer)
         for keyword in schema:
-            at = f"{pointer}/{escaped(keyword)}"
             if keyword in _METADATA:
                 continue
+            place = f"{pointer}/{escaped(keyword)}"
             row = dialect.keywords.get(keyword)
             if dialect.lone_references and "$ref" in schema and keyword != "$ref":
                 if row is None or row.how != STRUCTURE:
-                    self._rule(at, keyword, NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}")
+                    self._rule(place, keyword, NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}")
             elif row is None:
-                self._rule(at, keyword, NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says")
+                self._rule(
+                    place, keyword, NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says"
+                )
             elif row.how != STRUCTURE:
-                self._rule(at, keyword, *self._how(row, schema, at, late))
+                self._rule(place, keyword, *self._how(row, schema, place, late))
         if alternatives > MANY_ALTERNATIVES:
             self.cliffs.append(Cliff(pointer, f"{alternatives} alternatives are read side by side"))
 

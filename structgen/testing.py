@@ -149,11 +149,11 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
 
     def _scores(self, row: int, said: Sequence[int]) -> Tensor:
         wanted = self.wanted[row % len(self.wanted)]
-        at = 0
+        index = 0
         for byte in self.vocabulary.decode(said):
-            at += wanted[at : at + 1] == bytes([byte])
+            index += wanted[index : index + 1] == bytes([byte])
         scores = torch.zeros(self.vocabulary.width)
-        rest = wanted[at:]
+        rest = wanted[index:]
         if not rest:
             scores[[self._by_bytes[closer] for closer in CLOSERS if closer in self._by_bytes]] = 10.0
             scores[list(self.vocabulary.end_ids)] = 20.0
@@ -218,14 +218,14 @@ def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
     whole = guard.feed(guard.start(), data)
     verdict = whole if isinstance(whole, Veto) else guard.finish(whole)
     state: Any = guard.start()
-    for at in range(len(data)):
-        after = guard.feed(state, data[at : at + 1])
-        assert guard.feed(state, data[at : at + 1]) == after, f"feed is not pure at byte {at}"
+    for index in range(len(data)):
+        after = guard.feed(state, data[index : index + 1])
+        assert guard.feed(state, data[index : index + 1]) == after, f"feed is not pure index byte {index}"
         state = after
         if isinstance(state, Veto):
             break
-    found = state if isinstance(state, Veto) else guard.finish(state)
-    assert found == verdict, f"byte by byte the verdict is {found}, at once {verdict}"
+    veto = state if isinstance(state, Veto) else guard.finish(state)
+    assert veto == verdict, f"byte by byte the verdict is {veto}, at once {verdict}"
     return verdict
 
 
@@ -242,8 +242,8 @@ def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
     for _ in range(2):  # the second time, every answer is known
         for text in texts:
             state = machine.start
-            for at, byte in enumerate(text.encode() if isinstance(text, str) else text):
-                where = f"{quoted(text)}, byte {at}, state {quoted(state)}"
+            for index, byte in enumerate(text.encode() if isinstance(text, str) else text):
+                where = f"{quoted(text)}, byte {index}, state {quoted(state)}"
                 answers = told.setdefault(_hashable(state, where), {})
                 before = hash(state)
                 after, accepts = machine.step(state, byte), machine.accepts(state)

@@ -104,10 +104,10 @@ class Automaton:
         """The last block that begins before a state or with it."""
         return self._blocks[bisect_right(self._blocks, state, key=_first_of) - 1]
 
-    def expand_on(self, state: int, most: int = MOST_AHEAD) -> None:
-        """Expand a state and what follows it, `most` states at most."""
+    def expand_on(self, state: int) -> None:
+        """Expand a state and what follows it, `MOST_AHEAD` states at most."""
         seen, todo = {0, state}, deque([state])
-        while todo and len(seen) < most:
+        while todo and len(seen) < MOST_AHEAD:
             state = todo.popleft()
             self.expand(state)
             action, a, b = self.tables.row(state)[MISS : B + 1]

@@ -66,8 +66,8 @@ def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:
             f"SpecialToken({quoted(name)}): it ends every text of this model, so it cannot stand inside one"
         )
     near = nearest(name, vocabulary.special_names)
-    found = f"it has {near}" if near else "it has none with a name"
-    return OptionError(f"SpecialToken({quoted(name)}): the vocabulary has no special token of that name; {found}")
+    available = f"it has {near}" if near else "it has none with a name"
+    return OptionError(f"SpecialToken({quoted(name)}): the vocabulary has no special token of that name; {available}")
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class EndSearch:
         end: the shortest way from a position to an end; None where none is known.
         leads: of the grammar.
         listener: must agree to the end.
-        most: bytes of the longest end that is of use.
+        limit: bytes of the longest end that is of use.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class EndSearch:
         end: Callable[[int], Exit | None],
         leads: Leads,
         listener: Listener | None = None,
-        most: int = MOST_BYTES,
+        limit: int = MOST_BYTES,
     ) -> None:
         self._matcher, self._grammar = matcher, matcher.grammar
-        self._end, self._leads, self._listener, self._most = end, leads, listener, most
+        self._end, self._leads, self._listener, self._most = end, leads, listener, limit
 
     def takes(self, text: bytes) -> bool:
         """Do all tests agree to an end?"""

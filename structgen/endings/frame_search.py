@@ -75,8 +75,8 @@ class FrameSearch:
         self._done = False
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
-    def run(self, most: int = MOST_BYTES) -> None:
-        """Search until the first exit is found, or (to tell of all) as far as `most` bytes.
+    def run(self, limit: int = MOST_BYTES) -> None:
+        """Search until the first exit is found, or (to tell of all) as far as `limit` bytes.
 
         Raises:
             NoWayOut: it takes too long.
@@ -84,7 +84,7 @@ class FrameSearch:
         queue, visited = self._queue, 0
         while queue and not self._done:
             key, _, frame, node, before, piece, doubted = heappop(queue)
-            if node in frame.came or key > most:
+            if node in frame.came or key > limit:
                 continue
             if not frame.waiting:
                 frame.parked.append((key, node, before, piece, doubted))

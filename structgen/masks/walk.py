@@ -1,8 +1,8 @@
 """The joint walk of trie and automaton: kernels from a position to a packed mask.
 
-The plain loop that all of it equals (`masks.reference` has it): for each token, `step` through its bytes from the
-position; set the token's bit when no byte was refused. Kernels take the address of the registers; they stop (-1) when
-the automaton wants something, and go on where they were when they are called again.
+The plain loop that all of it equals (`tests/support/reference_masks.py` has it): for each token, `step` through its
+bytes from the position; set the token's bit when no byte was refused. Kernels take the address of the registers; they
+stop (-1) when the automaton wants something, and go on where they were when they are called again.
 """
 
 from __future__ import annotations

@@ -15,12 +15,13 @@ from structgen.errors import OptionError, excerpt, warn_caller
 from structgen.memo import once_per_object
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.hybrid import HybridForward, takes_states
+from structgen.models.layers import cache_argument
 from structgen.models.multimodal import REFUSALS, reads_both_ways
 from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_states
 from structgen.models.rounding import near
 from structgen.models.row import Foreseen, Row
 from structgen.models.slots import SlotForward, takes_slots
-from structgen.models.solo import AGAIN, SoloForward, cache_argument
+from structgen.models.solo import AGAIN, SoloForward
 from structgen.models.static import borrow
 from structgen.models.transfer import device_of
 from structgen.models.uncached import WholeForward, at_once, looks_ahead
@@ -158,11 +159,11 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
     attention = attention_of(module)
     takes_masks = attention in MASKED or module.config.is_encoder_decoder
     why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"
-    for way in _ways(module) if cache_argument(module) is not None else ():
-        forward = way(module)
+    for make in _ways(module) if cache_argument(module) is not None else ():
+        forward = make(module)
         inexact = why_inexact(module, forward)
         if not inexact:
-            return way, why and f"{why}: {COST.get(forward.kind, '')}"
+            return make, why and f"{why}: {COST.get(forward.kind, '')}"
         why = why or f"with its cache held as {forward.kind!r} {inexact}"
     if not reads_both_ways(module) and looks_ahead(module, _probe(module, PROBE[:8])):
         raise OptionError(_why_not(module))
@@ -171,32 +172,28 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
 
 def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:
     """Those that its configuration allows, the fastest first."""
-    ways: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
+    kinds: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
     behind = dict.fromkeys([at_once_behind_states(module), ONE_BY_ONE] if has_states(module) else [ONE_BY_ONE])
-    ways += [partial(HybridForward, at_once=at_once) for at_once in behind if takes_states(module)]
-    ways += [partial(SoloForward, at_once=at_once) for at_once in behind]
-    return [*ways, partial(SoloForward, recompute=True)]
+    kinds += [partial(HybridForward, at_once=at_once) for at_once in behind if takes_states(module)]
+    kinds += [partial(SoloForward, at_once=at_once) for at_once in behind]
+    return [*kinds, partial(SoloForward, recompute=True)]
 
 
 def _why_not(module: PreTrainedModel) -> str:
     """What there is to do where a model attends to tokens behind the one that it reads."""
-    found = f"{type(module).__name__} cannot be decoded: "
+    told = f"{type(module).__name__} cannot be decoded: "
     if module.config.is_encoder_decoder:
-        found += (
-            "with this release of transformers its decoder attends to tokens behind the one that it reads (UMT5 in "
-        )
-        return found + "5.17 does); load it with attn_implementation='eager', or upgrade transformers"
-    found += "it attends to tokens behind the one that it reads, as models do that fill in masked words; "
-    return found + "where it was trained to go on from a text, set is_decoder=True in its configuration"
-
-
-def is_exact(module: PreTrainedModel, forward: Forward) -> bool:
-    """Reads two rows, goes back, reads on unevenly; are the logits those of the same tokens read at once?"""
-    return not why_inexact(module, forward)
+        told += "with this release of transformers its decoder attends to tokens behind the one that it reads (UMT5 in "
+        return told + "5.17 does); load it with attn_implementation='eager', or upgrade transformers"
+    told += "it attends to tokens behind the one that it reads, as models do that fill in masked words; "
+    return told + "where it was trained to go on from a text, set is_decoder=True in its configuration"
 
 
 def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
-    """What has shown that the logits of `is_exact` are others; empty where they are not."""
+    """Why the logits of two rows, read on unevenly behind a rollback, are not those of the same tokens read at once.
+
+    Empty where they are.
+    """
     checked = []
     try:
         one, other = (_probe(module, ids) for ids in (PROBE[:8], PROBE[3:8]))
@@ -211,9 +208,9 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
             checked.append((forward.read([one, other])[0], at_once(module, one)))
     except (*REFUSALS, AssertionError) as error:  # whatever a model raises on a cache that is not for it
         return f"it raised {type(error).__name__}: {excerpt(error)}"
-    if all(near(found, expected) for found, expected in checked):
+    if all(near(logits, expected) for logits, expected in checked):
         return ""
-    largest = max(float((found.float() - expected.float()).abs().max()) for found, expected in checked)
+    largest = max(float((logits.float() - expected.float()).abs().max()) for logits, expected in checked)
     return f"its logits differ from those of an uncached forward pass, by {largest:.2g} at most"
 
 

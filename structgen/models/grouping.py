@@ -40,13 +40,13 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
     for row in rows:
         if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
             alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
-    found = []
+    shared = []
     for group in alike.values():
         columns = zip(*(row.ids[:-1] for row in group), strict=False)  # the last id of each is read by itself
         length = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
         if (len(group) - 1) * length > spare:
-            found.append(Shared(group, length))
-    return found
+            shared.append(Shared(group, length))
+    return shared
 
 
 def span(row: Row) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,11 +25,10 @@ from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MOST_READ, twins_among
 from structgen.models.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
 from structgen.models.multimodal import no_logits, read_prompt
-from structgen.models.recurrent import ONE_BY_ONE, ReadAhead
+from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
 from structgen.models.row import Foreseen, Row
 from structgen.models.slot_cache import SlotLayer, SlotModel, SlotPlaces
 from structgen.models.slots import SlotForward
-from structgen.models.solo import SNAPSHOT_EVERY, SNAPSHOTS
 from structgen.models.transfer import upload_one
 
 SLOTS_ONLY = {"full_attention"}
@@ -135,14 +135,14 @@ class HybridForward(SlotForward):
         self._lengths: dict[Row, int] = {}
         self._aside: dict[Row, States] = {}
         self._loaded: list[Row] = []
-        self._snapshots: dict[Row, list[tuple[int, States]]] = {}
+        self._snapshots: dict[Row, Snapshots[States]] = {}
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         logits: dict[Row, Tensor] = {}
         for row in rows:
             if row not in self._place:
                 self._admit(row)
-                self._lengths[row], self._snapshots[row] = 0, []
+                self._lengths[row], self._snapshots[row] = 0, Snapshots()
             if self._lengths[row] > row.valid:
                 self._go_back(row)
         twins = twins_among(rows)
@@ -163,7 +163,7 @@ class HybridForward(SlotForward):
         super().fork(row, twin)
         if row in self._loaded or twin in self._loaded:
             self._put_aside()
-        self._lengths[twin], self._snapshots[twin] = self._lengths[row], list(self._snapshots[row])
+        self._lengths[twin], self._snapshots[twin] = self._lengths[row], self._snapshots[row].copy()
         self._aside[twin] = self._aside[row]
 
     def release(self, row: Row) -> None:
@@ -201,7 +201,7 @@ class HybridForward(SlotForward):
         super()._copy(leader, row)
         if row in self._loaded:
             self._put_aside()
-        self._lengths[row], self._snapshots[row] = self._lengths[leader], list(self._snapshots[leader])
+        self._lengths[row], self._snapshots[row] = self._lengths[leader], self._snapshots[leader].copy()
         self._aside[row] = self._aside.get(leader, [])  # none where the model refuses the prompt
         row.shift, row.error = leader.shift, leader.error
 
@@ -234,30 +234,25 @@ class HybridForward(SlotForward):
         self._loaded = list(rows)
 
     def _put_aside(self) -> None:
-        for at, row in enumerate(self._loaded):
-            self._aside[row] = self._states(at)
+        for line, row in enumerate(self._loaded):
+            self._aside[row] = self._states(line)
         self._loaded = []
 
-    def _states(self, at: int) -> States:
+    def _states(self, line: int) -> States:
         """A copy of one row's states among those that are loaded."""
-        found = [states[i] for states, i in self._model.cells()]
-        return [None if state is None else state[at : at + 1].clone() for state in found]
+        loaded = [states[i] for states, i in self._model.cells()]
+        return [None if state is None else state[line : line + 1].clone() for state in loaded]
 
     def _remember(self, rows: Sequence[Row]) -> None:
-        """A snapshot of each row whose last one is far."""
+        """Adds a snapshot of each row whose last one is old."""
         for row in rows:
-            known, length = self._snapshots[row], self._lengths[row]
-            if known and length < known[-1][0] + SNAPSHOT_EVERY:
-                continue
-            known.append((length, self._states(self._loaded.index(row)) if row in self._loaded else self._aside[row]))
-            if len(known) > SNAPSHOTS + 1:
-                del known[1]
+            self._snapshots[row].add_if_due(self._lengths[row], partial(self._states_of, row))
+
+    def _states_of(self, row: Row) -> States:
+        return self._states(self._loaded.index(row)) if row in self._loaded else self._aside[row]
 
     def _go_back(self, row: Row) -> None:
         """The states behind at most the first `row.valid` ids."""
         if row in self._loaded:
             self._put_aside()
-        known = self._snapshots[row]
-        while known and known[-1][0] > row.valid:
-            known.pop()
-        self._lengths[row], self._aside[row] = known[-1] if known else (0, [])
+        self._lengths[row], self._aside[row] = self._snapshots[row].back_to(row.valid) or (0, [])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-from transformers import cache_utils
+from transformers import PreTrainedModel, cache_utils
 from transformers.cache_utils import get_layer_types_and_kwargs
 
 NOTHING = "dummy"
@@ -25,10 +26,16 @@ def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
         config: of the text model or decoder.
     """
     kinds, options = get_layer_types_and_kwargs(config)
-    found: Any = options  # older releases have one for all layers
-    each = [found] * len(kinds) if isinstance(found, dict) else found
+    given: Any = options  # older releases have one for all layers
+    each = [given] * len(kinds) if isinstance(given, dict) else given
     named = [NOTHING if kind in WITHOUT_CACHE else kind for kind in kinds]
-    return [(kind, given.get("sliding_window")) for kind, given in zip(named, each, strict=True)]
+    return [(kind, own.get("sliding_window")) for kind, own in zip(named, each, strict=True)]
+
+
+def cache_argument(module: PreTrainedModel) -> str | None:
+    """The name under which the model takes a cache of transformers; None where it takes none."""
+    accepted = inspect.signature(module.forward).parameters
+    return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
 
 
 def empty_layer() -> Any:

@@ -80,8 +80,8 @@ def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:
     """Is its configuration among the downloaded files? What is there is loaded without waiting."""
     folder = shared.get("subfolder") or ""
     file = f"{folder}/config.json" if folder else "config.json"
-    found = try_to_load_from_cache(given, file, cache_dir=shared.get("cache_dir"), revision=shared.get("revision"))
-    return isinstance(found, str)
+    cached = try_to_load_from_cache(given, file, cache_dir=shared.get("cache_dir"), revision=shared.get("revision"))
+    return isinstance(cached, str)
 
 
 def _hub_answers() -> bool:

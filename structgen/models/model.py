@@ -95,8 +95,8 @@ class Model:
     def context(self) -> int | None:
         """The longest sequence that the model can read, in tokens; None where its configuration has none."""
         config = self.module.config.get_text_config(decoder=True)
-        found = [getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions")]
-        return next((length for length in found if isinstance(length, int) and length > 0), None)
+        lengths = [getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions")]
+        return next((length for length in lengths if isinstance(length, int) and length > 0), None)
 
     @property
     def start(self) -> list[int] | None:
@@ -107,12 +107,12 @@ class Model:
         """
         if not self.module.config.is_encoder_decoder:
             return None
-        found = [_configured(self.module, "decoder_start_token_id", "bos_token_id")]
-        found += [_configured(self.module, "forced_bos_token_id")]
-        if found[0] is None:
+        ids = [_configured(self.module, "decoder_start_token_id", "bos_token_id")]
+        ids += [_configured(self.module, "forced_bos_token_id")]
+        if ids[0] is None:
             name = type(self.module).__name__
             raise OptionError(f"{name} has no decoder_start_token_id: set it in its configuration")
-        return [token for token in found if token is not None]
+        return [token for token in ids if token is not None]
 
     @property
     def readable_ids(self) -> int:
@@ -210,8 +210,9 @@ def _no_model(model: Any) -> str:
     kinds = [kind.__name__ for kind in type(model).__mro__]
     inside = next((_INSIDE[kind] for kind in kinds if kind in _INSIDE), None)
     if inside is None:
-        found = f"model={quoted(model)}, a {kinds[0]}"
-        return f"{found}: expected what structgen.load(...) returns, or a transformers model"
+        return (
+            f"model={quoted(model)}, a {kinds[0]}: expected what structgen.load(...) returns, or a transformers model"
+        )
     told = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
     if "PeftModel" in kinds:
         return f"{told}, whose layers have the adapters already (prompt tuning, which is no part of them, cannot work)"
@@ -239,7 +240,7 @@ def _configured(module: PreTrainedModel, *names: str) -> int | None:
     """The first id that one of the model's configurations has under one of the names."""
     for name in names:
         for config in (module.generation_config, module.config):
-            found = getattr(config, name, None)
-            if isinstance(found, int):
-                return found
+            token_id = getattr(config, name, None)
+            if isinstance(token_id, int):
+                return token_id
     return None

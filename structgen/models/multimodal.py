@@ -46,13 +46,13 @@ _read_together = weakref.WeakKeyDictionary()
 """By whether there is padding, and the names of the inputs: are prompts read together what they are alone?"""
 
 
-def prompt_groups(rows: Sequence[Row], spare: int, most: int) -> list[list[int]]:
+def prompt_groups(rows: Sequence[Row], spare: int, max_tokens: int) -> list[list[int]]:
     """Indexes of rows whose prompts have inputs of the same kinds and shapes, and are of about the same length.
 
     Args:
         rows: of which nothing was read, with inputs.
         spare: so much padding costs less than a forward pass.
-        most: tokens of one forward pass, padding included, where that leaves a row at least.
+        max_tokens: of one forward pass, padding included, where that leaves a row at least.
     """
     alike: dict[Any, list[int]] = {}
     for i, row in enumerate(rows):
@@ -63,7 +63,7 @@ def prompt_groups(rows: Sequence[Row], spare: int, most: int) -> list[list[int]]
             group = groups[-1] if groups and groups[-1][0] in like else None
             length = rows[i].given
             padding = 0 if group is None else sum(length - rows[j].given for j in group)
-            if group is None or padding > spare or length * (len(group) + 1) > most:
+            if group is None or padding > spare or length * (len(group) + 1) > max_tokens:
                 groups.append([i])
             else:
                 group.append(i)

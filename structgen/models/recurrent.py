@@ -9,17 +9,17 @@ wiped out: logits might hide behind their rounding that a scan forgets.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.models.layers import BOTH, STATES_ONLY, layer_kinds
+from structgen.models.layers import BOTH, STATES_ONLY, cache_argument, layer_kinds
 from structgen.models.multimodal import REFUSALS
 from structgen.models.transfer import device_of, upload_one
 
@@ -31,6 +31,12 @@ PAID = 64
 
 AGREEMENT = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.01, torch.bfloat16: 0.05}
 """By how much of their size states may differ by rounding."""
+
+SNAPSHOT_EVERY = 8
+"""Tokens between two snapshots of a recurrent state: as many at most are read again."""
+
+MAX_SNAPSHOTS = 4
+"""The most snapshots of a row, beside the one of its prompt."""
 
 BEGINNING, REST = list(range(2, 10)), list(range(11, 14))
 """Ids that every model knows."""
@@ -56,6 +62,32 @@ class ReadAhead:
 
 ONE_BY_ONE = ReadAhead()
 
+T = TypeVar("T")
+
+
+class Snapshots(Generic[T]):
+    """Copies of a row's state to go back to: the one behind its prompt, and the last `MAX_SNAPSHOTS` others."""
+
+    def __init__(self, entries: Iterable[tuple[int, T]] = ()) -> None:
+        self._entries = list(entries)
+
+    def copy(self) -> Snapshots[T]:
+        """The same snapshots, for a row that goes on from here."""
+        return Snapshots(self._entries)
+
+    def add_if_due(self, length: int, snapshot: Callable[[], T]) -> None:
+        """Keeps a snapshot of the state behind `length` tokens, if the last one is `SNAPSHOT_EVERY` tokens old."""
+        if not self._entries or length >= self._entries[-1][0] + SNAPSHOT_EVERY:
+            self._entries.append((length, snapshot()))
+            if len(self._entries) > MAX_SNAPSHOTS + 1:
+                del self._entries[1]
+
+    def back_to(self, length: int) -> tuple[int, T] | None:
+        """The last snapshot of at most `length` tokens and its length, forgetting longer ones; None: there is none."""
+        while self._entries and self._entries[-1][0] > length:
+            self._entries.pop()
+        return self._entries[-1] if self._entries else None
+
 
 def has_states(module: PreTrainedModel) -> bool:
     """Does the model keep recurrent states in a cache of transformers?"""
@@ -71,15 +103,15 @@ def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
         module: a causal model that `has_states`.
     """
     try:
-        found, wiped = (_layers(module, [REST], wipe=wipe) for wipe in (False, True))
+        together, wiped = (_layers(module, [REST], wipe=wipe) for wipe in (False, True))
         true = _layers(module, [[i] for i in REST])
     except REFUSALS:
         return ONE_BY_ONE
     bound = AGREEMENT.get(module.dtype, 0.05)
-    pairs = list(zip(_states(found), _states(true), strict=True))
+    pairs = list(zip(_states(together), _states(true), strict=True))
     if not pairs or any((mine - its).norm() > bound * its.norm() for mine, its in pairs):
         return ONE_BY_ONE
-    scanned = list(zip(_recurrent(found), _recurrent(wiped), strict=True))
+    scanned = list(zip(_recurrent(together), _recurrent(wiped), strict=True))
     if any(torch.equal(mine, other) for mine, other in scanned):
         return ONE_BY_ONE
     return ReadAhead(_chunk(module) if scanned and device_of(module).type == "cpu" else 0)
@@ -95,7 +127,7 @@ def _layers(
     cache, model, length = DynamicCache(config=module.config), module, 0
     layers = [layer for layer in cache.layers if isinstance(layer, LinearAttentionLayer)]
     accepted = inspect.signature(module.forward).parameters
-    argument = "past_key_values" if "past_key_values" in accepted else "cache_params"
+    argument = cache_argument(module) or "past_key_values"
     for ids in [BEGINNING, *parts]:
         given: dict[str, Any] = {argument: cache, "input_ids": upload_one([ids], device_of(module))}
         if "position_ids" in accepted:

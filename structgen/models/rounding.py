@@ -9,13 +9,13 @@ TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.1, torch
 """The largest error that is rounding, by the largest logit."""
 
 
-def near(found: Tensor, expected: Tensor) -> bool:
+def near(logits: Tensor, expected: Tensor) -> bool:
     """True where logits differ by rounding only, or the expected ones are not numbers. Waits for the device.
 
     Equal infinities are equal: a model may give minus infinity to an id that it never says.
     """
-    dtype, found, expected = found.dtype, found.float(), expected.float()
-    error = (found - expected).masked_fill(found == expected, 0.0).abs().max()
+    dtype, logits, expected = logits.dtype, logits.float(), expected.float()
+    error = (logits - expected).masked_fill(logits == expected, 0.0).abs().max()
     largest = expected.masked_fill(expected.isinf(), 0.0).abs().max()
     bound = TOLERANCE.get(dtype, 0.1) * largest.clamp(min=1.0)
     return bool(error <= bound) or bool(expected.isnan().any())

@@ -73,7 +73,7 @@ class Row:
 def common(one: Sequence[Any], other: Sequence[Any]) -> int:
     """How many items at the start of both are the same."""
     pairs = zip(one, other, strict=False)
-    return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
+    return next((index for index, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ class SlotForward:
         place = self._place.pop(row, None)
         if place is None or place == len(self._place):
             return
-        last = next(row for row, at in self._place.items() if at == len(self._place))
+        last = next(row for row, own in self._place.items() if own == len(self._place))
         for layer in self._model.layers:
             layer.move(len(self._place), place)
         self._place[last] = place
@@ -200,10 +200,10 @@ class SlotForward:
         if len(rows) == 1:
             return self._begin(rows[0])
         self.count += 1
-        found = read_prompts(self._module, rows, DynamicCache, self._model.options)
-        if found is None:
+        together = read_prompts(self._module, rows, DynamicCache, self._model.options)
+        if together is None:
             return torch.cat([self._begin(row) for row in rows])
-        logits, cache = found
+        logits, cache = together
         width = max(row.given for row in rows)
         for number, row in enumerate(rows):
             row.valid = row.given
@@ -281,18 +281,18 @@ class SlotForward:
         """`_run` by a step of a rounded shape: rows by their places, or picked where few of many are read."""
         places = [self._place[row] for row in rows]
         picked = rounded(len(rows)) < rounded(max(places) + 1)
-        at = list(range(len(rows))) if picked else places
-        shape = StepShape(rounded(max(at) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
+        lines = list(range(len(rows))) if picked else places
+        shape = StepShape(rounded(max(lines) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
         step = steps.step(shape)
-        step.inputs.copy_(upload_one(planes(rows, at, places, shape), self._device))
+        step.inputs.copy_(upload_one(planes(rows, lines, places, shape), self._device))
         if foreseen is not None:
-            self._fill_in(step.inputs[0], at, rows, foreseen)
+            self._fill_in(step.inputs[0], lines, rows, foreseen)
         for row in rows:
             row.valid = len(row.ids)
         logits = steps.run(shape)  # the next run writes there
-        if at == list(range(len(at))):
-            return logits[: len(at)].clone()
-        return logits.index_select(0, upload_one(at, self._device))
+        if lines == list(range(len(lines))):
+            return logits[: len(lines)].clone()
+        return logits.index_select(0, upload_one(lines, self._device))
 
     def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> SlotPlaces:
         places = [self._place[row] for row in rows]
@@ -305,12 +305,12 @@ class SlotForward:
         target = upload_one([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
         return SlotPlaces(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
-    def _fill_in(self, ids: Tensor, at: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
+    def _fill_in(self, ids: Tensor, lines: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
         """Puts the foreseen ids in the last column of ids, int64[., columns]; the rows stand there `at` these lines."""
-        if len(at) == len(foreseen.ids) and [foreseen.places.get(row) for row in rows] == list(at):
-            torch.clamp(foreseen.ids, min=0, out=ids[: len(at), -1])  # all of them, each at its place
+        if len(lines) == len(foreseen.ids) and [foreseen.places.get(row) for row in rows] == list(lines):
+            torch.clamp(foreseen.ids, min=0, out=ids[: len(lines), -1])  # all of them, each at its place
             return
-        known = [(i, foreseen.places[row]) for i, row in zip(at, rows, strict=True) if row in foreseen.places]
+        known = [(i, foreseen.places[row]) for i, row in zip(lines, rows, strict=True) if row in foreseen.places]
         if known:
             where = upload_one([list(side) for side in zip(*known, strict=True)], self._device)
             ids[where[0], -1] = foreseen.ids[where[1]].clamp(min=0)

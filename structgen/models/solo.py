@@ -17,27 +17,14 @@ from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.models.layers import NOTHING, layer_kinds
+from structgen.models.layers import NOTHING, cache_argument, layer_kinds
 from structgen.models.multimodal import encoded, no_logits, read_prompt
-from structgen.models.recurrent import ONE_BY_ONE, ReadAhead
+from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
 from structgen.models.row import Foreseen, Row
 from structgen.models.transfer import device_of, upload_one
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
-
-SNAPSHOT_EVERY = 8
-"""Tokens between two snapshots of a recurrent state; so many at most are read again."""
-
-SNAPSHOTS = 4
-"""So many are kept, beside the one of the prompt."""
-
-
-def cache_argument(module: PreTrainedModel) -> str | None:
-    """The name under which the model takes a cache of transformers; None where it takes none."""
-    accepted = inspect.signature(module.forward).parameters
-    return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
-
 
 AHEAD = 8
 """So many tokens behind those that are pending are read at hardly more than the price of one."""
@@ -55,25 +42,25 @@ class Alone:
     Attributes:
         cache: of transformers.
         length: tokens that the cache holds.
-        snapshots: (length, copy of the cache), the first of them behind the prompt.
+        snapshots: copies of the cache.
     """
 
     __slots__ = ("cache", "length", "snapshots")
 
     def __init__(self, cache: Any) -> None:
         self.cache, self.length = cache, 0
-        self.snapshots: list[tuple[int, Any]] = []
+        self.snapshots = Snapshots[Any]()
 
 
 def _merged(caches: Sequence[Any]) -> Any:
     """One cache of the rows' recurrent states, side by side."""
     whole = copy.copy(caches[0])
     whole.layers = [copy.copy(layer) for layer in caches[0].layers]
-    for at, layer in enumerate(whole.layers):
+    for index, layer in enumerate(whole.layers):
         for name in STATES:
-            parts = [getattr(cache.layers[at], name) for cache in caches]
-            found = {i: None if state is None else torch.cat([p[i] for p in parts]) for i, state in parts[0].items()}
-            setattr(layer, name, found)
+            parts = [getattr(cache.layers[index], name) for cache in caches]
+            joined = {i: None if state is None else torch.cat([p[i] for p in parts]) for i, state in parts[0].items()}
+            setattr(layer, name, joined)
     return whole
 
 
@@ -154,7 +141,7 @@ class SoloForward:
         """See `Forward`."""
         twin.follow(row)
         alone, other = self._alone[row], Alone(copy.deepcopy(self._alone[row].cache))
-        other.length, other.snapshots = alone.length, list(alone.snapshots)
+        other.length, other.snapshots = alone.length, alone.snapshots.copy()
         self._alone[twin] = other
 
     def release(self, row: Row) -> None:
@@ -234,12 +221,8 @@ class SoloForward:
 
     def _remember(self, alone: Alone) -> None:
         """A snapshot, where the cache cannot be shortened and the last one is far."""
-        if self._crops or self._recompute:
-            return
-        if not alone.snapshots or alone.length >= alone.snapshots[-1][0] + SNAPSHOT_EVERY:
-            alone.snapshots.append((alone.length, copy.deepcopy(alone.cache)))
-            if len(alone.snapshots) > SNAPSHOTS + 1:
-                del alone.snapshots[1]
+        if not self._crops and not self._recompute:
+            alone.snapshots.add_if_due(alone.length, lambda: copy.deepcopy(alone.cache))
 
     def _go_back(self, alone: Alone, length: int) -> None:
         """The cache of at most the first `length` tokens."""
@@ -247,13 +230,8 @@ class SoloForward:
             alone.cache.crop(length - alone.length)
             alone.length = length
             return
-        while alone.snapshots and alone.snapshots[-1][0] > length:
-            alone.snapshots.pop()
-        if alone.snapshots:
-            alone.length, saved = alone.snapshots[-1]
-            alone.cache = copy.deepcopy(saved)
-        else:
-            alone.length, alone.cache = 0, self._new_cache()
+        last = alone.snapshots.back_to(length)
+        alone.length, alone.cache = (0, self._new_cache()) if last is None else (last[0], copy.deepcopy(last[1]))
 
     def _new_cache(self) -> Any:
         config = None if self._crops else self._module.config

@@ -75,32 +75,32 @@ def seen_bucket(slots: int) -> int:
     return between if LEAST_SEEN < whole and slots <= between else whole
 
 
-def planes(rows: Sequence[Row], at: Sequence[int], places: Sequence[int], shape: StepShape) -> NDArray[np.int64]:
+def planes(rows: Sequence[Row], lines: Sequence[int], places: Sequence[int], shape: StepShape) -> NDArray[np.int64]:
     """A step's inputs: int64[5, shape.rows, shape.columns]. Padding reads id 0 at slot 0 and writes to the trash.
 
     Args:
         rows: each with a pending token at least, and at most as many as there are columns.
-        at: where each row stands in the inputs.
+        lines: where each row stands in the inputs.
         places: where it stands in the cache.
         shape: of the step.
     """
-    found = np.zeros((5, shape.rows, shape.columns), np.int64)
-    found[WRITTEN] = TRASH
+    inputs = np.zeros((5, shape.rows, shape.columns), np.int64)
+    inputs[WRITTEN] = TRASH
     if not shape.picked:
-        found[ROWS] = np.arange(shape.rows)[:, None]
+        inputs[ROWS] = np.arange(shape.rows)[:, None]
     if shape.columns == 1:  # most steps: all rows at once
         slots = np.array([row.valid for row in rows])
-        found[IDS, at, 0] = [row.ids[-1] for row in rows]
-        found[POSITIONS, at, 0] = slots + [row.shift for row in rows]
-        found[SLOTS, at, 0] = found[WRITTEN, at, 0] = slots
-        found[ROWS, at, 0] = places
-        return found
-    for i, row, place in zip(at, rows, places, strict=True):
+        inputs[IDS, lines, 0] = [row.ids[-1] for row in rows]
+        inputs[POSITIONS, lines, 0] = slots + [row.shift for row in rows]
+        inputs[SLOTS, lines, 0] = inputs[WRITTEN, lines, 0] = slots
+        inputs[ROWS, lines, 0] = places
+        return inputs
+    for i, row, place in zip(lines, rows, places, strict=True):
         slots, new = np.arange(row.valid, len(row.ids)), slice(row.valid - len(row.ids), None)
-        found[IDS, i, new], found[POSITIONS, i, new] = row.pending, slots + row.shift
-        found[SLOTS, i, new] = found[WRITTEN, i, new] = slots
-        found[ROWS, i] = place
-    return found
+        inputs[IDS, i, new], inputs[POSITIONS, i, new] = row.pending, slots + row.shift
+        inputs[SLOTS, i, new] = inputs[WRITTEN, i, new] = slots
+        inputs[ROWS, i] = place
+    return inputs
 
 
 class StaticStep:

@@ -92,5 +92,5 @@ class Download:
         """The tensor's values; waits until they are there."""
         if self._event is not None:
             self._event.synchronize()
-        found: list[Any] = self._there.tolist()
-        return found
+        values: list[Any] = self._there.tolist()
+        return values

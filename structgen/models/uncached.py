@@ -96,8 +96,8 @@ def _behind_prompt(module: PreTrainedModel, row: Row) -> Tensor:
     logits = read_prompt(module, row, cache, {})
     if logits is None:
         return no_logits(module)
-    for at in range(row.given, len(row.ids)):
-        ids, position = upload_one([[row.ids[at]], [at + row.shift]], device_of(module)).unsqueeze(1)
+    for index in range(row.given, len(row.ids)):
+        ids, position = upload_one([[row.ids[index]], [index + row.shift]], device_of(module)).unsqueeze(1)
         output = module(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True, return_dict=True)
         logits = output.logits[:, -1]
     return logits[0]

@@ -79,24 +79,24 @@ class Composed(Automaton):
 
     def reach(self, *begun: Step) -> Reach:
         """Where a text stands before these steps."""
-        found, todo = Reach(), list(begun)
+        reach, todo = Reach(), list(begun)
         seen = set(todo)
         while todo:
             plan, after = todo.pop()
             if isinstance(plan, Part):
                 part = self.enter(plan)
-                found.threads.add(Thread(part.start, part, after, part.extends))
+                reach.threads.add(Thread(part.start, part, after, part.extends))
                 more: list[Step] = [(None, after)] if self.walk.over(part.start, refuse) else []
             elif plan is None and after is None:
-                found.ends = True
+                reach.ends = True
                 continue
             else:
                 more = opened(plan, after)
             fresh = [step for step in more if step not in seen]
             seen.update(fresh)
             todo += fresh
-        self._join(found.threads)
-        return found
+        self._join(reach.threads)
+        return reach
 
     def _join(self, threads: set[Thread]) -> None:
         """JSON values that begin together, before the same, are one thread: their automaton reads them in lockstep."""
@@ -243,11 +243,11 @@ class Composed(Automaton):
     ) -> tuple[int, int]:
         """The mode of a state, and its block, where a thread is in free text (see `masks.text_walk`)."""
         texts = [n for n, thread in enumerate(threads) if is_text(self.tables, thread.position)]
-        for at in texts:
-            alone = [not any(column[:at]) and not any(column[at + 1 :]) for column in columns]
-            found = leaving(self.tables, threads[at].position, state, row, alone)
-            if found:
-                return CHARS, text_block(self.tables, threads[at].position, state, found, 0)
+        for index in texts:
+            alone = [not any(column[:index]) and not any(column[index + 1 :]) for column in columns]
+            shortcut = leaving(self.tables, threads[index].position, state, row, alone)
+            if shortcut:
+                return CHARS, text_block(self.tables, threads[index].position, state, shortcut, 0)
         home = self._home(state, row) if texts else 0
         return (CHARS, text_block(self.tables, threads[texts[0]].position, state, 0, home)) if home else (PLAIN, 0)
 

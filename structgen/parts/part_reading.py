@@ -99,5 +99,5 @@ class PartReading(JsonReading):
         return answer
 
 
-def _begun(reach: Reach, at: int) -> list[ReadingThread]:
-    return [ReadingThread(thread, at, JsonReading.start() if thread.part.family else None) for thread in reach.threads]
+def _begun(reach: Reach, start: int) -> list[ReadingThread]:
+    return [ReadingThread(each, start, JsonReading.start() if each.part.family else None) for each in reach.threads]

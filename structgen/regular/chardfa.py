@@ -327,16 +327,16 @@ def count_members(dfa: CharDfa, limit: int, longest: int | None = None) -> int |
     heads, columns = np.nonzero(dfa.next)
     tails, weights = dfa.next[heads, columns], sizes[columns]
     accepts = np.array(dfa.final) != 0
-    ways = np.zeros(len(dfa.final))
-    ways[1] = 1
+    paths = np.zeros(len(dfa.final))
+    paths[1] = 1
     total = float(accepts[1])
     for _ in range(longest):
         # Clipped: beyond the limit the numbers no longer matter, and floats stay exact below it
-        ways = np.minimum(np.bincount(tails, ways[heads] * weights, minlength=ways.size), limit + 1)
-        total += float(ways[accepts].sum())
+        paths = np.minimum(np.bincount(tails, paths[heads] * weights, minlength=paths.size), limit + 1)
+        total += float(paths[accepts].sum())
         if total > limit:
             return None
-        if not ways.any():
+        if not paths.any():
             break
     return int(total)
 

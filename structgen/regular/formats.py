@@ -40,7 +40,7 @@ def _leap_seconds() -> str:
         offsets.setdefault((1439 + offset) % 1440, []).append(rf"\+{spelled}")
         offsets.setdefault((1439 - offset) % 1440, []).append(f"-{spelled}")
     offsets[1439].append("[Zz]")
-    return _any(*(rf"{local // 60:02}:{local % 60:02}:60(?:\.\d+)?{_any(*ways)}" for local, ways in offsets.items()))
+    return _any(*(rf"{local // 60:02}:{local % 60:02}:60(?:\.\d+)?{_any(*zones)}" for local, zones in offsets.items()))
 
 
 _QUARTERS = _any("0[48]", "[2468][048]", "[13579][26]")

@@ -101,16 +101,16 @@ class Magnitudes:
 def magnitudes(low: End, high: End, *, integer: bool) -> Magnitudes | None:
     """The part of an interval at or above zero; None when it is empty."""
     least, least_open = (Fraction(0), False) if low.value is None or low.value < 0 else (low.value, low.open)
-    most, most_open = high.value, high.open
+    greatest, greatest_open = high.value, high.open
     if integer:
         whole = -(-least.numerator // least.denominator)
         least, least_open = Fraction(whole + (least_open and whole == least)), False
-        if most is not None:
-            whole = most.numerator // most.denominator
-            most, most_open = Fraction(whole - (most_open and whole == most)), False
-    if most is not None and (most < least or (most == least and (least_open or most_open))):
+        if greatest is not None:
+            whole = greatest.numerator // greatest.denominator
+            greatest, greatest_open = Fraction(whole - (greatest_open and whole == greatest)), False
+    if greatest is not None and (greatest < least or (greatest == least and (least_open or greatest_open))):
         return None
-    return Magnitudes(least, most, low_open=least_open, high_open=most_open, integer=integer)
+    return Magnitudes(least, greatest, low_open=least_open, high_open=greatest_open, integer=integer)
 
 
 def interval_dfa(low: End, high: End, *, integer: bool) -> CharDfa:

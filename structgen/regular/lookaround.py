@@ -152,7 +152,7 @@ class _Determiniser:
             if operation in (CHAR, MATCH):
                 live.append((place, owed))
                 continue
-            ways = [place + a, place + b] if operation == SPLIT else [place + 1]
+            nexts = [place + a, place + b] if operation == SPLIT else [place + 1]
             if operation == ASSERT and not _met(Anchor(a), state.before, after):
                 continue
             if operation == _BEHIND and not self.languages[a].final[state.behind[self.behind.index(a)]]:
@@ -162,10 +162,10 @@ class _Determiniser:
                     continue
                 if self.certain[a] != 1:
                     owed = owed | {(a, 1)}
-            for way in ways:
-                if (way, owed) not in seen:
-                    seen.add((way, owed))
-                    stack.append((way, owed))
+            for target in nexts:
+                if (target, owed) not in seen:
+                    seen.add((target, owed))
+                    stack.append((target, owed))
         return live
 
     def accepts(self, state: _LookState) -> bool:
@@ -201,8 +201,8 @@ class _Determiniser:
         if not threads:
             return None
         behind = tuple(
-            self.tables[number][at][self.columns[number][current]]
-            for number, at in zip(self.behind, state.behind, strict=True)
+            self.tables[number][inner][self.columns[number][current]]
+            for number, inner in zip(self.behind, state.behind, strict=True)
         )
         before = (2 if current in self.wordly else 1) if self.bounded else 1
         kept = frozenset((place, owed) for place, sets in threads.items() for owed in _smallest(sets))
@@ -211,12 +211,12 @@ class _Determiniser:
     def kept(self, owed: Obligations, current: int) -> Obligations | None:
         """What is still owed after one more character; None when it can no longer be met."""
         left = []
-        for number, at in owed:
-            there = self.tables[number][at][self.columns[number][current]]
-            if there == 0:
+        for number, inner in owed:
+            moved = self.tables[number][inner][self.columns[number][current]]
+            if moved == 0:
                 return None
-            if there != self.certain[number]:
-                left.append((number, there))
+            if moved != self.certain[number]:
+                left.append((number, moved))
         return frozenset(left)
 
 

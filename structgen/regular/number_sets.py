@@ -207,7 +207,7 @@ def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
     first, last = math.ceil(low / step), math.floor(high / step)
     if last - first >= limit + 2:
         return None
-    inside = [value for value in (step * at for at in range(first, last + 1)) if within(value, numbers)]
+    inside = [value for value in (step * factor for factor in range(first, last + 1)) if within(value, numbers)]
     return inside if len(inside) <= limit else None
 
 

@@ -107,7 +107,7 @@ def _superset(pattern: str, tree: Node) -> CharDfa:
 def _loose(pattern: str, part: Node, whole: Node) -> CharDfa:
     """A regular superset of where a part of a pattern matches: with looser bounds where it is too big, at worst all."""
     bare = relaxed(part, whole)
-    for candidate in dict.fromkeys((bare, *(loosened(bare, most) for most in _BOUNDS))):
+    for candidate in dict.fromkeys((bare, *(loosened(bare, bound) for bound in _BOUNDS))):
         try:
             return tidied(*pattern_table(pattern, candidate, False, STATE_LIMIT if candidate is bare else LOOSE_LIMIT))
         except LimitExceeded:

@@ -79,8 +79,8 @@ def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
     """
     if strings.literals is not None:
         return literals(allowed_literals(strings)), None
-    language, most, _ = _language(strings)
-    return language, most
+    language, longest, _ = _language(strings)
+    return language, longest
 
 
 @lru_cache(1024)
@@ -112,10 +112,10 @@ def _longest(strings: Strings) -> int | None:
 @lru_cache(1024)
 def string_language(strings: Strings) -> CharDfa:
     """All strings that satisfy `strings`; a superset where there is a `string_predicate`."""
-    language, most = uncapped_language(strings)
-    if most is None or not _capped(language, most):
+    language, longest = uncapped_language(strings)
+    if longest is None or not _capped(language, longest):
         return language
-    return intersect(language, length(0, most), limit=CAPPED_LIMIT)
+    return intersect(language, length(0, longest), limit=CAPPED_LIMIT)
 
 
 @lru_cache(1024)
@@ -123,8 +123,8 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Whether a string satisfies `strings`; None when the language says so already."""
     if strings.literals is not None or (strings.free and (strings.max_length or 0) < CAPPED_LIMIT // 4):
         return None
-    language, most, exact = _language(strings)
-    return None if exact and (most is None or _capped(language, most)) else partial(string_holds, strings)
+    language, longest, exact = _language(strings)
+    return None if exact and (longest is None or _capped(language, longest)) else partial(string_holds, strings)
 
 
 @lru_cache(1024)
@@ -147,8 +147,8 @@ def doubted_language(strings: Strings) -> CharDfa:
     return tidied(both.bounds, both.classes, both.next, [final if final & 1 else 0 for final in both.final])
 
 
-def _capped(language: CharDfa, most: int) -> bool:
-    return len(language.final) * (most + 2) <= CAPPED_LIMIT
+def _capped(language: CharDfa, longest: int) -> bool:
+    return len(language.final) * (longest + 2) <= CAPPED_LIMIT
 
 
 def string_holds(strings: Strings, text: str) -> bool:
@@ -223,8 +223,8 @@ def string_is_empty(strings: Strings) -> bool:
         return False
     if is_free(strings):
         return strings.max_length is not None and strings.max_length < strings.min_length
-    language, most = uncapped_language(strings)
-    return language.empty or (most is not None and language.length_range()[0] > most)
+    language, longest = uncapped_language(strings)
+    return language.empty or (longest is not None and language.length_range()[0] > longest)
 
 
 def _plainly_some(strings: Strings) -> bool:
@@ -243,5 +243,5 @@ def string_count(strings: Strings) -> int | None:
     """How many strings satisfy `strings`; None when infinite, unknown or above `COUNT_LIMIT`."""
     if strings.literals is not None:
         return len(set(allowed_literals(strings)))
-    language, most, exact = _language(strings)
-    return count_members(language, COUNT_LIMIT, most) if exact else None
+    language, longest, exact = _language(strings)
+    return count_members(language, COUNT_LIMIT, longest) if exact else None

@@ -203,8 +203,8 @@ class Algebra(ContainerAlgebra):
             _all_in(self._objects, a.objects, b.objects),
         ).packed()
 
-    def negated(self, node: Node, most: int = MAX_CONTAINERS) -> Shapes:
-        """The shapes of what does not satisfy `node`; from `most` alternatives on, told at the closing bracket."""
+    def negated(self, node: Node, limit: int = MAX_CONTAINERS) -> Shapes:
+        """The shapes of what does not satisfy `node`; from `limit` alternatives on, told at the closing bracket."""
         columns = TypeColumns.of(node.shapes)
         return TypeColumns(
             not columns.null,
@@ -212,8 +212,8 @@ class Algebra(ContainerAlgebra):
             not columns.false,
             united_numbers(_outside(numbers_and, numbers_not, FREE_NUMBERS, columns.numbers)),
             united_strings(_outside(strings_and, strings_not, FREE_STRINGS, columns.strings)),
-            _none_in(self._arrays, columns.arrays, node, most),
-            _none_in(self._objects, columns.objects, node, most),
+            _none_in(self._arrays, columns.arrays, node, limit),
+            _none_in(self._objects, columns.objects, node, limit),
         ).packed()
 
     @cached_property
@@ -262,24 +262,24 @@ def _all_in(kind: _Kind[_Set], a: list[_Set], b: list[_Set]) -> list[_Set]:
     return _pairs(kind.conjoin, a, b)
 
 
-def _none_in(kind: _Kind[_Set], sets: list[_Set], node: Node, most: int) -> list[_Set]:
+def _none_in(kind: _Kind[_Set], sets: list[_Set], node: Node, limit: int) -> list[_Set]:
     """What is in none of the sets, which are those of `node`."""
-    found = [kind.free]
+    sets_left = [kind.free]
     for each in sets:
         outside = kind.negate(each)
-        if len(found) * len(outside) > most:
+        if len(sets_left) * len(outside) > limit:
             return [kind.barring(node)]
-        found = _pairs(kind.conjoin, found, outside)
-    return found
+        sets_left = _pairs(kind.conjoin, sets_left, outside)
+    return sets_left
 
 
 def _pairs(conjoin: Callable[[_Set | None, _Set | None], _Set | None], a: list[_Set], b: list[_Set]) -> list[_Set]:
     if len(a) * len(b) > MAX_PAIRS:
         raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
-    found = [both for x in a for y in b if (both := conjoin(x, y)) is not None]
-    if len(found) > MAX_SHAPES:
-        raise LimitExceeded(f"{len(found)} alternatives in one place; the limit is {MAX_SHAPES}")
-    return found
+    pairs = [both for x in a for y in b if (both := conjoin(x, y)) is not None]
+    if len(pairs) > MAX_SHAPES:
+        raise LimitExceeded(f"{len(pairs)} alternatives in one place; the limit is {MAX_SHAPES}")
+    return pairs
 
 
 def _outside(

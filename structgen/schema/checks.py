@@ -31,8 +31,8 @@ _ANCHOR_2019 = re.compile(r"[A-Za-z][-A-Za-z0-9.:_]*")
 class Malformed(Exception):
     """An argument is not what its keyword takes."""
 
-    def __init__(self, found: object, expected: str) -> None:
-        super().__init__(f"found {quoted(found)}; expected {expected}")
+    def __init__(self, value: object, expected: str) -> None:
+        super().__init__(f"found {quoted(value)}; expected {expected}")
 
 
 class ScanContext(Protocol):
@@ -78,8 +78,8 @@ def spelled(values: Collection[str]) -> None:
         joined.encode()
     except UnicodeEncodeError as error:
         half = joined[error.start]
-        found = next(value for value in values if half in value)
-        raise Malformed(found, f"Unicode text: {half!r} is half of a surrogate pair") from None
+        broken = next(value for value in values if half in value)
+        raise Malformed(broken, f"Unicode text: {half!r} is half of a surrogate pair") from None
 
 
 def keys(value: dict[Any, Any]) -> None:
@@ -88,8 +88,8 @@ def keys(value: dict[Any, Any]) -> None:
         if "".join(value).isascii():
             return
     except TypeError:
-        found = next(key for key in value if not isinstance(key, str))
-        raise Malformed(found, "a JSON object, whose keys are strings") from None
+        wrong = next(key for key in value if not isinstance(key, str))
+        raise Malformed(wrong, "a JSON object, whose keys are strings") from None
     spelled(value)
 
 
@@ -301,8 +301,8 @@ def identifier(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 def _names_of(root: Any) -> tuple[Any, ...]:
     """The base URI of a root schema, however it is spelled."""
-    found = root.get("$id", root.get("id")) if isinstance(root, dict) else None
-    return (found, found.rstrip("#")) if isinstance(found, str) else ()
+    name = root.get("$id", root.get("id")) if isinstance(root, dict) else None
+    return (name, name.rstrip("#")) if isinstance(name, str) else ()
 
 
 def _named(scan: ScanContext, schema: dict[str, Any], fragment: str) -> None:

@@ -17,10 +17,10 @@ def closed_arrays(arrays: Arrays) -> Arrays | None:
     if NEVER in arrays.prefix or arrays.rest is NEVER:
         cut = arrays.prefix.index(NEVER) if NEVER in arrays.prefix else len(arrays.prefix)
         arrays = replace(arrays, prefix=arrays.prefix[:cut], rest=None)
-    most = arrays.max_items
+    limit = arrays.max_items
     if arrays.rest is None:
-        most = least(most, len(arrays.prefix))
-    if (most is not None and arrays.min_items > most) or (arrays.unique and arrays.repeated):
+        limit = least(limit, len(arrays.prefix))
+    if (limit is not None and arrays.min_items > limit) or (arrays.unique and arrays.repeated):
         return None
     return None if ANY in arrays.without else arrays
 
@@ -30,19 +30,19 @@ def closed_objects(objects: Objects) -> Objects | None:
     never = [member for member in objects.properties if member.value is NEVER]
     if any(member.required for member in never) or ANY in objects.without:
         return None
-    most = objects.max_properties
+    limit = objects.max_properties
     if objects.rest is None or objects.rest is NEVER:
         if not objects.patterns:
             if never or objects.rest is NEVER:
                 kept = tuple(member for member in objects.properties if member.value is not NEVER)
                 objects = replace(objects, properties=kept, rest=None)
-            most = least(most, len(objects.properties))
+            limit = least(limit, len(objects.properties))
         elif objects.rest is NEVER:
             objects = replace(objects, rest=None)
-    if most is None:
+    if limit is None:
         return objects
     needed = len([member for member in objects.properties if member.required])
-    return None if max(needed, objects.min_properties) > most else objects
+    return None if max(needed, objects.min_properties) > limit else objects
 
 
 def other_names(objects: Objects) -> Strings:
@@ -93,27 +93,27 @@ class ContainerAlgebra(ABC):
 
     def arrays_not(self, arrays: Arrays) -> list[Arrays]:
         """The arrays that are not in the set: each breaks one of its rules."""
-        found = []
+        parts = []
         if arrays.min_items:
-            found.append(Arrays(rest=ANY, max_items=arrays.min_items - 1))
+            parts.append(Arrays(rest=ANY, max_items=arrays.min_items - 1))
         if arrays.max_items is not None:
-            found.append(Arrays(rest=ANY, min_items=arrays.max_items + 1))
+            parts.append(Arrays(rest=ANY, min_items=arrays.max_items + 1))
         for i, node in enumerate(arrays.prefix):
             if node is not ANY:
-                found.append(Arrays((*[ANY] * i, self.negation(node)), ANY, i + 1))
+                parts.append(Arrays((*[ANY] * i, self.negation(node)), ANY, i + 1))
         if arrays.rest is None:
-            found.append(Arrays(rest=ANY, min_items=len(arrays.prefix) + 1))
+            parts.append(Arrays(rest=ANY, min_items=len(arrays.prefix) + 1))
         elif arrays.rest is not ANY:
             broken = Contains(self.negation(arrays.rest), start=len(arrays.prefix))
-            found.append(Arrays(rest=ANY, contains=(broken,)))
+            parts.append(Arrays(rest=ANY, contains=(broken,)))
         for each in arrays.contains:
             if each.least:
-                found.append(Arrays(rest=ANY, contains=(each._replace(least=0, most=each.least - 1),)))
+                parts.append(Arrays(rest=ANY, contains=(each._replace(least=0, most=each.least - 1),)))
             if each.most is not None:
-                found.append(Arrays(rest=ANY, contains=(each._replace(least=each.most + 1, most=None),)))
+                parts.append(Arrays(rest=ANY, contains=(each._replace(least=each.most + 1, most=None),)))
         if arrays.unique or arrays.repeated:
-            found.append(Arrays(rest=ANY, unique=arrays.repeated, repeated=arrays.unique))
-        return found + [shape.arrays for node in arrays.without for shape in node.shapes if shape.arrays is not None]
+            parts.append(Arrays(rest=ANY, unique=arrays.repeated, repeated=arrays.unique))
+        return parts + [shape.arrays for node in arrays.without for shape in node.shapes if shape.arrays is not None]
 
     def objects(self, a: Objects | None, b: Objects | None) -> Objects | None:
         """The objects in both sets. A member stands where the first of `a` and `b` that declares it has it."""
@@ -170,24 +170,24 @@ class ContainerAlgebra(ABC):
 
     def objects_not(self, objects: Objects) -> list[Objects]:
         """The objects that are not in the set: each breaks one of its rules."""
-        found = []
+        parts = []
         for member in objects.properties:
             if member.required:
                 absent = Property(member.name, NEVER, required=False, declared=False)
-                found.append(Objects((absent,), ANY))
+                parts.append(Objects((absent,), ANY))
             if member.value is not ANY:
                 wrong = Property(member.name, self.negation(member.value), required=True, declared=False)
-                found.append(Objects((wrong,), ANY))
+                parts.append(Objects((wrong,), ANY))
         rules = objects.patterns
         if objects.rest is not ANY:
             rules = (*rules, Named(other_names(objects), objects.rest or NEVER))
         for names, value in rules:
             if value is not ANY:
-                found.append(Objects(rest=ANY, some=(Named(names, self.negation(value)),)))
+                parts.append(Objects(rest=ANY, some=(Named(names, self.negation(value)),)))
         if objects.min_properties:
-            found.append(Objects(rest=ANY, max_properties=objects.min_properties - 1))
+            parts.append(Objects(rest=ANY, max_properties=objects.min_properties - 1))
         if objects.max_properties is not None:
-            found.append(Objects(rest=ANY, min_properties=objects.max_properties + 1))
+            parts.append(Objects(rest=ANY, min_properties=objects.max_properties + 1))
         for names, value in objects.some:
-            found.append(Objects(rest=ANY, patterns=(Named(names, self.negation(value)),)))
-        return found + [shape.objects for node in objects.without for shape in node.shapes if shape.objects is not None]
+            parts.append(Objects(rest=ANY, patterns=(Named(names, self.negation(value)),)))
+        return parts + [shape.objects for node in objects.without for shape in node.shapes if shape.objects is not None]

@@ -55,10 +55,10 @@ class Disjointness:
         for shapes in branches:
             texts: set[str] = set()
             for shape in shapes:
-                found = self._texts(name, shape.objects)
-                if found is None or not taken.isdisjoint(found):
+                values = self._texts(name, shape.objects)
+                if values is None or not taken.isdisjoint(values):
                     return False
-                texts.update(found)
+                texts.update(values)
             taken |= texts
         return True
 

@@ -51,11 +51,11 @@ class DynamicScopes:
         from referencing.jsonschema import lookup_recursive_ref
 
         try:
-            found = lookup_recursive_ref(scope) if keyword == "$recursiveRef" else scope.lookup(schema[keyword])
+            resolved = lookup_recursive_ref(scope) if keyword == "$recursiveRef" else scope.lookup(schema[keyword])
         except (Unresolvable, ValueError) as error:
             why = f"{keyword} {quoted(schema[keyword])} leads nowhere: {excerpt(error)}"
             raise refused(self._scan, schema, why, keyword) from None
-        if isinstance(found.contents, (bool, dict)) and id(found.contents) not in self._scan.seen:
-            home = found.resolver.lookup("#").contents
-            self._scan.walk(found.contents, schema[keyword], dialect_of(home, self._dialect))
-        return found.contents, found.resolver
+        if isinstance(resolved.contents, (bool, dict)) and id(resolved.contents) not in self._scan.seen:
+            home = resolved.resolver.lookup("#").contents
+            self._scan.walk(resolved.contents, schema[keyword], dialect_of(home, self._dialect))
+        return resolved.contents, resolved.resolver

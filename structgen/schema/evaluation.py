@@ -75,11 +75,11 @@ def shapes(reader: EvaluationContext, place: Any) -> Shapes:
     Raises:
         LimitExceeded: too many combinations of branches.
     """
-    found = []
+    kept = []
     for case, evaluated in _Cases(reader).of_schema(place):
         rules = [rule for rule in _rules(reader, place, evaluated) if rule is not None]
-        found.append(reader.algebra.product([case, *((rule,) for rule in rules)]))
-    return pack([shape for union in found for shape in union])
+        kept.append(reader.algebra.product([case, *((rule,) for rule in rules)]))
+    return pack([shape for union in kept for shape in union])
 
 
 def _rules(reader: EvaluationContext, place: Any, evaluated: Evaluated) -> Iterable[Shape | None]:

@@ -381,7 +381,7 @@ class SchemaReader:
         """What is in `union` and not in `rivals`, told at the closing bracket."""
         if rivals is NEVER:
             return union
-        return self.algebra.product([union, self.algebra.negated(rivals, most=1)])
+        return self.algebra.product([union, self.algebra.negated(rivals, limit=1)])
 
     def _apart(self, a: Shapes, b: Shapes, branches: int) -> bool:
         """Whether no value is in both unions, if that can be told at an acceptable price."""

@@ -37,16 +37,16 @@ NO_SCHEMA = (
 
 def in_place(schema: dict[str, Any], dialect: Dialect) -> list[tuple[Any, tuple[object, ...]]]:
     """The schemas that must be read before `schema`, references aside, with the tokens that lead to them."""
-    found: list[tuple[Any, tuple[object, ...]]] = []
+    schemas: list[tuple[Any, tuple[object, ...]]] = []
     for name in [name for name in schema if name in IN_PLACE and name in dialect.keywords]:
         value = schema[name]
         if name in _LISTS:
-            found += [(branch, (name, i)) for i, branch in enumerate(value)]
+            schemas += [(branch, (name, i)) for i, branch in enumerate(value)]
         elif name in _MAPS:
-            found += [(branch, (name, key)) for key, branch in value.items() if not isinstance(branch, list)]
+            schemas += [(branch, (name, key)) for key, branch in value.items() if not isinstance(branch, list)]
         elif name not in REFERENCES:
-            found.append((value, (name,)))
-    return found
+            schemas.append((value, (name,)))
+    return schemas
 
 
 def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, Target]:
@@ -124,8 +124,8 @@ def _reference(scan: SchemaScan, schema: dict[str, Any]) -> str:
 
 def refused(scan: SchemaScan, schema: dict[str, Any], why: str, keyword: str | None = None) -> SchemaError:
     """What is said of a reference that cannot be followed, with the place where it stands."""
-    found = keyword or references(schema, scan.seen[id(schema)])[0]
-    return SchemaError(why, f"{scan.pointer_of(schema)}/{found}")
+    name = keyword or references(schema, scan.seen[id(schema)])[0]
+    return SchemaError(why, f"{scan.pointer_of(schema)}/{name}")
 
 
 def _any_rebased(scan: SchemaScan) -> bool:
@@ -193,8 +193,8 @@ def _follow_uris(
     for source in scan.references:  # grows while new targets are scanned
         reference = _reference(scan, source)
         try:
-            found = resolvers[id(source)].lookup(reference)
-            home = found.resolver.lookup("#").contents
+            resolved = resolvers[id(source)].lookup(reference)
+            home = resolved.resolver.lookup("#").contents
         except (Unresolvable, ValueError) as error:
             why = f"the reference {quoted(reference)} leads nowhere: {excerpt(error)}"
             more = "" if reference[:1] == "#" else "; nothing is fetched: other documents come from registry="
@@ -204,12 +204,13 @@ def _follow_uris(
             raise refused(scan, source, why) from None
         document, _, fragment = reference.partition("#")
         pointer = unquote(fragment) if home is scan.root else f"{document}#{fragment}"
-        if isinstance(found.contents, (bool, dict)) and id(found.contents) not in scan.seen:
+        if isinstance(resolved.contents, (bool, dict)) and id(resolved.contents) not in scan.seen:
             draft = dialect_of(home, scan.seen[id(source)])
-            scan.walk(found.contents, pointer, draft)
-        if id(found.contents) not in resolvers:
-            _note_resolvers(found.contents, scan.seen.get(id(found.contents), dialect), found.resolver, resolvers)
-        targets[id(source)] = (found.contents, pointer)
+            scan.walk(resolved.contents, pointer, draft)
+        if id(resolved.contents) not in resolvers:
+            seen_in = scan.seen.get(id(resolved.contents), dialect)
+            _note_resolvers(resolved.contents, seen_in, resolved.resolver, resolvers)
+        targets[id(source)] = (resolved.contents, pointer)
 
 
 _URIS = {
@@ -278,7 +279,7 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
 
 def _applied(scan: SchemaScan, schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
     """The schemas that must be read before `schema`."""
-    found = [branch for branch, _ in in_place(schema, scan.seen[id(schema)])]
+    branches = [branch for branch, _ in in_place(schema, scan.seen[id(schema)])]
     if id(schema) in targets:
-        found.append(targets[id(schema)][0])
-    return [branch for branch in found if isinstance(branch, dict)]
+        branches.append(targets[id(schema)][0])
+    return [branch for branch in branches if isinstance(branch, dict)]

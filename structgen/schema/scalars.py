@@ -114,15 +114,15 @@ def numbers_not(numbers: Numbers) -> list[Numbers]:
     """The numbers that are not in the set."""
     if numbers.literals is not None or numbers.plain:
         return [Numbers(without=(numbers,))]
-    found = []
+    parts = []
     if numbers.minimum is not None:
-        found.append(Numbers(maximum=numbers.minimum, exclusive_maximum=not numbers.exclusive_minimum))
+        parts.append(Numbers(maximum=numbers.minimum, exclusive_maximum=not numbers.exclusive_minimum))
     if numbers.maximum is not None:
-        found.append(Numbers(minimum=numbers.maximum, exclusive_minimum=not numbers.exclusive_maximum))
+        parts.append(Numbers(minimum=numbers.maximum, exclusive_minimum=not numbers.exclusive_maximum))
     if numbers.integer:
-        found.append(Numbers(without=(Numbers(integer=True),)))
-    found += [Numbers(without=(Numbers(multiples=(multiple,)),)) for multiple in numbers.multiples]
-    return found + list(numbers.without)
+        parts.append(Numbers(without=(Numbers(integer=True),)))
+    parts += [Numbers(without=(Numbers(multiples=(multiple,)),)) for multiple in numbers.multiples]
+    return parts + list(numbers.without)
 
 
 def least(a: int | None, b: int | None) -> int | None:
@@ -176,14 +176,14 @@ def _fits(text: str, shortest: int, longest: int | None) -> bool:
 
 def strings_not(strings: Strings) -> list[Strings]:
     """The strings that are not in the set. Lengths are told apart, so that no long one is counted in an automaton."""
-    found = []
+    parts = []
     if strings.min_length:
-        found.append(Strings(max_length=strings.min_length - 1))
+        parts.append(Strings(max_length=strings.min_length - 1))
     if strings.max_length is not None:
-        found.append(Strings(min_length=strings.max_length + 1))
+        parts.append(Strings(min_length=strings.max_length + 1))
     if strings.patterns or strings.formats or strings.literals is not None:
-        found.append(Strings(without=(Strings(0, None, strings.patterns, strings.formats, strings.literals),)))
-    return found + list(strings.without)
+        parts.append(Strings(without=(Strings(0, None, strings.patterns, strings.formats, strings.literals),)))
+    return parts + list(strings.without)
 
 
 def united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:

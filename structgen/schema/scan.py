@@ -75,7 +75,7 @@ class SchemaScan:
                 elif (schema is not True and schema is not False) or not dialect.booleans:
                     raise _not_a_schema(schema, start, pointer, dialect)
         except (Malformed, LimitExceeded) as error:
-            place_of = joined(next(trail for found, trail in every(start, pointer, dialect) if found is schema))
+            place_of = joined(next(trail for other, trail in every(start, pointer, dialect) if other is schema))
             if isinstance(error, LimitExceeded):
                 raise error.at(f"{place_of}/{escaped(name)}") from None
             if not name:
@@ -87,7 +87,7 @@ class SchemaScan:
     def pointer_of(self, schema: dict[str, Any]) -> str:
         """Where `schema`, which was met, stands. Slow."""
         places = (place for start in self.starts for place in every(*start))
-        return joined(next(trail for found, trail in places if found is schema))
+        return joined(next(trail for other, trail in places if other is schema))
 
     def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
         """Every schema object that was met, with its trail and its draft. Slow."""
@@ -143,7 +143,7 @@ def every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, Tra
             stack.extend((child, (trail, step)) for child, step in subschemas(schema, dialect))
 
 
-def _not_a_schema(found: Any, start: Any, pointer: str, dialect: Dialect) -> SchemaError:
+def _not_a_schema(value: Any, start: Any, pointer: str, dialect: Dialect) -> SchemaError:
     """The error about a place that holds something else than a schema."""
     expected = "an object, true or false" if dialect.booleans else "an object"
     for schema, trail in every(start, pointer, dialect):
@@ -152,4 +152,4 @@ def _not_a_schema(found: Any, start: Any, pointer: str, dialect: Dialect) -> Sch
         allowed = dialect.booleans or step.endswith(("/additionalProperties", "/additionalItems"))
         if not isinstance(schema, dict) and not (boolean and allowed):
             return SchemaError(str(Malformed(schema, f"a schema: {expected}")), joined(trail))
-    return SchemaError(str(Malformed(found, f"a schema: {expected}")), pointer)
+    return SchemaError(str(Malformed(value, f"a schema: {expected}")), pointer)

@@ -110,16 +110,16 @@ class ItemSteps:
     @cached_method
     def plan(self, arrays: Arrays) -> Plan:
         """What is known of `arrays`."""
-        most, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
+        longest, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
         simple = not (arrays.contains or arrays.unique or arrays.repeated)
         few = False
         if arrays.unique or arrays.repeated:
             few, bound = self._counted(arrays)
             if arrays.unique and bound is not None:
-                most = bound if most is None else min(most, bound)
+                longest = bound if longest is None else min(longest, bound)
             enough = max(enough, 1)
-        enough = max(enough, most or 0, *(each.start for each in arrays.contains), 0)
-        return Plan(enough, most, few, (arrays.unique or arrays.repeated) and not few, simple)
+        enough = max(enough, longest or 0, *(each.start for each in arrays.contains), 0)
+        return Plan(enough, longest, few, (arrays.unique or arrays.repeated) and not few, simple)
 
     def _counted(self, arrays: Arrays) -> tuple[bool, int | None]:
         """Are all values few, and how many different items can there be?"""
@@ -138,19 +138,19 @@ class ItemSteps:
 
         The schemas may be empty.
         """
-        arrays, at = progress.arrays, progress.at
+        arrays, index = progress.arrays, progress.at
         plan = self.plan(arrays)
-        if plan.most is not None and at >= plan.most:
+        if plan.most is not None and index >= plan.most:
             return []
-        node = arrays.prefix[at] if at < len(arrays.prefix) else arrays.rest
+        node = arrays.prefix[index] if index < len(arrays.prefix) else arrays.rest
         if node is None:
             return []
-        after = min(at + 1, plan.enough)
+        after = min(index + 1, plan.enough)
         if plan.simple:
-            return [(node, progress if after == at else Items(progress.lane, arrays, after))]
+            return [(node, progress if after == index else Items(progress.lane, arrays, after))]
         steps = [(node, progress._replace(at=after))]
         for k, each in enumerate(arrays.contains):
-            if at >= each.start:
+            if index >= each.start:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
                 if len(steps) > MOST_OPTIONS:
                     raise LimitExceeded(f"one item may meet rules of contains in more than {MOST_OPTIONS} ways")
@@ -212,8 +212,8 @@ class ItemSteps:
         """
         if progress.may_close or self._soon_repeated(progress):
             return True
-        most = self.plan(progress.arrays).most
-        if most is not None and progress.arrays.min_items > most:
+        longest = self.plan(progress.arrays).most
+        if longest is not None and progress.arrays.min_items > longest:
             return False
         path, steps, seen = [progress], [iter(self.options(progress))], {progress}
         while steps:
@@ -236,5 +236,5 @@ class ItemSteps:
         """Can the next item repeat an earlier one, and the array then be closed as far as counts tell?"""
         if not self.compares(progress) or progress.arrays.unique:
             return False
-        most = self.plan(progress.arrays).most
-        return most is None or progress.at < most
+        longest = self.plan(progress.arrays).most
+        return longest is None or progress.at < longest

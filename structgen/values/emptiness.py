@@ -44,13 +44,13 @@ class Emptiness:
 
     def culprit(self, node: Node) -> Node:
         """Of a node without a value, the innermost place of the schema whose value it needs and that has none, too."""
-        found, seen = node, {node}
-        while (needed := next(filter(self, self._needed(found)), None)) is not None:
+        culprit, seen = node, {node}
+        while (needed := next(filter(self, self._needed(culprit)), None)) is not None:
             if needed in seen:
                 return node
             seen.add(needed)
-            found = needed
-        return found
+            culprit = needed
+        return culprit
 
     def _needed(self, node: Node) -> Iterator[SchemaNode]:
         """The places within that every value of `node` has, where it is one set of arrays or of objects."""
@@ -235,18 +235,18 @@ class OpenMembers:
 
     def of(self, progress: Members) -> Flags:
         """bool[declared members]: may it come next, and the object still be closed?"""
-        found: Flags = progress.open_flags(self._required.size)
-        found &= self._that_live(found)
+        flags: Flags = progress.open_flags(self._required.size)
+        flags &= self._that_live(flags)
         objects, can = self._objects, self._is_empty.inhabited(self._objects)
         if can.uncounted:
-            return found
+            return flags
         members = progress.members_after
         if objects.max_properties is not None:
-            found &= members + progress.left_after(self._required) <= objects.max_properties
+            flags &= members + progress.left_after(self._required) <= objects.max_properties
         if members < objects.min_properties and can.others_left(progress) is not None:
             possible = self._that_live(np.ones(self._living.size, np.bool_))
-            found &= members + progress.left_after(possible) >= objects.min_properties
-        return found
+            flags &= members + progress.left_after(possible) >= objects.min_properties
+        return flags
 
     def _that_live(self, wanted: Flags) -> Flags:
         """The members that some value satisfies, as far as it is wanted to know."""

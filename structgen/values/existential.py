@@ -1,8 +1,8 @@
 """Existential rules of objects (`some`): how many members must come for them.
 
-A member may meet several of the rules at once, where its name is in their sets and some value satisfies all of them;
-each name comes once. So the fewest members are a smallest cover, with names that may be taken once: found exactly, by
-dynamic programming over the rules that are met, where these are few.
+One member may satisfy several rules at once, where its name is in their sets and some value satisfies all of them; each
+name comes once. So the fewest members are a minimum set cover, in which each name is used once. It is found exactly, by
+dynamic programming over the rules that are satisfied, where the rules are few.
 """
 
 from __future__ import annotations
@@ -16,56 +16,62 @@ from typing import NamedTuple
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
 
-MOST_WISHES = 8
-"""So many existential rules may wait for the same member."""
-MOST_COVERED = 10
-"""Of more rules than this each is looked at by itself."""
+MAX_RULES_OF_MEMBER = 8
+"""The most rules that one member may be asked to satisfy."""
+MAX_COVERED = 10
+"""The most rules for which a minimum cover is computed; of more rules each is looked at by itself."""
 
-Together = tuple[int, ...]
-"""The largest sets of rules that one member may meet at once, as bits."""
+RuleSets = tuple[int, ...]
+"""The largest sets of rules, as bits, that one member can satisfy at once."""
 
 
-class Servers(NamedTuple):
-    """Who may meet the rules.
+class Candidates(NamedTuple):
+    """The members that can satisfy rules, and which ones.
 
     Attributes:
-        named: by the declared members that may meet some.
-        marked: the same by the marks of undeclared ones.
+        named: by the name of a declared member.
+        marked: by the marks of an undeclared name.
     """
 
-    named: Mapping[str, Together]
-    marked: Mapping[int, Together]
+    named: Mapping[str, RuleSets]
+    marked: Mapping[int, RuleSets]
 
 
-NOBODY = Servers({}, {})
+NO_CANDIDATES = Candidates({}, {})
 
 
-def together(algebra: Algebra, node: Node, wishes: Sequence[tuple[int, Node]]) -> Generator[Node, bool, Together]:
-    """What a member with this schema may meet of its rules, which are given by bit and schema."""
-    if len(wishes) > MOST_WISHES:
-        return (sum(bit for bit, _ in wishes),)  # to say such a member is an error that names the limit
-    found: list[int] = []
-    for size in range(len(wishes), 0, -1):
-        for chosen in combinations(wishes, size):
+def satisfiable_together(
+    algebra: Algebra, node: Node, rules: Sequence[tuple[int, Node]]
+) -> Generator[Node, bool, RuleSets]:
+    """The largest sets of rules that a member with the schema `node` can satisfy at once.
+
+    Args:
+        rules: the bit of each rule, and the schema that it asks for.
+    """
+    if len(rules) > MAX_RULES_OF_MEMBER:
+        return (sum(bit for bit, _ in rules),)  # writing such a member raises, with the limit
+    largest: list[int] = []
+    for size in range(len(rules), 0, -1):
+        for chosen in combinations(rules, size):
             bits, both = sum(bit for bit, _ in chosen), node
-            if any(bits & larger == bits for larger in found):
+            if any(bits & larger == bits for larger in largest):
                 continue
             for _, value in chosen:
                 both = algebra.node(both, value)
             if not (yield both):
-                found.append(bits)
-    return tuple(found)
+                largest.append(bits)
+    return tuple(largest)
 
 
-def fewest(open_rules: int, owed: Iterable[Together], others: Iterable[tuple[Together, int]]) -> int | None:
-    """How many members must come for the open rules beside those that are owed anyway; None where no members do.
+def fewest(open_rules: int, owed: Iterable[RuleSets], others: Iterable[tuple[RuleSets, int]]) -> int | None:
+    """The fewest members that must come for the open rules, beside those that are owed; None where no members suffice.
 
     Args:
-        open_rules: as bits.
-        owed: what each member may meet that has to come in any case.
-        others: what others may meet, and how many of these there are.
+        open_rules: the rules, as bits.
+        owed: what each member that has to come in any case can satisfy.
+        others: what other members can satisfy, and how many such members there are.
     """
-    copies: Counter[Together] = Counter()
+    copies: Counter[RuleSets] = Counter()
     for sets, count in others:
         copies[_within(sets, open_rules)] += count
     del copies[()]
@@ -73,15 +79,15 @@ def fewest(open_rules: int, owed: Iterable[Together], others: Iterable[tuple[Tog
     return _cover(open_rules, first, tuple(sorted(copies.items())))
 
 
-def _within(sets: Together, open_rules: int) -> Together:
-    """The largest sets of open rules among these."""
+def _within(sets: RuleSets, open_rules: int) -> RuleSets:
+    """The largest of these sets, without the rules that are not open."""
     left = {each & open_rules for each in sets} - {0}
     return tuple(sorted(a for a in left if not any(a & b == a != b for b in left)))
 
 
 @lru_cache(4096)
-def _cover(open_rules: int, owed: tuple[Together, ...], others: tuple[tuple[Together, int], ...]) -> int | None:
-    if open_rules.bit_count() > MOST_COVERED:
+def _cover(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple[RuleSets, int], ...]) -> int | None:
+    if open_rules.bit_count() > MAX_COVERED:
         return _one_by_one(open_rules, owed, others)
     costs = {0: 0}
     for sets in owed:
@@ -92,27 +98,28 @@ def _cover(open_rules: int, owed: tuple[Together, ...], others: tuple[tuple[Toge
     return costs.get(open_rules)
 
 
-def _with_one_more(costs: Mapping[int, int], sets: Together, cost: int) -> dict[int, int]:
-    """The fewest members for each set of rules, where one more member may meet one of these sets."""
-    found = dict(costs)
+def _with_one_more(costs: Mapping[int, int], sets: RuleSets, cost: int) -> dict[int, int]:
+    """The fewest members for each set of rules, after one more member that can satisfy one of `sets`."""
+    extended = dict(costs)
     for met, count in costs.items():
         for each in sets:
             both = met | each
-            found[both] = min(found.get(both, count + cost), count + cost)
-    return found
+            extended[both] = min(extended.get(both, count + cost), count + cost)
+    return extended
 
 
-def _one_by_one(open_rules: int, owed: tuple[Together, ...], others: tuple[tuple[Together, int], ...]) -> int | None:
-    """At most as many as `_cover`: as if one member could meet all."""
+def _one_by_one(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple[RuleSets, int], ...]) -> int | None:
+    """A lower bound of `_cover`: the answer if one member could satisfy all rules at once."""
     by_owed = _all_of(owed)
     if open_rules & ~(by_owed | _all_of(sets for sets, _ in others)):
         return None
     return int(open_rules & ~by_owed != 0)
 
 
-def _all_of(members: Iterable[Together]) -> int:
-    found = 0
+def _all_of(members: Iterable[RuleSets]) -> int:
+    """The rules that some of these members can satisfy, as bits."""
+    bits = 0
     for sets in members:
         for each in sets:
-            found |= each
-    return found
+            bits |= each
+    return bits

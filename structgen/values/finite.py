@@ -69,15 +69,15 @@ class FewValues:
         return None if node.is_any else total
 
     def _listed(self, node: Node) -> Values | None:
-        found: dict[Hashable, Node] = {}
+        values_by_key: dict[Hashable, Node] = {}
         for shape in node.shapes:
             values = self._of_shape(shape)
             if values is None or len(values) > FEW:
                 return None
             plain = shape.numbers is not None and shape.numbers.plain
             for value in values:
-                self._add(found, node.pointer, value, plain=plain and type(value) is int)
-        return tuple(found.items()) if len(found) <= FEW else None
+                self._add(values_by_key, node.pointer, value, plain=plain and type(value) is int)
+        return tuple(values_by_key.items()) if len(values_by_key) <= FEW else None
 
     def _of_shape(self, shape: Shape) -> list[Any] | None:
         values: list[Any] = [w for w, there in ((None, shape.null), (True, shape.true), (False, shape.false)) if there]
@@ -105,35 +105,35 @@ class FewValues:
         if arrays.contains or arrays.repeated or arrays.without or most is None:
             return None
         most = most if arrays.max_items is None else min(most, arrays.max_items)
-        found: list[Any] = [[]] if not arrays.min_items else []
+        arrays_found: list[Any] = [[]] if not arrays.min_items else []
         longest: list[Any] = [[]]
-        for at in range(most):
-            node = arrays.prefix[at] if at < len(arrays.prefix) else arrays.rest
+        for index in range(most):
+            node = arrays.prefix[index] if index < len(arrays.prefix) else arrays.rest
             values = None if node is None else self._values(node)
             if values is None or len(values) * len(longest) > FEW:
                 return None
             longest = [[*items, value] for items in longest for value in values]
-            if at + 1 >= arrays.min_items:
-                found += longest
+            if index + 1 >= arrays.min_items:
+                arrays_found += longest
         if arrays.unique:
-            found = [items for items in found if len(set(map(canonical, items))) == len(items)]
-        return found
+            arrays_found = [items for items in arrays_found if len(set(map(canonical, items))) == len(items)]
+        return arrays_found
 
     def _of_objects(self, objects: Objects) -> list[Any] | None:
         """All objects of the set, where only the schemas and the number of declared members matter."""
-        least, most = objects.min_properties, objects.max_properties
-        if objects.some or objects.without or (most != 0 and (objects.patterns or objects.rest is not None)):
+        least, limit = objects.min_properties, objects.max_properties
+        if objects.some or objects.without or (limit != 0 and (objects.patterns or objects.rest is not None)):
             return None
-        found: list[Any] = [{}]
-        for member in objects.properties if most != 0 else ():
+        objects_found: list[Any] = [{}]
+        for member in objects.properties if limit != 0 else ():
             values = self._values(member.value)
-            if values is None or (len(values) + 1) * len(found) > FEW:
+            if values is None or (len(values) + 1) * len(objects_found) > FEW:
                 return None
-            kept = [] if member.required else found
-            found = kept + [{**members, member.name: value} for members in found for value in values]
-        if most == 0 and any(member.required for member in objects.properties):
+            kept = [] if member.required else objects_found
+            objects_found = kept + [{**members, member.name: value} for members in objects_found for value in values]
+        if limit == 0 and any(member.required for member in objects.properties):
             return []
-        return [members for members in found if least <= len(members) and (most is None or len(members) <= most)]
+        return [each for each in objects_found if least <= len(each) and (limit is None or len(each) <= limit)]
 
     @cached_method
     def split(self, node: Node) -> tuple[Values, Node | None]:
@@ -145,10 +145,10 @@ class FewValues:
         others = tuple(shape for shape in map(_other_part, node.shapes) if not is_empty(shape))
         return values, Node(lambda: node.pointer, lambda: others) if others else None
 
-    def _add(self, found: dict[Hashable, Node], pointer: str, value: Any, *, plain: bool) -> None:
+    def _add(self, nodes: dict[Hashable, Node], pointer: str, value: Any, *, plain: bool) -> None:
         """Add a value; of two spellings of a number the freer one stays."""
         key = canonical(value)
-        if key in found and plain:
+        if key in nodes and plain:
             return
         if (key, plain) not in self._nodes:
             shapes = literal_shapes((value,), lambda: pointer)
@@ -156,7 +156,7 @@ class FewValues:
                 shapes = (Shape(numbers=Numbers(integer=True, literals=Listed([value]), plain=True)),)
             self._literals[key] = value
             self._nodes[key, plain] = Node(pointer, lambda: shapes)
-        found[key] = self._nodes[key, plain]
+        nodes[key] = self._nodes[key, plain]
 
 
 def _listed_part(shape: Shape) -> Shape:

@@ -78,12 +78,12 @@ class Joint:
 
     def resolved(self, marks: int) -> list[int]:
         """What the marks may turn out to be when the doubtful ones are asked."""
-        found, doubtful = [marks], marks & self.doubtful
+        possible, doubtful = [marks], marks & self.doubtful
         while doubtful:
             bit = doubtful & -doubtful
-            found += [each & ~bit for each in found]
+            possible += [each & ~bit for each in possible]
             doubtful &= ~bit
-        return found
+        return possible
 
     @cached_method
     def language(self, kept: frozenset[int]) -> CharDfa:
@@ -116,7 +116,7 @@ class Outline:
         self.sets = tuple(dict.fromkeys([named.names for named in objects.patterns + objects.some]))
         bit = {names: 1 << k for k, names in enumerate(self.sets)}
         self._rules = [(bit[names], value) for names, value in objects.patterns]
-        self._wishes = [(bit[names], value) for names, value in objects.some]
+        self._some = [(bit[names], value) for names, value in objects.some]
 
     @property
     def joint(self) -> Joint:
@@ -146,10 +146,10 @@ class Outline:
                 node = value if node is None else self._algebra.node(node, value)
         return node
 
-    def wished(self, marks: int, met: int) -> list[tuple[int, Node]]:
-        """The `some` not yet met that a member with these marks may meet: their bits and schemas."""
-        found = ((1 << j, value) for j, (bit, value) in enumerate(self._wishes) if marks & bit)
-        return [(bit, value) for bit, value in found if not met & bit]
+    def open_rules(self, marks: int, met: int) -> list[tuple[int, Node]]:
+        """The `some` that a member with these marks may meet and that are not in `met`: their bits and schemas."""
+        rules = ((1 << j, names, value) for j, (names, value) in enumerate(self._some))
+        return [(rule, value) for rule, names, value in rules if marks & names and not met & rule]
 
     def marks_of_others(self) -> list[int]:
         """The marks that undeclared names may have."""

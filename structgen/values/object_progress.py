@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.values.names import Outline
-from structgen.values.existential import MOST_WISHES, NOBODY, Servers, Together, fewest, together
+from structgen.values.existential import (
+    MAX_RULES_OF_MEMBER,
+    NO_CANDIDATES,
+    Candidates,
+    RuleSets,
+    fewest,
+    satisfiable_together,
+)
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
@@ -119,8 +126,8 @@ class Members(NamedTuple):
         objects = self.objects
         if not objects.min_properties and objects.max_properties is None:
             return 0
-        most = 0 if objects.max_properties is None else objects.max_properties + 1
-        return min(self.members + 1, max(most, objects.min_properties))
+        bound = 0 if objects.max_properties is None else objects.max_properties + 1
+        return min(self.members + 1, max(bound, objects.min_properties))
 
     def _after_other(self, name: int, *, counted: bool) -> Members:
         others = self.others + 1 if counted else int(self.others or not name)
@@ -203,7 +210,7 @@ class Inhabited(NamedTuple):
         others: the marks of undeclared names with a value.
         few: those names and their marks, where they are few.
         total: how many those names are at most, where that is no more than the members that are needed.
-        servers: who can meet the `some`.
+        candidates: the members that can satisfy the `some`.
         uncounted: may any member that has a value come, as far as counts and other members tell?
     """
 
@@ -211,7 +218,7 @@ class Inhabited(NamedTuple):
     others: frozenset[int]
     few: tuple[tuple[str, int], ...] | None
     total: int | None = None
-    servers: Servers = NOBODY
+    candidates: Candidates = NO_CANDIDATES
     uncounted: bool = False
 
     def others_left(self, progress: Members) -> int | None:
@@ -251,35 +258,35 @@ class MemberSteps:
             node = outline.other(marks)
             if node is not None and not (yield node):
                 others.add(marks)
-        servers = (yield from self._servers(outline, members, others)) if objects.some else NOBODY
+        candidates = (yield from self._candidates(outline, members, others)) if objects.some else NO_CANDIDATES
         few = outline.few_others(others)
         total = outline.count_others(others, objects.min_properties) if few is None and objects.min_properties else None
-        return Inhabited(frozenset(members), frozenset(others), few, total, servers)
+        return Inhabited(frozenset(members), frozenset(others), few, total, candidates)
 
-    def _servers(self, outline: Outline, members: set[str], others: set[int]) -> Asking[Servers]:
-        named: dict[str, Together] = {}
-        marked: dict[int, Together] = {}
+    def _candidates(self, outline: Outline, members: set[str], others: set[int]) -> Asking[Candidates]:
+        named: dict[str, RuleSets] = {}
+        marked: dict[int, RuleSets] = {}
         for name in members:
-            if wishes := outline.wished(outline.marks(name), 0):
+            if rules := outline.open_rules(outline.marks(name), 0):
                 node = outline.member(outline.declared[name])
-                named[name] = yield from together(self._algebra, node, wishes)
+                named[name] = yield from satisfiable_together(self._algebra, node, rules)
         for marks in others:
             other = outline.other(marks)
-            if other is not None and (wishes := outline.wished(marks, 0)):
-                marked[marks] = yield from together(self._algebra, other, wishes)
-        return Servers(named, marked)
+            if other is not None and (rules := outline.open_rules(marks, 0)):
+                marked[marks] = yield from satisfiable_together(self._algebra, other, rules)
+        return Candidates(named, marked)
 
     def closes(self, progress: Members, can: Inhabited) -> bool:
         """Can the object be closed, now or later, as far as counts and names tell?"""
         objects = progress.objects
-        most, missing = objects.max_properties, objects.min_properties - progress.members
+        limit, missing = objects.max_properties, objects.min_properties - progress.members
         if objects.some:
             waiting = self._waiting(progress, can)
             if waiting is None:
                 return False
         else:
             waiting = 0
-        if most is not None and progress.members + progress.required_left + waiting > most:
+        if limit is not None and progress.members + progress.required_left + waiting > limit:
             return False
         others = can.others_left(progress)
         if missing <= 0 or others is None:
@@ -290,8 +297,8 @@ class MemberSteps:
         return impossible > 0 and missing <= others + sum([p.name in can.members for p in progress.left()])
 
     def _waiting(self, progress: Members, can: Inhabited) -> int | None:
-        """How many members must come for the `some` alone; None where these cannot be met any more."""
-        named, marked = can.servers
+        """How many members must come for the `some` alone; None where the rules cannot be met any more."""
+        named, marked = can.candidates
         left = [(p.required, named[p.name]) for p in progress.left() if p.name in named]
         if can.few is None:
             others = [(sets, len(progress.objects.some)) for sets in marked.values()]
@@ -304,14 +311,14 @@ class MemberSteps:
 
     def options(self, node: Node, after: Members, marks: int) -> Options:
         """A member with this schema whose name has these marks: it may meet any of the `some` still open."""
-        wishes = self.outline(after.objects).wished(marks, after.met) if after.objects.some else []
-        if len(wishes) > MOST_WISHES:
-            raise LimitExceeded(f"{len(wishes)} existential rules on the same name; the limit is {MOST_WISHES}")
-        found = []
-        for size in range(len(wishes), -1, -1):
-            for chosen in combinations(wishes, size):
+        rules = self.outline(after.objects).open_rules(marks, after.met) if after.objects.some else []
+        if len(rules) > MAX_RULES_OF_MEMBER:
+            raise LimitExceeded(f"{len(rules)} existential rules on the same name; the limit is {MAX_RULES_OF_MEMBER}")
+        options = []
+        for size in range(len(rules), -1, -1):
+            for chosen in combinations(rules, size):
                 both, met = node, after.met
                 for bit, value in chosen:
                     both, met = self._algebra.node(both, value), met | bit
-                found.append((both, after if met == after.met else after._replace(met=met)))
-        return found
+                options.append((both, after if met == after.met else after._replace(met=met)))
+        return options

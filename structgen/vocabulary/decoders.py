@@ -77,8 +77,8 @@ def _byte_level(spec: Mapping[str, Any]) -> Step:
 
 def _byte_fallback(spec: Mapping[str, Any]) -> Step:
     def turn(text: str) -> Piece:
-        found = BYTE_PIECE.fullmatch(text)
-        return bytes([int(found[1], 16)]) if found else text
+        match = BYTE_PIECE.fullmatch(text)
+        return bytes([int(match[1], 16)]) if match else text
 
     return _each(turn)
 
@@ -99,8 +99,8 @@ def _wordpiece(spec: Mapping[str, Any]) -> Step:
 
     def turn(text: str) -> Piece:
         text = text[len(prefix) :] if text.startswith(prefix) else " " + text
-        for found, instead in _CLEANUPS if spec["cleanup"] else ():
-            text = text.replace(found, instead)
+        for text_before, instead in _CLEANUPS if spec["cleanup"] else ():
+            text = text.replace(text_before, instead)
         return text
 
     return _each(turn)

@@ -86,8 +86,8 @@ class FastSource:
         """The id that stands for "unknown": decoded as such, it is the text of nothing."""
         model = self._backend.model
         if hasattr(model, "unk_token"):
-            found = None if model.unk_token is None else self._backend.token_to_id(model.unk_token)
+            unknown = None if model.unk_token is None else self._backend.token_to_id(model.unk_token)
         else:
             state = re.match(rb'\{"type":"Unigram","unk_id":(\d+)', model.__getstate__())
-            found = None if state is None else int(state[1])
-        return set() if found is None else {found}
+            unknown = None if state is None else int(state[1])
+        return set() if unknown is None else {unknown}

@@ -64,7 +64,7 @@ def spell_piece(piece: str, is_byte: bool) -> bytes:
     """
     if not is_byte:
         return piece.replace(SPACE, " ").encode()
-    found = BYTE_PIECE.fullmatch(piece)
-    if found is None:
+    match = BYTE_PIECE.fullmatch(piece)
+    if match is None:
         raise VocabularyError(f"token {piece!r} is a byte piece, but not written like <0x0A>")
-    return bytes([int(found[1], 16)])
+    return bytes([int(match[1], 16)])

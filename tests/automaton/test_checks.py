@@ -16,9 +16,9 @@ import pytest
 from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.reading import JsonReading, number_value, unescaped
 from structgen.constraints.basic import JsonSchema
-from structgen.masks.reference import PlainReading
 from structgen.schema.checks import canonical
 from tests.support.matching import rich_vocabulary
+from tests.support.reference_masks import PlainReading
 
 TEXT = json.dumps(
     {"a": [1, -2.5e3, "x", None, True, {"b": []}], 'q"\\é😀\n': {"": [[], {}, ["]", "}"]]}, "z": [10, 1.0, 1]},

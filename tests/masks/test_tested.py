@@ -13,7 +13,6 @@ import pytest
 import structgen
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
-from structgen.masks.reference import Reference
 from structgen.vocabulary import Vocabulary
 from tests.support.late_texts import good, loose_json
 from tests.support.matching import (
@@ -28,6 +27,7 @@ from tests.support.matching import (
     takes,
     vocabulary_of,
 )  # fmt: skip
+from tests.support.reference_masks import Reference
 from tests.support.walking import tokens_of
 
 BITS = (

@@ -16,11 +16,11 @@ import pytest
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.errors import SchemaError, TokenRejected
 from structgen.masks.grammar import Grammar
-from structgen.masks.reference import Reference
 from structgen.masks.slices import Slices
 from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, Checked, allowed, rich_vocabulary, takes, vocabulary_of
+from tests.support.reference_masks import Reference
 from tests.support.walking import tokens_of
 from tests.values.test_json_automaton import ROWS
 

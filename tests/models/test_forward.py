@@ -15,7 +15,7 @@ import structgen as sg
 from structgen.decoding.session import Session
 from structgen.errors import OptionError
 from structgen.models import slots
-from structgen.models.forward import forward_for, is_exact
+from structgen.models.forward import forward_for, why_inexact
 from structgen.models.hybrid import HybridForward
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, at_once_behind_states
 from structgen.models.row import Row
@@ -239,8 +239,8 @@ def test_the_probe_refuses_a_cache_that_is_not_exact():
         def _where(self, rows, starts, pads, width, seen):
             return super()._where(rows, [start + 1 for start in starts], pads, width, seen + 1)
 
-    assert is_exact(module, SlotForward(module))
-    assert not is_exact(module, Wrong(module))
+    assert not why_inexact(module, SlotForward(module))
+    assert why_inexact(module, Wrong(module))
 
 
 @torch.inference_mode()

@@ -16,8 +16,8 @@ import numpy as np
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
-from structgen.masks.reference import FullPosition, Reference
 from structgen.vocabulary import Vocabulary
+from tests.support.reference_masks import FullPosition, Reference
 
 END = 256
 

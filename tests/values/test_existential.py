@@ -12,13 +12,13 @@ import pytest
 
 import structgen as sg
 from structgen.endings.closing import closing_tokens
-from structgen.values.existential import MOST_COVERED, Together, fewest
+from structgen.values.existential import MAX_COVERED, RuleSets, fewest
 from tests.decoding.refusals.test_budget import drive
 from tests.support.matching import byte_vocabulary
 from tests.support.walking import tokens_of
 
 
-def fewest_of_all(rules: int, owed: list[Together], others: list[Together]) -> int | None:
+def fewest_of_all(rules: int, owed: list[RuleSets], others: list[RuleSets]) -> int | None:
     """The slow twin: every way to meet the rules by any of the members."""
     counts = []
     for chosen in product(*[(*sets, 0) for sets in owed], *[(*sets, None) for sets in others]):
@@ -42,7 +42,7 @@ def test_the_fewest_are_as_few_as_any_choice_has() -> None:
 
 
 def test_members_that_may_come_often_and_those_that_may_come_once() -> None:
-    one_of_two: Together = (1, 2)
+    one_of_two: RuleSets = (1, 2)
     assert fewest(3, [], [(one_of_two, 1)]) is None
     assert fewest(3, [], [(one_of_two, 2)]) == 2
     assert fewest(3, [one_of_two], [(one_of_two, 1)]) == 1
@@ -50,8 +50,8 @@ def test_members_that_may_come_often_and_those_that_may_come_once() -> None:
 
 
 def test_many_rules_are_bounded_one_by_one() -> None:
-    rules = (1 << MOST_COVERED + 1) - 1
-    assert fewest(rules, [], [((1 << k,), 1) for k in range(MOST_COVERED + 1)]) == 1
+    rules = (1 << MAX_COVERED + 1) - 1
+    assert fewest(rules, [], [((1 << k,), 1) for k in range(MAX_COVERED + 1)]) == 1
     assert fewest(rules, [], [((1,), 1)]) is None
 
 

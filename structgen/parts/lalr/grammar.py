@@ -117,12 +117,12 @@ class LalrGrammar:
 
     def _with_texts(self, rules: Sequence[Any]) -> frozenset[str]:
         """The symbols of which there are texts."""
-        found = {symbol.name for rule in rules for symbol in rule.expansion if symbol.is_term}
+        used = {symbol.name for rule in rules for symbol in rule.expansion if symbol.is_term}
         size = -1
-        while size < len(found):
-            size = len(found)
-            found |= {rule.origin for rule in self.rules if found.issuperset(rule.expansion)}
-        return frozenset(found)
+        while size < len(used):
+            size = len(used)
+            used |= {rule.origin for rule in self.rules if used.issuperset(rule.expansion)}
+        return frozenset(used)
 
     def _read_terminals(self, terminals: Iterable[TerminalDef]) -> None:
         """One program of all terminals, in the order in which Lark's lexer tries them."""
@@ -138,7 +138,7 @@ class LalrGrammar:
         self.entries = [self._added(number, terminal) for number, terminal in enumerate(self.terminals)]
         bounds, classes, members = partition(list(self.program.sets))
         self.bounds, self.classes = np.array(bounds, np.int32), np.array(classes, np.int32)
-        self.members = [sum(1 << kind for kind in found) for found in members]
+        self.members = [sum(1 << kind for kind in kinds) for kinds in members]
         self.threads = Threads(self.program, self.members)
         for terminal, entry in zip(self.terminals, self.entries, strict=True):
             try:
@@ -170,17 +170,17 @@ class LalrGrammar:
 
         As `lark.lexer._create_unless` finds them.
         """
-        found: dict[str, list[KeywordTerminal]] = {}
+        keywords: dict[str, list[KeywordTerminal]] = {}
         hidden: set[str] = set()
         for terminal in self.terminals:
             if terminal.name not in accepted or isinstance(terminal.pattern, PatternStr):
                 continue
             for string in self._strings_within(terminal):
                 if string.name in accepted:
-                    found.setdefault(terminal.name, []).append(self._keyword(string))
+                    keywords.setdefault(terminal.name, []).append(self._keyword(string))
                     if set(string.pattern.flags) <= set(terminal.pattern.flags):
                         hidden.add(string.name)
-        return found, frozenset(hidden)
+        return keywords, frozenset(hidden)
 
     @cached_method
     def _strings_within(self, terminal: TerminalDef) -> list[TerminalDef]:
@@ -267,8 +267,8 @@ def _tree(terminal: TerminalDef) -> Node:
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:
     """Is the match of a pattern at the beginning of a text all of it? As the lexer asks."""
-    found = pattern.match(text)
-    return found is not None and found[0] == text
+    match = pattern.match(text)
+    return match is not None and match[0] == text
 
 
 def _refused(terminal: TerminalDef, error: Exception) -> OptionError:

@@ -153,18 +153,18 @@ class LR1:
 
     def _closure(self, state: LrState) -> dict[int, int]:
         """All items of a state, and what may come behind each."""
-        found = dict(state.kernel)
-        todo = list(found)
+        items = dict(state.kernel)
+        todo = list(items)
         while todo:
             number = todo.pop()
             item = self._items[number]
-            behind = item.first | found[number] if item.hollow else item.first
+            behind = item.first | items[number] if item.hollow else item.first
             for opened in item.opens:
-                known = found.get(opened)
+                known = items.get(opened)
                 if known is None or behind & ~known:
-                    found[opened] = behind | (known or 0)
+                    items[opened] = behind | (known or 0)
                     todo.append(opened)
-        return found
+        return items
 
     def _actions(self, state: LrState) -> int:
         moves, done = self._read(state)

@@ -170,55 +170,55 @@ class Threads:
         seen: set[int] = set()
         todo = list(reversed(starts))
         while todo:
-            at = todo.pop()
-            if at in seen:
+            thread = todo.pop()
+            if thread in seen:
                 continue
-            seen.add(at)
-            here = self._code[at]
-            if isinstance(here, Match):
-                return tuple(reached), here.terminal
-            if isinstance(here, Char):
-                reached.append(at)
-            elif isinstance(here, Split):
-                todo += reversed(here.ways)
-            elif self._is_behind(here, before):
-                todo.append(here.then)
+            seen.add(thread)
+            instruction = self._code[thread]
+            if isinstance(instruction, Match):
+                return tuple(reached), instruction.terminal
+            if isinstance(instruction, Char):
+                reached.append(thread)
+            elif isinstance(instruction, Split):
+                todo += reversed(instruction.ways)
+            elif self._is_behind(instruction, before):
+                todo.append(instruction.then)
         return tuple(reached), None
 
     def step(self, threads: Sequence[int], taken: int) -> list[int]:
         """Where threads go on behind a code point of class `taken`, in order."""
         code, members = self._code, self._members
-        found = (code[at] for at in threads)
-        return [here.then for here in found if isinstance(here, Char) and members[here.chars] >> taken & 1]
+        instructions = (code[thread] for thread in threads)
+        return [each.then for each in instructions if isinstance(each, Char) and members[each.chars] >> taken & 1]
 
-    def all_matches(self, starts: Sequence[int], classes: Sequence[int], found: Callable[[int, int], None]) -> bool:
-        """Calls `found(terminal, length)` for every match of a beginning; True where one may match more than all."""
+    def all_matches(self, starts: Sequence[int], classes: Sequence[int], report: Callable[[int, int], None]) -> bool:
+        """Calls `report(terminal, length)` for every match of a beginning; True where one may match more than all."""
         threads, before = list(starts), None
         for length, taken in enumerate([*classes, None]):
-            threads = self._everything(threads, before, length, found)
+            threads = self._everything(threads, before, length, report)
             if taken is not None:
                 threads, before = self.step(threads, taken), taken
         return bool(threads)
 
     def _everything(
-        self, starts: Sequence[int], before: int | None, length: int, found: Callable[[int, int], None]
+        self, starts: Sequence[int], before: int | None, length: int, report: Callable[[int, int], None]
     ) -> list[int]:
         """`settled` without an order: matches cut nothing off."""
         reached: list[int] = []
         seen, todo = set(starts), list(starts)
         while todo:
-            at = todo.pop()
-            here, ways = self._code[at], tuple[int, ...]()
-            if isinstance(here, Match):
-                found(here.terminal, length)
-            elif isinstance(here, Char):
-                reached.append(at)
-            elif isinstance(here, Split):
-                ways = here.ways
-            elif self._is_behind(here, before):
-                ways = (here.then,)
-            todo += [way for way in ways if way not in seen]
-            seen.update(ways)
+            thread = todo.pop()
+            instruction, nexts = self._code[thread], tuple[int, ...]()
+            if isinstance(instruction, Match):
+                report(instruction.terminal, length)
+            elif isinstance(instruction, Char):
+                reached.append(thread)
+            elif isinstance(instruction, Split):
+                nexts = instruction.ways
+            elif self._is_behind(instruction, before):
+                nexts = (instruction.then,)
+            todo += [each for each in nexts if each not in seen]
+            seen.update(nexts)
         return reached
 
     def _is_behind(self, look: Behind, before: int | None) -> bool:

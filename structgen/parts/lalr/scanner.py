@@ -100,12 +100,12 @@ class Scanners:
         grammar = self._grammar
         accepted = frozenset[str]().union(*(grammar.accepts(state) for state in states))
         numbers = [number for number, name in enumerate(grammar.names) if name in accepted]
-        found: list[tuple[int, int]] = []
+        matches: list[tuple[int, int]] = []
         kinds = [self._kind[char] for char in text]
         entries = [grammar.entries[number] for number in numbers]
-        if grammar.threads.all_matches(entries, kinds, lambda number, length: found.append((number, length))):
+        if grammar.threads.all_matches(entries, kinds, lambda number, length: matches.append((number, length))):
             return True
-        for number, length in found:
+        for number, length in matches:
             name = grammar.names[number]
             if length == len(text):
                 return True
@@ -133,7 +133,7 @@ class _Scanner:
         tried = [number for number, name in enumerate(grammar.names) if name in accepted - hidden]
         self._entries = [grammar.entries[number] for number in tried]
         threads, _ = grammar.threads.settled(self._entries, None)
-        every = frozenset(keyword for found in self._keywords.values() for keyword in found)
+        every = frozenset(keyword for keywords in self._keywords.values() for keyword in keywords)
         self._start = ScannerPlace(threads, Token(END, "") if END in viable else None, 0, every, False)
 
     def build(self) -> CharDfa:

@@ -61,7 +61,7 @@ class Backtracker:
         run = _Run(self._code, text)
         start = (_UNSET,) * self._registers
         tried: set[Configuration] = set()
-        return any(run.match((0, at, start), tried) is not None for at in range(len(text) + 1))
+        return any(run.match((0, offset, start), tried) is not None for offset in range(len(text) + 1))
 
     def _add(self, make: Callable[[int], Instruction]) -> None:
         """Append the instruction that `make` gives for the number of the one after it."""
@@ -167,91 +167,91 @@ class _Run:
             self.steps += 1
             if self.steps > STEP_LIMIT:
                 raise LimitExceeded(f"matching a pattern takes more than {STEP_LIMIT:,} steps")
-            place, at, registers = configuration
+            place, offset, registers = configuration
             instruction = self.code[place]
             if instruction is None:
                 return configuration
-            stack += instruction(self, at, registers)
+            stack += instruction(self, offset, registers)
         return None
 
-    def wordly(self, at: int) -> bool:
-        return 0 <= at < len(self.text) and _contains(WORD, ord(self.text[at]))
+    def wordly(self, offset: int) -> bool:
+        return 0 <= offset < len(self.text) and _contains(WORD, ord(self.text[offset]))
 
 
 def _contains(ranges: Ranges, code: int) -> bool:
-    at = bisect_right(ranges, (code, 0x110000)) - 1
-    return at >= 0 and ranges[at][0] <= code <= ranges[at][1]
+    index = bisect_right(ranges, (code, 0x110000)) - 1
+    return index >= 0 and ranges[index][0] <= code <= ranges[index][1]
 
 
 def _char(ranges: Ranges, step: int, after: int) -> Instruction:
-    def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
-        index = at if step > 0 else at - 1
+    def run(of: _Run, offset: int, registers: Registers) -> list[Configuration]:
+        index = offset if step > 0 else offset - 1
         inside = 0 <= index < len(of.text) and _contains(ranges, ord(of.text[index]))
-        return [(after, at + step, registers)] if inside else []
+        return [(after, offset + step, registers)] if inside else []
 
     return run
 
 
 def _split(first: int, second: int) -> Instruction:
-    return lambda of, at, registers: [(second, at, registers), (first, at, registers)]
+    return lambda of, offset, registers: [(second, offset, registers), (first, offset, registers)]
 
 
 def _assertion(place: Anchor, after: int) -> Instruction:
-    def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
+    def run(of: _Run, offset: int, registers: Registers) -> list[Configuration]:
         if place is Anchor.START:
-            met = at == 0
+            met = offset == 0
         elif place is Anchor.END:
-            met = at == len(of.text)
+            met = offset == len(of.text)
         else:
-            met = (of.wordly(at - 1) != of.wordly(at)) == (place is Anchor.BOUNDARY)
-        return [(after, at, registers)] if met else []
+            met = (of.wordly(offset - 1) != of.wordly(offset)) == (place is Anchor.BOUNDARY)
+        return [(after, offset, registers)] if met else []
 
     return run
 
 
 def _save(register: int, after: int) -> Instruction:
-    return lambda of, at, registers: [(after, at, (*registers[:register], at, *registers[register + 1 :]))]
+    return lambda of, offset, registers: [(after, offset, (*registers[:register], offset, *registers[register + 1 :]))]
 
 
 def _clear(cleared: frozenset[int], after: int) -> Instruction:
-    def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
-        return [(after, at, tuple(_UNSET if place in cleared else old for place, old in enumerate(registers)))]
+    def run(of: _Run, offset: int, registers: Registers) -> list[Configuration]:
+        return [(after, offset, tuple(_UNSET if place in cleared else old for place, old in enumerate(registers)))]
 
     return run
 
 
 def _moved(begun: int, after: int) -> Instruction:
-    return lambda of, at, registers: [] if registers[begun] == at else [(after, at, registers)]
+    return lambda of, offset, registers: [] if registers[begun] == offset else [(after, offset, registers)]
 
 
 def _reference(node: BackReference, step: int, after: int) -> Instruction:
-    def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
+    def run(of: _Run, offset: int, registers: Registers) -> list[Configuration]:
         spans = ((registers[2 * number], registers[2 * number + 1]) for number in node.numbers)
         low, high = next((span for span in spans if _UNSET not in span), (0, 0))
-        there = at + step * (high - low)
-        if not 0 <= there <= len(of.text):
+        target = offset + step * (high - low)
+        if not 0 <= target <= len(of.text):
             return []
-        wanted, found = of.text[low:high], of.text[min(at, there) : max(at, there)]
+        wanted, read = of.text[low:high], of.text[min(offset, target) : max(offset, target)]
         if node.fold:
-            wanted, found = "".join(map(simple_fold, wanted)), "".join(map(simple_fold, found))
-        return [(after, there, registers)] if wanted == found else []
+            wanted, read = "".join(map(simple_fold, wanted)), "".join(map(simple_fold, read))
+        return [(after, target, registers)] if wanted == read else []
 
     return run
 
 
 def _look(entry: int, after: int, negative: bool) -> Instruction:
-    def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
-        found = of.match((entry, at, registers), set())
+    def run(of: _Run, offset: int, registers: Registers) -> list[Configuration]:
+        end = of.match((entry, offset, registers), set())
         if negative:
-            return [] if found else [(after, at, registers)]
-        return [(after, at, found[2])] if found else []
+            return [] if end else [(after, offset, registers)]
+        return [(after, offset, end[2])] if end else []
 
     return run
 
 
 def _atomic(entry: int, after: int) -> Instruction:
-    def run(of: _Run, at: int, registers: Registers) -> list[Configuration]:
-        found = of.match((entry, at, registers), set())
-        return [(after, found[1], found[2])] if found else []
+    def run(of: _Run, offset: int, registers: Registers) -> list[Configuration]:
+        end = of.match((entry, offset, registers), set())
+        return [(after, end[1], end[2])] if end else []
 
     return run

@@ -32,9 +32,9 @@ def without_anchor(node: Node, place: Anchor) -> Node | None:
     if isinstance(node, Assertion):
         return Concatenation(()) if node.place is place else None
     if isinstance(node, Concatenation) and node.items:
-        at = 0 if place is Anchor.START else len(node.items) - 1
-        bare = without_anchor(node.items[at], place)
-        return None if bare is None else Concatenation((*node.items[:at], bare, *node.items[at + 1 :]))
+        index = 0 if place is Anchor.START else len(node.items) - 1
+        bare = without_anchor(node.items[index], place)
+        return None if bare is None else Concatenation((*node.items[:index], bare, *node.items[index + 1 :]))
     if isinstance(node, Alternation):
         options = []
         for option in node.options:

@@ -35,7 +35,7 @@ def _everything() -> str:
 @cache
 def python_class(letter: str) -> Ranges:
     """What `\\d`, `\\w`, `\\s` or their negations match, as this Python knows Unicode."""
-    return tuple((found.start(), found.end() - 1) for found in re.finditer(f"\\{letter}+", _everything()))
+    return tuple((match.start(), match.end() - 1) for match in re.finditer(f"\\{letter}+", _everything()))
 
 
 class _PythonParser(PatternParser):

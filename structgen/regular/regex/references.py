@@ -47,15 +47,15 @@ def _expanded(node: Node, counts: dict[int, int], *, backward: bool = False) -> 
     if isinstance(node, Look):
         backward = node.behind
     if isinstance(node, Concatenation) and not backward:
-        for at, item in enumerate(node.items):
+        for index, item in enumerate(node.items):
             if isinstance(item, Group) and item.number in counts:
-                rest = Concatenation(node.items[at + 1 :])
+                rest = Concatenation(node.items[index + 1 :])
                 words = texts(item.item)
                 if words is None or _reference_counts(rest).get(item.number) != counts[item.number]:
                     continue
                 if any(isinstance(inner, Group) and inner.number in counts for inner in everywhere(item.item)):
                     continue  # what it is referred to by would be lost
-                head = node.items[:at]
+                head = node.items[:index]
                 return Alternation(
                     tuple(
                         _expanded(Concatenation((*head, _word(text), _replaced(rest, item.number, text))), counts)
@@ -74,9 +74,9 @@ def texts(node: Node) -> list[str] | None:
     if isinstance(node, Group):
         return texts(node.item)
     if isinstance(node, Alternation):
-        found = [texts(option) for option in node.options]
-        words = [text for part in found for text in part or ()]
-        return None if None in found or len(words) > _FEW else list(dict.fromkeys(words))
+        choices = [texts(option) for option in node.options]
+        words = [text for part in choices for text in part or ()]
+        return None if None in choices or len(words) > _FEW else list(dict.fromkeys(words))
     if isinstance(node, Repetition):
         if node.most is None or node.most > _FEW:
             return None

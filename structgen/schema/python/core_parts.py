@@ -81,15 +81,15 @@ class CoreParts:
             key: its name or index.
             around: JSON of that value, with the members that are complete; None where it is not known.
         """
-        found: list[ValuePart] = []
+        parts: list[ValuePart] = []
         for container in self._containers(part, around):
             if container is None:
                 return None
             inner = self._member(container, key)
             if inner is None:
                 return None
-            found += inner
-        return found
+            parts += inner
+        return parts
 
     def _containers(self, part: ValuePart, value: Any) -> Iterator[ValuePart | None]:
         """The ways to read a value, without what only wraps them; None for an opaque one."""
@@ -177,12 +177,12 @@ def spellings(field: Node, name: str, config: Any) -> list[str] | None:
     alias = field.get("validation_alias")
     if alias is None:
         return [name]
-    ways = [[alias]] if isinstance(alias, str) else alias if isinstance(alias[0], list) else [alias]
-    if any(len(way) > 1 for way in ways):
+    paths = [[alias]] if isinstance(alias, str) else alias if isinstance(alias[0], list) else [alias]
+    if any(len(path) > 1 for path in paths):
         return None
     config = config or {}
     by_name = config.get("validate_by_name") or config.get("populate_by_name")
-    return [str(way[0]) for way in ways] + ([name] if by_name else [])
+    return [str(path[0]) for path in paths] + ([name] if by_name else [])
 
 
 def _field(node: Node, config: Any, key: str) -> list[ValuePart] | None:
@@ -209,8 +209,8 @@ def _tuple_item(node: Node, config: Any, index: int) -> list[ValuePart]:
 def tag_names(node: Node) -> list[str]:
     """The members that tell the alternatives of a discriminated union apart; none for any other node."""
     key = node.get("discriminator") if node["type"] == "tagged-union" else None
-    ways = [[key]] if isinstance(key, str) else key if isinstance(key, list) else []
-    return [way[0] for way in ways if isinstance(way, list) and len(way) == 1]
+    paths = [[key]] if isinstance(key, str) else key if isinstance(key, list) else []
+    return [path[0] for path in paths if isinstance(path, list) and len(path) == 1]
 
 
 def _tagged(node: Node, value: Any) -> list[Any]:
@@ -219,9 +219,9 @@ def _tagged(node: Node, value: Any) -> list[Any]:
     return [choice for tag, choice in node["choices"].items() if _is_tag(tag, tags[0])] if tags else []
 
 
-def _is_tag(tag: Any, found: Any) -> bool:
+def _is_tag(tag: Any, value: Any) -> bool:
     plain = tag.value if isinstance(tag, Enum) else tag
-    return type(plain) is type(found) and plain == found
+    return type(plain) is type(value) and plain == value
 
 
 def _choices(node: Node) -> list[Any]:

@@ -17,23 +17,23 @@ def unhashable(schema: Any, definitions: dict[str, Any]) -> str:
     """
     stack, seen = [schema], set()
     while stack:
-        found = stack.pop()
-        kind = found["type"]
+        core = stack.pop()
+        kind = core["type"]
         if kind in _UNHASHABLE:
             return f"{kind} values"
-        if kind in ("model", "dataclass") and found["cls"].__hash__ is None:
-            return f"{found['cls'].__name__} values"
-        if kind == "definition-ref" and found["schema_ref"] not in seen:
-            seen.add(found["schema_ref"])
-            stack += [definitions[name] for name in [found["schema_ref"]] if name in definitions]
+        if kind in ("model", "dataclass") and core["cls"].__hash__ is None:
+            return f"{core['cls'].__name__} values"
+        if kind == "definition-ref" and core["schema_ref"] not in seen:
+            seen.add(core["schema_ref"])
+            stack += [definitions[name] for name in [core["schema_ref"]] if name in definitions]
         elif kind == "union":
-            stack += [choice[0] if isinstance(choice, tuple) else choice for choice in found["choices"]]
+            stack += [choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"]]
         elif kind == "tagged-union":
-            stack += found["choices"].values()
+            stack += core["choices"].values()
         elif kind == "tuple":
-            stack += found["items_schema"]
+            stack += core["items_schema"]
         elif kind == "json-or-python":
-            stack.append(found["json_schema"])
+            stack.append(core["json_schema"])
         elif kind in WRAPPERS:
-            stack.append(found["schema"])
+            stack.append(core["schema"])
     return ""

@@ -37,10 +37,10 @@ def json_text(schema: dict[str, Any], resolve: Resolve) -> str:
     Raises:
         UnsupportedSchema: a keyword that no pattern holds, a schema within itself, or too long a pattern.
     """
-    found = _Writer(resolve).value(schema)
-    if len(found) > _LARGEST:
+    pattern = _Writer(resolve).value(schema)
+    if len(pattern) > _LARGEST:
         raise UnsupportedSchema("a string that holds JSON (pydantic.Json) of so large a type")
-    return found
+    return pattern
 
 
 class _Writer:
@@ -80,9 +80,9 @@ class _Writer:
         if name in self.open or target is None:
             raise _refused("of a type within itself")
         self.open.append(name)
-        found = self.value(target)
+        pattern = self.value(target)
         self.open.pop()
-        return found
+        return pattern
 
     def plain(self, rest: dict[str, Any], pattern: str) -> str:
         """A set without keywords."""
@@ -120,8 +120,8 @@ class _Writer:
         if first:
             if items is not None and most != len(first):
                 raise _refused("with first items and others")
-            ways = [", ?".join(first[:count]) for count in range(least, len(first) + 1)]
-            return rf"\[{_either(ways)}\]"
+            options = [", ?".join(first[:count]) for count in range(least, len(first) + 1)]
+            return rf"\[{_either(options)}\]"
         if not isinstance(items, dict):
             raise _refused("with items of any type")
         item = self.value(items)
@@ -153,18 +153,18 @@ def _members(members: list[tuple[str, bool]]) -> str:
     for member, needed in reversed(members):
         rests.append(tail)
         tail = f", ?{member}{tail}" if needed else f"(?:, ?{member})?{tail}"
-    ways = []
+    options = []
     for (member, needed), rest in zip(members, reversed(rests), strict=True):
-        ways.append(member + rest)
+        options.append(member + rest)
         if needed:
             break
     else:
-        ways.append("")
-    return _either(ways)
+        options.append("")
+    return _either(options)
 
 
-def _either(ways: list[str]) -> str:
-    return ways[0] if len(ways) == 1 else "(?:" + "|".join(ways) + ")"
+def _either(options: list[str]) -> str:
+    return options[0] if len(options) == 1 else "(?:" + "|".join(options) + ")"
 
 
 def _escaped(text: str) -> str:

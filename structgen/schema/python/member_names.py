@@ -66,15 +66,15 @@ def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False)
 def _any_of(choices: list[Any], describe: Describe, counted: bool, strict: bool) -> dict[str, Any] | None:
     if counted and len(choices) > 1:
         raise UnsupportedSchema("a least number of entries, with keys of several types")
-    found = []
+    branches = []
     for choice in choices:
         if choice["type"] == "none":
             continue
         schema = names(choice, describe, counted=counted, strict=strict)
         if schema is None:
             return None
-        found.append(schema)
-    return {"anyOf": found}
+        branches.append(schema)
+    return {"anyOf": branches}
 
 
 def _int_names(keys: Any, counted: bool) -> dict[str, Any]:
@@ -119,24 +119,24 @@ def _finite(keys: Any, described: dict[str, Any], strict: bool) -> list[str]:
     values = described.get("enum", [described["const"]] if "const" in described else [])
     written = [value if isinstance(value, str) else json.dumps(value) for value in values]
     validator = SchemaValidator(core_schema.dict_schema(keys, core_schema.any_schema()), {"strict": strict})
-    found = []
+    texts = []
     for name in dict.fromkeys(written):
         try:
             validator.validate_json(json.dumps({name: 0}))
         except ValidationError:
             continue
-        found.append(name)
-    if not found:
+        texts.append(name)
+    if not texts:
         raise UnsupportedSchema("no member name of JSON is such a key")
-    return found
+    return texts
 
 
 def _strings(described: dict[str, Any], kind: str) -> dict[str, Any] | None:
     """The strings of a schema; None for every one of them."""
     if "anyOf" in described:
-        found = [branch for branch in described["anyOf"] if branch.get("type") == "string"]
-        if found:
-            return {"anyOf": found}
+        branches = [branch for branch in described["anyOf"] if branch.get("type") == "string"]
+        if branches:
+            return {"anyOf": branches}
     if described.get("type") == "string":
         free = described.keys() <= {"type", "title", "description", "format", "writeOnly"}
         return None if free else described

@@ -7,7 +7,7 @@ of it: names of letters, digits and hyphens, none of them in Punycode, escaped p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from structgen.schema.python.temporal_text import text
@@ -33,15 +33,15 @@ _IPV6 = (
 
 def _network4() -> str:
     """An address whose bits behind the prefix are zero, and the length of the prefix."""
-    ways = [f"{_IPV4}(?:/32)?"]
+    options = [f"{_IPV4}(?:/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
         octets = [_OCTET] * whole
         if bits:
             octets.append("(?:" + "|".join(str(n << 8 - bits) for n in range(1 << bits)) + ")")
         octets += ["0"] * (4 - len(octets))
-        ways.append(r"\.".join(octets) + f"/{length}")
-    return "|".join(ways)
+        options.append(r"\.".join(octets) + f"/{length}")
+    return "|".join(options)
 
 
 def _group_prefix(bits: int) -> str:
@@ -54,12 +54,12 @@ def _group_prefix(bits: int) -> str:
 
 def _network6() -> str:
     """The first groups in full, `::`, and the length of the prefix; or an address alone."""
-    ways = [f"{_IPV6}(?:/128)?", "::/0"]
+    options = [f"{_IPV6}(?:/128)?", "::/0"]
     for length in range(1, 113):
         whole, bits = divmod(length, 16)
         groups = [_GROUP] * whole + ([_group_prefix(bits)] if bits else [])
-        ways.append(":".join(groups) + f"::/{length}")
-    return "|".join(ways)
+        options.append(":".join(groups) + f"::/{length}")
+    return "|".join(options)
 
 
 _LENGTH4, _LENGTH6 = "(?:/(?:[12]?[0-9]|3[0-2]))?", "(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
@@ -105,10 +105,10 @@ _SPECIAL = ("http", "https", "ws", "wss", "ftp", "file")
 _SCHEME = "[A-Za-z][0-9A-Za-z+.-]*"
 
 
-def _cased(schemes: Iterable[str]) -> str:
+def _cased(schemes: Collection[str]) -> str:
     """Some schemes in any case, each letter on its own."""
-    ways = ("".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else re.escape(c) for c in scheme) for scheme in schemes)
-    return "(?:" + "|".join(ways) + ")"
+    any_case = {c: f"[{c.lower()}{c.upper()}]" if c.isalpha() else re.escape(c) for scheme in schemes for c in scheme}
+    return "(?:" + "|".join("".join(map(any_case.__getitem__, scheme)) for scheme in schemes) + ")"
 
 
 def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
@@ -124,17 +124,18 @@ def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
     file = rf"{_cased(['file'])}://{'' if schema.get('host_required') else '(?:'}{_HOST}"
     file += f"{'' if schema.get('host_required') else ')?'}{_PATH}"
     if schemes is not None:
-        ways = [f"{_cased(others)}:{authority}" for others in [[name for name in schemes if name != "file"]] if others]
-        found = text("|".join([*ways, file] if "file" in schemes else ways))
+        others = [name for name in schemes if name != "file"]
+        options = [f"{_cased(others)}:{authority}"] if others else []
+        described = text("|".join([*options, file] if "file" in schemes else options))
     else:
-        others = {"not": {"pattern": f"^{_cased(['file'])}:"}}
-        branches = [{**text(f"{_SCHEME}:{authority}"), **others}, text(file)]
+        not_file = {"not": {"pattern": f"^{_cased(['file'])}:"}}
+        branches = [{**text(f"{_SCHEME}:{authority}"), **not_file}, text(file)]
         if not several_hosts and not schema.get("host_required"):
             opaque = f"{_SCHEME}:(?:[{_SAFE}:@-]|{_ESCAPED})(?:[{_SAFE}:@/-]|{_ESCAPED})*{_QUERY}"
             branches.append({**text(opaque), "not": {"pattern": f"^{_cased(_SPECIAL)}:"}})
-        found = {"anyOf": branches}
+        described = {"anyOf": branches}
     longest = schema.get("max_length")
-    return found if longest is None else {**found, "maxLength": longest}
+    return described if longest is None else {**described, "maxLength": longest}
 
 
 _ATOM = "[0-9A-Za-z!#$%&'*+/=?^_`{|}~-]+"
@@ -149,9 +150,9 @@ def email(*, named: bool = False) -> dict[str, Any]:
     """
     domain = r"(?:[0-9A-Za-z]{1,30}(?:-[0-9A-Za-z]{1,30})?\.){1,3}[A-Za-z]{2,20}"
     mailbox = rf"{_ATOM}(?:\.{_ATOM})*@{domain}"
-    found = text(rf"{mailbox}|[A-Za-z]+(?: [A-Za-z]+)* <{mailbox}>" if named else mailbox)
+    described = text(rf"{mailbox}|[A-Za-z]+(?: [A-Za-z]+)* <{mailbox}>" if named else mailbox)
     return {
-        **found,
+        **described,
         "allOf": [{"pattern": "^(?:[^@<]* <)?[^@<]{1,64}@[^@]*$"}],
         "not": {"pattern": rf"\.{_NO_DOMAINS}>?$"},
         "maxLength": 254,

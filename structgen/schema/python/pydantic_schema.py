@@ -192,9 +192,9 @@ class ExactSchema(GenerateJsonSchema):
 
     def _hashable_items(self, described: JsonSchemaValue, schema: Any) -> JsonSchemaValue:
         items = schema.get("items_schema", {"type": "any"})
-        found = unhashable(items, self._cores)
-        if found:
-            raise UnsupportedSchema(f"a set of {found}: Python cannot hash them; use a list, or make them frozen")
+        culprit = unhashable(items, self._cores)
+        if culprit:
+            raise UnsupportedSchema(f"a set of {culprit}: Python cannot hash them; use a list, or make them frozen")
         if not described["items"]:
             described["items"] = python_types.SCALAR
         return described

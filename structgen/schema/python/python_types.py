@@ -86,13 +86,13 @@ def encoded_bytes(schema: Any, encoding: str) -> dict[str, Any]:
     if most is None:
         return {"type": "string", "minLength": least} if least else {"type": "string"}
     # A character of the first 128 takes one byte, of the first 2,048 two, of the first 65,536 three.
-    ways = [
+    options = [
         {"pattern": f"^[{first}]*$", "minLength": least, "maxLength": most // size}
         for size, first in ((1, r"\u0000-\u007f"), (2, r"\u0000-\u07ff"), (3, r"\u0000-\uffff"))
         if most // size >= least
     ]
-    ways.append({"minLength": least, "maxLength": max(most // 4, least)} if most // 4 >= least else ways[0])
-    return {"type": "string", "anyOf": ways}
+    options.append({"minLength": least, "maxLength": max(most // 4, least)} if most // 4 >= least else options[0])
+    return {"type": "string", "anyOf": options}
 
 
 def decimal(schema: Any) -> dict[str, Any]:
@@ -141,20 +141,20 @@ def _decimal_number(
         if _places(Decimal(multiple)) > behind:
             return None
         step = Decimal(multiple)
-    most = Decimal(10) ** before - Decimal(1).scaleb(-behind)
-    found: dict[str, Any] = {
+    largest = Decimal(10) ** before - Decimal(1).scaleb(-behind)
+    schema: dict[str, Any] = {
         "type": "number",
-        "minimum": _plain(-most),
-        "maximum": _plain(most),
+        "minimum": _plain(-largest),
+        "maximum": _plain(largest),
         "multipleOf": _plain(step),
     }
     for name, keyword in (("ge", "minimum"), ("le", "maximum"), ("gt", "exclusiveMinimum"), ("lt", "exclusiveMaximum")):
         bound = bounds.get(name)
-        if bound is not None and abs(bound) <= most:
-            found[keyword] = _plain(bound)
+        if bound is not None and abs(bound) <= largest:
+            schema[keyword] = _plain(bound)
         elif bound is not None and (bound > 0) == (name in ("ge", "gt")):
             return None
-    return found
+    return schema
 
 
 def _places(value: Decimal) -> int:
@@ -168,10 +168,10 @@ def _plain(value: Decimal) -> int | float:
 
 def float_bounds(schema: Any) -> dict[str, Any]:
     """A float's bounds as those of the number that is written: what is written is rounded before it is compared."""
-    found: dict[str, Any] = {"type": "number"}
+    described: dict[str, Any] = {"type": "number"}
     if schema.get("allow_inf_nan") is False:
         largest = float.fromhex("0x1.fffffffffffffp+1023")
-        found |= {"minimum": -int(largest), "maximum": int(largest)}
+        described |= {"minimum": -int(largest), "maximum": int(largest)}
     lows = [
         schema[name] if name == "ge" else math.nextafter(schema[name], math.inf)
         for name in ("ge", "gt")
@@ -187,12 +187,12 @@ def float_bounds(schema: Any) -> dict[str, Any]:
         [x for x in highs if x is not None and x < math.inf],
     )
     if lows:
-        found["minimum"] = max(lows)
+        described["minimum"] = max(lows)
     if highs:
-        found["maximum"] = min(highs)
+        described["maximum"] = min(highs)
     if schema.get("multiple_of") is not None:
-        found["multipleOf"] = schema["multiple_of"]
-    return found
+        described["multipleOf"] = schema["multiple_of"]
+    return described
 
 
 def enum_values(cls: type[enum.Enum], members: Iterable[enum.Enum]) -> list[Any]:
@@ -215,15 +215,15 @@ def enum_values(cls: type[enum.Enum], members: Iterable[enum.Enum]) -> list[Any]
 
 def scalars(values: Iterable[Any], owner: str) -> list[Any]:
     """The values that are JSON scalars, plainly."""
-    found = []
+    kinds = []
     for value in values:
         if isinstance(value, enum.Enum):
             value = value.value
         if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
-            found.append(json.loads(json.dumps(value)))
-    if not found:
+            kinds.append(json.loads(json.dumps(value)))
+    if not kinds:
         raise UnsupportedSchema(f"{owner} has no value that JSON can write")
-    return found
+    return kinds
 
 
 def fraction(schema: Any) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def _before(bound: str) -> list[str]:
 
 def _side(parts: list[str], tail: str, equal: list[str]) -> str:
     """One of `parts` with any tail, or one of `equal`; a pattern of nothing when there are none."""
-    ways = ["(?:" + "|".join(parts) + ")" + tail] if parts else []
-    return "|".join([*ways, *equal]) or NOTHING
+    options = ["(?:" + "|".join(parts) + ")" + tail] if parts else []
+    return "|".join([*options, *equal]) or NOTHING
 
 
 def date(schema: Any) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _counts(size: datetime.timedelta) -> tuple[list[int], int]:
 
 def _larger(size: datetime.timedelta, strict: bool) -> str:
     counts, left = _counts(size)
-    ways = [
+    options = [
         _written(
             [*((c, c) for c in counts[:n]), (count + 1, _COUNTS[n][0]), *((0, m) for m, _ in _COUNTS[n + 1 :])],
             fine=True,
@@ -222,20 +222,20 @@ def _larger(size: datetime.timedelta, strict: bool) -> str:
         if count < _COUNTS[n][0]
     ]
     if not left and not strict:
-        ways.append(_written([(count, count) for count in counts], fine=True))
-    return "|".join(ways)
+        options.append(_written([(count, count) for count in counts], fine=True))
+    return "|".join(options)
 
 
 def _smaller(size: datetime.timedelta, strict: bool) -> str:
     counts, left = _counts(size)
-    ways = [
+    options = [
         _written([*((c, c) for c in counts[:n]), (0, count - 1), *((0, m) for m, _ in _COUNTS[n + 1 :])], fine=True)
         for n, count in enumerate(counts)
         if count > 0
     ]
     if left or not strict:
-        ways.append(_written([(count, count) for count in counts], fine=False))
-    return "|".join(ways) or NOTHING
+        options.append(_written([(count, count) for count in counts], fine=False))
+    return "|".join(options) or NOTHING
 
 
 def _written(ranges: list[tuple[int, int]], *, fine: bool) -> str:
@@ -249,10 +249,10 @@ def _written(ranges: list[tuple[int, int]], *, fine: bool) -> str:
         clock[2] = (f"(?:{clock[2][0]}|{seconds})" if clock[2][0] else seconds, True)
     dates = [a + b for a in _ways(years) for b in _ways(days)]
     times = [a + b + c for a in _ways(clock[0]) for b in _ways(clock[1]) for c in _ways(clock[2])]
-    ways = ["P" + a + (f"T{b}" if b else "") for a in dates for b in times if a or b]
+    options = ["P" + a + (f"T{b}" if b else "") for a in dates for b in times if a or b]
     if all(low == 0 for low, _ in ranges):
-        ways.append("PT0S")
-    return "(?:" + "|".join(ways) + ")" if ways else NOTHING
+        options.append("PT0S")
+    return "(?:" + "|".join(options) + ")" if options else NOTHING
 
 
 def _ways(count: tuple[str, bool]) -> list[str]:

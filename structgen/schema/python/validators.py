@@ -36,8 +36,8 @@ def validators_of(tp: Any) -> Validators | None:
 
 
 def _validators(tp: Any) -> Validators | None:
-    found = Validators(from_type(tp)[1], getattr(tp, "__name__", repr(tp)))
-    return found if found.exist else None
+    validators = Validators(from_type(tp)[1], getattr(tp, "__name__", repr(tp)))
+    return validators if validators.exist else None
 
 
 @lru_cache(maxsize=256)
@@ -133,14 +133,14 @@ class Validators:
             path: names and indexes that lead to it.
             value: JSON of the whole as far as it goes; None where it tells nothing.
         """
-        found = [self._core.root]
+        described = [self._core.root]
         for key in path:
-            inner = [self._core.members(part, key, value) for part in found]
+            inner = [self._core.members(part, key, value) for part in described]
             if any(parts is None for parts in inner):
                 return []
-            found = [part for parts in inner for part in parts or ()]
+            described = [part for parts in inner for part in parts or ()]
             value = _at(value, key)
-        return found
+        return described
 
     def _refusal(self, part: ValuePart, text: bytes, key: str | int, members: bytes) -> str | None:
         if part.owner is None or not self._core.wants_data(part.node):
@@ -194,8 +194,8 @@ def _judged(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) ->
     try:
         return validator.validate_json(text), None
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        said = [_message(one["loc"][1:] if keys else one["loc"], one["msg"]) for one in found if _is_of(one, keys)]
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        said = [_message(one["loc"][1:] if keys else one["loc"], one["msg"]) for one in errors if _is_of(one, keys)]
         return None, "; ".join(said) or None
 
 
