@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,69 +27,59 @@ class Ask(NamedTuple):
 
     Attributes:
         words: the allowed tokens, uint32[words]; None allows every token that exists.
-        way: the row's sampling options.
+        sampling: the row's options.
         uniform: its next random number in [0, 1); 0 for greedy rows.
         prompt: token ids before the row's own, for the penalty on repetition and processors.
         tokens: the row's own, for all penalties and processors.
     """
 
     words: Words | None
-    way: Sampling
+    sampling: Sampling
     uniform: float = 0.0
     prompt: Sequence[int] = ()
     tokens: Sequence[int] = ()
 
 
-class Drawn(Protocol):
-    """One step's choice, which may still be on its way."""
+class Drawn:
+    """One step's choice, made on the host.
 
-    @property
-    def ids(self) -> Tensor:
-        """The chosen tokens on the logits' device, int64[rows]; negative where there is none, or none yet."""
+    Attributes:
+        ids: the chosen tokens on the logits' device, int64[rows]; negative where there is none, or none yet.
+        errors: of the rows whose processors failed: they have no token.
+        by_host: rows that the host has decided though the logits are on a device: their `ids` are negative. Known
+            behind `tokens`.
+    """
 
-    @property
-    def by_host(self) -> Sequence[int]:
-        """Rows that the host has decided, whose `ids` are negative. Known behind `tokens`."""
+    def __init__(self, ids: Tensor, errors: Mapping[int, CallbackError]) -> None:
+        self.ids, self.errors = ids, errors
+        self.by_host: list[int] = []
 
     @property
     def masks(self) -> Tensor | None:
         """The masks on the device, int32[rows, words]; None where they are on the host. Only until the next step."""
-
-    @property
-    def errors(self) -> Mapping[int, CallbackError]:
-        """Of rows whose processors failed: they have no token."""
+        return None
 
     def tokens(self) -> list[int]:
         """The chosen token of each row, or `NOTHING` where no allowed token has a finite logit. Waits for it."""
-
-
-class Chooser(Protocol):
-    """Applies each row's penalties and mask to its logits and draws its token."""
-
-    def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
-        """What each row takes of its logits, which stay as they are.
-
-        Args:
-            logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
-            asks: one per row.
-        """
-
-
-def chooser_for(vocabulary: Vocabulary, device: torch.device) -> Chooser:
-    """The way for the device that the logits are on."""
-    return HostChooser(vocabulary) if device.type == "cpu" else DeviceChooser(vocabulary, device)
+        tokens: list[int] = self.ids.tolist()
+        return tokens
 
 
 class HostChooser:
-    """For logits in the host's memory: row by row in numpy, each by its cheapest way."""
+    """For logits in the host's memory: row by row in numpy, each in its cheapest way."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._existing = existing(vocabulary)
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
-        """See `Chooser`."""
+        """Applies each row's penalties and mask to its logits, which stay as they are, and draws its token.
+
+        Args:
+            logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
+            asks: one per row.
+        """
         scores = logits.float()
-        if any(ask.way.penalises for ask in asks):
+        if any(ask.sampling.penalises for ask in asks):
             scores = scores.clone()
             penalise(scores, *map(torch.from_numpy, _penalties(asks, scores.shape[1])))
         errors = dict[int, CallbackError]()
@@ -100,24 +90,25 @@ class HostChooser:
             except CallbackError as error:
                 errors[row] = error
                 tokens.append(NOTHING)
-        return _OnHost(tokens, errors)
+        return Drawn(torch.tensor(tokens), errors)
 
     def _choose(self, scores: Scores, ask: Ask) -> int:
-        words, way, uniform = self._existing if ask.words is None else ask.words, ask.way, ask.uniform
-        if way.processors:
+        words, sampling, uniform = self._existing if ask.words is None else ask.words, ask.sampling, ask.uniform
+        if sampling.processors:
             masked = scores if words is None else np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf))
-            return pick(processed(torch.from_numpy(masked), way, ask.prompt, ask.tokens).numpy(), way, uniform)
+            changed = processed(torch.from_numpy(masked), sampling, ask.prompt, ask.tokens)
+            return pick(changed.numpy(), sampling, uniform)
         if words is None:
-            return pick(scores, way, uniform)
+            return pick(scores, sampling, uniform)
         if count(words) <= FEW:  # the vocabulary's width is not touched again
             ids = ids_of(words)
-            column = pick(scores[ids], way, uniform) if len(ids) else NOTHING
+            column = pick(scores[ids], sampling, uniform) if len(ids) else NOTHING
             return int(ids[column]) if column >= 0 else column
-        if way.greedy:
-            likeliest = pick(scores, way, uniform)
+        if sampling.greedy:
+            likeliest = pick(scores, sampling, uniform)
             if likeliest >= 0 and words[likeliest >> 5] >> np.uint32(likeliest & 31) & 1:
                 return likeliest
-        return pick(np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf)), way, uniform)
+        return pick(np.where(bits_of(words, len(scores)), scores, np.float32(-np.inf)), sampling, uniform)
 
 
 def logits_error(
@@ -146,25 +137,6 @@ def logits_error(
     return LogitsError(f"{where} the model's logits are {kind}: {which}; {remedy}", token, step)
 
 
-class _OnHost:
-    """A choice that was made on the host."""
-
-    by_host: Sequence[int] = ()
-    masks = None
-
-    def __init__(self, tokens: list[int], errors: Mapping[int, CallbackError]) -> None:
-        self._tokens, self.errors = tokens, errors
-
-    @property
-    def ids(self) -> Tensor:
-        """See `Drawn`."""
-        return torch.tensor(self._tokens)
-
-    def tokens(self) -> list[int]:
-        """See `Drawn`."""
-        return self._tokens
-
-
 class DeviceChooser:
     """For logits on an accelerator: all rows at once, by one copy up and one down; only the latter is waited for.
 
@@ -181,8 +153,12 @@ class DeviceChooser:
         self._sent: tuple[list[int], Tensor] = [], torch.empty(0)  # the last step's masks, by their rows
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
-        """See `Chooser`."""
-        self._take_ways([ask.way for ask in asks])
+        """See `HostChooser.draw`."""
+        rows = [ask.sampling for ask in asks]
+        if rows != self._sampler.rows:  # mostly they are those of the last step
+            self._sampler = Sampler(rows, self._sampler.keep)
+            self._penalises = any(sampling.penalises for sampling in rows)
+            self._processes = any(sampling.processors for sampling in rows)
         numbers, drawing, penalties = self._send(asks)
         scores = logits.to(torch.float32, copy=True)
         if penalties:
@@ -190,14 +166,7 @@ class DeviceChooser:
         apply_masks(scores, self.rows.table, numbers, self._width)
         errors = _process(scores, asks) if self._processes else {}
         ids = self._sampler.draw(scores, *drawing)
-        return _OnItsWay(ids, scores, asks, (self.rows.table, numbers), self._sampler, errors)
-
-    def _take_ways(self, ways: list[Sampling]) -> None:
-        """What follows from the rows' options; mostly they are those of the last step."""
-        if ways != self._sampler.rows:
-            self._sampler = Sampler(ways, self._sampler.keep)
-            self._penalises = any(way.penalises for way in ways)
-            self._processes = any(way.processors for way in ways)
+        return _DrawnOnDevice(ids, scores, asks, (self.rows.table, numbers), self._sampler, errors)
 
     def _send(self, asks: Sequence[Ask]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Sends what is not on the device yet, all by one copy, and puts new masks in their rows.
@@ -210,7 +179,9 @@ class DeviceChooser:
         writing: list[NDArray[Any]] = [new, words] if len(new) else []
         points = np.array([ask.uniform for ask in asks], self._precise) if self._sampler.draws else None
         drawing = [] if points is None else [points, self._sampler.table]
-        groups: list[list[NDArray[Any]]] = [masks, writing, drawing, self._penalties(asks)]
+        entries = _penalties(asks, self._width) if self._penalises else None
+        penalties: list[NDArray[Any]] = [] if entries is None or not len(entries.rows) else list(entries)
+        groups: list[list[NDArray[Any]]] = [masks, writing, drawing, penalties]
         parts = iter(upload([part for group in groups for part in group], self._device) if any(groups) else ())
         sent = [list(islice(parts, len(group))) for group in groups]
         if writing:
@@ -219,26 +190,22 @@ class DeviceChooser:
             self._sent = numbers, sent[0][0]
         return self._sent[1], sent[2], sent[3]
 
-    def _penalties(self, asks: Sequence[Ask]) -> list[NDArray[Any]]:
-        found = _penalties(asks, self._width) if self._penalises else None
-        return [] if found is None or not len(found.rows) else list(found)
-
 
 def _process(scores: Tensor, asks: Sequence[Ask]) -> dict[int, CallbackError]:
     """Has the processors of all rows change their scores; a row whose processors fail has none left."""
     errors = dict[int, CallbackError]()
     for row, ask in enumerate(asks):
-        if ask.way.processors:
+        if ask.sampling.processors:
             try:
-                scores[row] = processed(scores[row], ask.way, ask.prompt, ask.tokens)
+                scores[row] = processed(scores[row], ask.sampling, ask.prompt, ask.tokens)
             except CallbackError as error:
                 errors[row] = error
                 scores[row] = -torch.inf
     return errors
 
 
-class _OnItsWay:
-    """A choice that a device makes."""
+class _DrawnOnDevice(Drawn):
+    """A choice that a device makes, perhaps still."""
 
     def __init__(
         self,
@@ -249,30 +216,34 @@ class _OnItsWay:
         sampler: Sampler,
         errors: Mapping[int, CallbackError],
     ) -> None:
-        self.ids, self.errors = ids, errors
-        self._sampler = sampler
-        self.by_host: list[int] = []
-        self._scores, self._asks, self._masks = scores, asks, masks
-        self._coming = Download(ids)
+        super().__init__(ids, errors)
+        self._scores, self._asks, self._masks, self._sampler = scores, asks, masks, sampler
+        self._download = Download(ids)
 
     @property
     def masks(self) -> Tensor:
-        """See `Drawn`."""
         table, numbers = self._masks
         return table.index_select(0, numbers.long())
 
     def tokens(self) -> list[int]:
         """See `Drawn`. What the device could not decide is picked here: the row's scores come to the host for it."""
-        tokens: list[int] = self._coming.numbers()
+        tokens: list[int] = self._download.numbers()
         self.by_host = [row for row, token in enumerate(tokens) if token == UNDECIDED]
         if self.by_host:
             self._sampler.widen()
         for row in self.by_host:
             ask = self._asks[row]
-            tokens[row] = pick(self._scores[row].cpu().numpy(), ask.way, ask.uniform)
+            tokens[row] = pick(self._scores[row].cpu().numpy(), ask.sampling, ask.uniform)
         return tokens
 
 
 def _penalties(asks: Sequence[Ask], width: int) -> Penalties:
-    ways, prompts, texts = [a.way for a in asks], [a.prompt for a in asks], [a.tokens for a in asks]
-    return penalties(ways, prompts, texts, width)
+    return penalties([a.sampling for a in asks], [a.prompt for a in asks], [a.tokens for a in asks], width)
+
+
+Chooser = HostChooser | DeviceChooser
+
+
+def chooser_for(vocabulary: Vocabulary, device: torch.device) -> Chooser:
+    """The chooser for the device that the logits are on."""
+    return HostChooser(vocabulary) if device.type == "cpu" else DeviceChooser(vocabulary, device)

@@ -38,8 +38,8 @@ class MaskRows:
     """The masks that are on the device.
 
     Args:
-        vocabulary: whose tokens the masks are of.
-        device: where they are kept.
+        vocabulary: of the model.
+        device: where the masks are kept.
         kept_bytes: bound of the rows' bytes, except that a step's own rows always find room.
 
     Attributes:
@@ -50,7 +50,8 @@ class MaskRows:
     def __init__(self, vocabulary: Vocabulary, device: torch.device, kept_bytes: int = KEPT_BYTES) -> None:
         self._most = max(2, kept_bytes // (4 * vocabulary.words))
         self._known: OrderedDict[int, tuple[weakref.ref[Words], int]] = OrderedDict()
-        self._everything = existing(vocabulary)
+        tokens = existing(vocabulary)
+        self._everything = np.full(vocabulary.words, ~np.uint32(0)) if tokens is None else tokens
         rows = min(FIRST_ROWS, self._most)
         self.table = torch.zeros((rows, vocabulary.words), dtype=torch.int32, device=device)
         self._fresh = EVERYTHING + 1
@@ -70,15 +71,14 @@ class MaskRows:
         new: dict[int, Words] = {}
         if self._is_new:
             self._is_new = False
-            everything = self._everything
-            new[EVERYTHING] = np.full(self.table.shape[1], ~np.uint32(0)) if everything is None else everything
+            new[EVERYTHING] = self._everything
         numbers = [EVERYTHING if mask is None else self._place(mask, new) for mask in masks]
         self.uploaded += len(new)
         words = np.array(list(new.values()), np.uint32).reshape(-1, self.table.shape[1])
         return numbers, np.array(list(new), np.int64), words.view(np.int32)
 
     def write(self, rows: Tensor, words: Tensor) -> None:
-        """Puts what was sent in its place.
+        """Writes the masks that were sent.
 
         Args:
             rows: int64[new] on the device.
@@ -87,7 +87,7 @@ class MaskRows:
         self.table.index_copy_(0, rows, words)
 
     def _place(self, mask: Words, new: dict[int, Words]) -> int:
-        """The row of a mask; one that was not used for longest, where it has none yet."""
+        """The row of a mask; a new one, or the one not used for longest, where it has none yet."""
         known = self._known.get(id(mask))
         if known is not None and known[0]() is mask and not mask.flags.writeable:
             self._known.move_to_end(id(mask))

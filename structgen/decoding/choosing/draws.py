@@ -12,7 +12,7 @@ from zlib import crc32
 from structgen.options import digest
 
 TAIL = 64
-"""So many bytes, and the length, stand for a text. Two that are taken for one share their draws, none of them twice."""
+"""The bytes at its end that, with its length, stand for a text. Two texts taken for one share their draws."""
 
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -34,7 +34,7 @@ class Draws:
         return self._next(len(text) << 32 | crc32(text[-TAIL:]))
 
     def anywhere(self) -> float:
-        """The next draw that is behind no text."""
+        """The next draw that belongs to no text."""
         return self._next(-1)
 
     def _next(self, place: int) -> float:
@@ -43,7 +43,7 @@ class Draws:
 
 
 def _mixed(number: int) -> int:
-    """Each bit of the result depends on all bits of the number, of which 64 count."""
+    """A number of 64 bits, each of which depends on all 64 low bits of the given one."""
     number &= _WORD
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _WORD
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _WORD

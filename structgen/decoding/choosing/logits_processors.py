@@ -41,14 +41,14 @@ WARPERS = (
 decoding needs none of them."""
 
 
-def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequence[int]) -> Tensor:
+def processed(scores: Tensor, sampling: Sampling, prompt: Sequence[int], tokens: Sequence[int]) -> Tensor:
     """The scores after the row's processors: a new float32[width].
 
     First those that change scores, in the order given; then the warpers, which only forbid.
 
     Args:
         scores: float32[width], `-inf` where the mask forbids.
-        way: the row's options.
+        sampling: the row's options.
         prompt: token ids before the row's own.
         tokens: the row's own.
 
@@ -57,12 +57,12 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
     """
     ids = upload_one([[*prompt, *tokens]], scores.device)
     changed = scores.clone()
-    for processor in (p for p in way.processors if not isinstance(p, WARPERS)):
+    for processor in (p for p in sampling.processors if not isinstance(p, WARPERS)):
         changed = _applied(processor, ids, changed)
     forbidden = scores.isneginf()
-    if not way.greedy:
-        warped = changed.masked_fill(forbidden, -torch.inf) / divisor(way)
-        for processor in (p for p in way.processors if isinstance(p, WARPERS)):
+    if not sampling.greedy:
+        warped = changed.masked_fill(forbidden, -torch.inf) / divisor(sampling)
+        for processor in (p for p in sampling.processors if isinstance(p, WARPERS)):
             warped = _applied(processor, ids, warped)
         forbidden = forbidden | warped.isneginf()
     return changed.masked_fill(forbidden, -torch.inf)
@@ -70,8 +70,8 @@ def processed(scores: Tensor, way: Sampling, prompt: Sequence[int], tokens: Sequ
 
 def _applied(processor: Any, ids: Tensor, scores: Tensor) -> Tensor:
     with (calling := Calling("logits processor", processor)):
-        found = processor(ids, scores.unsqueeze(0))
-    if not isinstance(found, Tensor) or found.shape != (1, len(scores)):
-        shape = getattr(found, "shape", type(found).__name__)
+        result = processor(ids, scores.unsqueeze(0))
+    if not isinstance(result, Tensor) or result.shape != (1, len(scores)):
+        shape = getattr(result, "shape", type(result).__name__)
         raise CallbackError(f"{calling.whose} gave {quoted(shape)}, expected scores of shape {(1, len(scores))}")
-    return found[0].to(scores.dtype)
+    return result[0].to(scores.dtype)

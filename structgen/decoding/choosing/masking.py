@@ -40,10 +40,9 @@ def count(words: Words) -> int:
 
 def ids_of(words: Words) -> NDArray[np.int64]:
     """The allowed ids in ascending order; cheap when few words are not zero."""
-    at = np.flatnonzero(words)
-    bits = np.unpackbits(words[at].view(np.uint8), bitorder="little")
-    hit = np.flatnonzero(bits)
-    ids: NDArray[np.int64] = at[hit >> 5] * 32 + (hit & 31)
+    filled = np.flatnonzero(words)
+    bits = np.flatnonzero(np.unpackbits(words[filled].view(np.uint8), bitorder="little"))
+    ids: NDArray[np.int64] = filled[bits >> 5] * 32 + (bits & 31)
     return ids
 
 

@@ -1,4 +1,4 @@
-"""What is known of each choice: how likely the token was, what the mask took away, what else was likely."""
+"""Measures of each choice: how likely the token was, what the mask took away, what else was likely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from structgen.models.transfer import upload_one
 Entry = tuple[int, int]
 """Where a token's measures stand in the ledger: step and row."""
 ALTERNATIVES = 8
-"""So many of the likeliest allowed tokens are kept for each choice."""
+"""How many of the likeliest allowed tokens are kept for each choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,19 @@ class Ledger:
 
     def choice(self, step: int, row: int) -> ChosenToken | None:
         """What was measured; None where nothing was chosen."""
-        found = self._steps[step]
-        if isinstance(found, _OnDevice):
-            each = zip(found.numbers.tolist(), found.masked, strict=True)
-            found = self._steps[step] = [_choice(numbers, masked=masked) for numbers, masked in each]
-        return found[row]
+        choices = self._steps[step]
+        if isinstance(choices, _OnDevice):
+            each = zip(choices.numbers.tolist(), choices.masked, strict=True)
+            choices = self._steps[step] = [_choice(numbers, masked=masked) for numbers, masked in each]
+        return choices[row]
 
 
 class _OnDevice(NamedTuple):
     """A step's measures that nobody has asked for yet.
 
     Attributes:
-        numbers: what `measured_together` gives.
-        masked: of each row, was there a mask?
+        numbers: the result of `measured_together`.
+        masked: whether each row had a mask.
     """
 
     numbers: Tensor

@@ -31,7 +31,7 @@ class Penalties(NamedTuple):
 
 
 def penalties(
-    ways: Sequence[Sampling], prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]], width: int
+    rows: Sequence[Sampling], prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]], width: int
 ) -> Penalties:
     """What each row's options ask for behind its prompt and text.
 
@@ -39,22 +39,22 @@ def penalties(
     presence are for every time and for the first time that a token stands in the text, as the OpenAI interface does.
 
     Args:
-        ways: one per row.
+        rows: the options of each.
         prompts: token ids before each row's own; ids from `width` on have no score.
         texts: the rows' own.
         width: of the scores.
     """
     entries: list[tuple[int, int, float, float]] = []
-    for row, (way, prompt, text) in enumerate(zip(ways, prompts, texts, strict=True)):
-        if not way.penalises:
+    for row, (sampling, prompt, text) in enumerate(zip(rows, prompts, texts, strict=True)):
+        if not sampling.penalises:
             continue
         times = Counter(text)
-        said = {*prompt, *times} if way.repetition_penalty != 1 else times.keys()
+        said = {*prompt, *times} if sampling.repetition_penalty != 1 else times.keys()
         for token in sorted(token for token in said if token < width):
-            amount = way.presence_penalty + way.frequency_penalty * times[token] if token in times else 0.0
-            entries.append((row, token, way.repetition_penalty, amount))
-    rows, tokens, factors, amounts = zip(*entries, strict=True) if entries else ((), (), (), ())
-    where = np.array(rows, np.int64), np.array(tokens, np.int64)
+            amount = sampling.presence_penalty + sampling.frequency_penalty * times[token] if token in times else 0.0
+            entries.append((row, token, sampling.repetition_penalty, amount))
+    numbers, tokens, factors, amounts = zip(*entries, strict=True) if entries else ((), (), (), ())
+    where = np.array(numbers, np.int64), np.array(tokens, np.int64)
     return Penalties(*where, np.array(factors, np.float32), np.array(amounts, np.float32))
 
 

@@ -11,7 +11,7 @@ from structgen.decoding.choosing.masking import Words
 from structgen.decoding.choosing.measure import ChosenToken, measured
 
 RECENT = 4
-"""So many of the last choices keep their logits, where a guard or a validator may want one of them made again."""
+"""How many choices keep their logits where a guard or a validator may want one of them made again."""
 
 
 class KnownLogits(NamedTuple):
@@ -20,7 +20,7 @@ class KnownLogits(NamedTuple):
     Attributes:
         length: tokens before it.
         logits: float[rows, width].
-        row: of them.
+        row: its row of the logits.
         words: the tokens that were allowed; None for every one.
     """
 
@@ -28,10 +28,6 @@ class KnownLogits(NamedTuple):
     logits: Tensor
     row: int
     words: Words | None
-
-    def scores(self) -> Tensor:
-        """float[width]."""
-        return self.logits[self.row]
 
 
 class RecentLogits:
@@ -45,26 +41,27 @@ class RecentLogits:
         self._known: deque[KnownLogits] = deque(maxlen=count)
 
     def add(self, known: KnownLogits) -> None:
-        """A choice, in place of what was chosen there before."""
-        if self._known and self._known[-1].length == known.length:
-            self._known.pop()
+        """Adds a choice, in place of what was chosen there before."""
+        self.truncate(known.length - 1)
         self._known.append(known)
 
     def scores(self, length: int) -> Tensor | None:
-        """The logits behind so many tokens: float[width]; None where the last choice was another one."""
+        """The logits behind `length` tokens: float[width]; None where the last choice was another one."""
         last = self._known[-1] if self._known else None
-        return None if last is None or last.length != length else last.scores()
+        return None if last is None or last.length != length else last.logits[last.row]
 
-    def measured(self, at: int, token: int) -> ChosenToken | None:
-        """What a token had behind `at` others; None where that is not known any more."""
-        known = next((known for known in self._known if known.length == at), None)
-        return None if known is None else measured(known.scores().float().cpu().numpy(), known.words, token)
+    def measured(self, length: int, token: int) -> ChosenToken | None:
+        """What a token had behind `length` others; None where that is not known any more."""
+        for known in self._known:
+            if known.length == length:
+                return measured(known.logits[known.row].float().cpu().numpy(), known.words, token)
+        return None
 
     def truncate(self, length: int) -> None:
-        """The row goes back to its first tokens."""
+        """The row goes back to its first `length` tokens."""
         while self._known and self._known[-1].length > length:
             self._known.pop()
 
     def clear(self) -> None:
-        """None will be made again."""
+        """No choice will be made again."""
         self._known.clear()

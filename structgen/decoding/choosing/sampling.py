@@ -33,7 +33,7 @@ KEEP = 256
 """How many of the likeliest columns a device sorts at first."""
 
 WIDER = 16
-"""So many times more of them are sorted where these were too few."""
+"""The factor by which this number grows where these were too few."""
 
 EXACT = 1 << 24
 """Whole numbers up to this are numbers of float32."""
@@ -127,11 +127,11 @@ def _locate(weights: Scores, uniform: float, block: int = 512) -> int:
     sums = weights[:whole].reshape(-1, block).sum(axis=1, dtype=np.float64)
     ends = np.append(sums, weights[whole:].sum(dtype=np.float64)).cumsum()
     target = uniform * ends[-1]
-    at = min(int(ends.searchsorted(target, side="right")), int(np.flatnonzero(np.diff(ends, prepend=0.0))[-1]))
-    inside = weights[at * block : (at + 1) * block]
-    rest = target - (ends[at - 1] if at else 0.0)
+    number = min(int(ends.searchsorted(target, side="right")), int(np.flatnonzero(np.diff(ends, prepend=0.0))[-1]))
+    inside = weights[number * block : (number + 1) * block]
+    rest = target - (ends[number - 1] if number else 0.0)
     offset = int(inside.cumsum(dtype=np.float64).searchsorted(rest, side="right"))
-    return at * block + min(offset, int(np.flatnonzero(inside)[-1]))
+    return number * block + min(offset, int(np.flatnonzero(inside)[-1]))
 
 
 class Sampler:
@@ -142,8 +142,7 @@ class Sampler:
         keep: how many of the likeliest columns are sorted for top-p.
 
     Attributes:
-        rows: as given.
-        keep: see above; more once they were too few.
+        keep: how many of the likeliest columns are sorted now.
         draws: some row is not greedy.
         table: float32[rows, options], a column for each of `_Columns`: what `draw` has to have of them on the device.
     """
