@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.offers import Offers
 from structgen.decoding.beams.search import BeamSearch, Candidates
+from structgen.decoding.beams.step_logits import StepLogits
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run
@@ -24,13 +24,13 @@ from structgen.vocabulary import Vocabulary
 
 
 class ReadAlong:
-    """Reads rows; where all beams of a search have forced text, that too, by the same forward pass.
+    """Reads rows, and in the same forward pass the forced text of searches all of whose beams have some.
 
-    What the rows take is decided step by step as ever: as long as it is what was read along, the logits behind it are
-    known. Every row is asked for at every step, so what a row has not taken is forgotten at once.
+    The beams choose step by step as ever: as long as they choose what was read along, the logits behind it are known.
+    Every row is asked for at every step, so what a row has not taken is forgotten at once.
 
     Args:
-        forward: with drafts, where it takes them.
+        forward: of the model.
 
     Attributes:
         saved: of each search, steps without a forward pass.
@@ -55,7 +55,7 @@ class ReadAlong:
         return torch.stack([confirmed[row] for row in rows])
 
     def _confirmed(self, row: Row) -> Tensor | None:
-        """The logits after a row's last token, where it is the next of those that were read along."""
+        """The logits after a row's last token, where that token was read along."""
         if row not in self._known:
             return None
         (ids, logits), length = self._known[row], len(row.ids)
@@ -65,7 +65,7 @@ class ReadAlong:
         return logits[length - len(ids) - 1]
 
     def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
-        """Reads rows, and along with them what the beams of searches that were all read so far have to take next."""
+        """Reads rows, and along with them the forced text of the searches all of whose rows are read here."""
         forward = self._forward.drafting
         if forward is None:
             return self._forward.read(rows)
@@ -108,8 +108,8 @@ class BeamBatch(Run[BeamSearch]):
     ) -> None:
         self._vocabulary, everything = vocabulary, existing(vocabulary)
         self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
-        self._most = max(2, 1 + len(vocabulary.end_ids)) * options.count
-        searches = [BeamSearch(root, options, self._most) for root in roots]
+        self._limit = max(2, 1 + len(vocabulary.end_ids)) * options.count
+        searches = [BeamSearch(root, options, self._limit) for root in roots]
         waiting = [search for search in searches if not search.done]
         forward = forward_for(module, graphs=execution.graphs) if waiting else Over()
         super().__init__(searches, waiting, forward, at_once=max(1, rows // options.count), record=record)
@@ -121,15 +121,15 @@ class BeamBatch(Run[BeamSearch]):
         logits = self._reading.read(self._active)
         beams = [beam.text for search in self._active for beam in search.beams]
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
-        offers = Offers(without_padding(logits, self._vocabulary), self._everything, self.ledger)
+        step = StepLogits(without_padding(logits, self._vocabulary), self._everything, self.ledger)
         masks = [beam.words() for beam in beams]
-        likeliest, first = offers.likeliest(0, masks, self._most), 0
+        likeliest, first = step.likeliest(0, masks, self._limit), 0
         for search in self._active:
             own = slice(first, first + len(search.beams))
-            candidates = Candidates(search.beams, offers, first, masks[own], likeliest[own], self._most)
+            candidates = Candidates(search.beams, step, first, masks[own], likeliest[own], self._limit)
             search.step(candidates, self._forward)
             first = own.stop
-        offers.measure()
+        step.measure()
         for row in (row for search in self._active if search.done for row in search.rows):
             self._forward.release(row)
         self._active = [search for search in self._active if not search.done]

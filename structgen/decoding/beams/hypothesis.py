@@ -1,8 +1,7 @@
 """One text of a beam search: a session that can fork, and that does not take a token that would send it back.
 
-What decides what may be said is the session's own: masks, limits, guards, validators, in their own words and within the
-same limits. Only what follows from a refusal is another thing: a plain row goes back to where it may say something
-else; here the token is not taken, and there are other texts to go on with.
+Masks, limits, guards and validators are the session's own. Only what follows from a refusal differs: a plain row goes
+back to where it may say something else; here the token is not taken, and there are other texts to go on with.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, Validatio
 from structgen.vocabulary import Vocabulary
 
 GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
-"""What ends one text of a search, and no other."""
+"""The errors that end one text of a search, and no other."""
 
 
 class HypothesisRollback(Rollback):
@@ -83,9 +82,8 @@ class Hypothesis(Session):
     """A text on its way, or complete.
 
     Args:
-        prompt, vocabulary: as for `Session`.
-        spans: finds text that must come next: nothing but its tokens is offered then.
-        options: as for `Session`.
+        spans: finds text that must come next: only its tokens are candidates then.
+        prompt, vocabulary, options: as for `Session`.
     """
 
     _rollback_class: ClassVar[type[Rollback]] = HypothesisRollback
@@ -136,7 +134,7 @@ class Hypothesis(Session):
         return twin
 
     def blame(self, error: StructgenError) -> None:
-        """It was the error of a token more: what was forced is not forced any more, else the text is given up.
+        """The text with one token more has failed: forced text is not forced any more, else the text is given up.
 
         Raises:
             StructgenError: it is not the text's fault.
@@ -152,7 +150,7 @@ class Hypothesis(Session):
     def lasting(self) -> int:
         """How many tokens at most should stay where another text is looked for instead of this one.
 
-        Where validators refuse, not those of the value, nor, when that has not helped, those of earlier ones.
+        The tokens of a value that validators refuse do not stay, nor, when that has not helped, those of earlier ones.
         """
         refusal = self._rollback.refusal
         return len(self.tokens) if refusal is None or refusal.pointer is None else refusal.depths[0]
@@ -162,7 +160,7 @@ class Hypothesis(Session):
         self._rollback.never_again()
 
     def retreat(self, kept: int) -> None:
-        """Nothing is left to say behind this text, nor behind those beside it: the search goes back to `kept` tokens.
+        """Nothing is left to say behind this text and those beside it: the search goes back to `kept` tokens.
 
         Raises:
             DeadEnd: that was too often.

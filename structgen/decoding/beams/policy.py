@@ -32,7 +32,7 @@ class BeamText(Protocol):
 
 T = TypeVar("T", bound=BeamText)
 
-Offer = tuple[int, float]
+ScoredToken = tuple[int, float]
 """A token that may come next, and the score of the beam with it."""
 
 
@@ -53,11 +53,11 @@ class Taken(Generic[T]):
 
 @dataclass(slots=True)
 class BeamStep(Generic[T]):
-    """What a step takes, best first.
+    """The candidates that a step takes, best first.
 
     Attributes:
-        beams: texts that go on, at most as many as there are to be.
-        done: texts that are complete, and were among so many best candidates.
+        beams: those that go on, at most as many as there are to be.
+        done: those that are complete and were among the best `count`.
         exhausted: there are no other candidates.
     """
 
@@ -67,39 +67,39 @@ class BeamStep(Generic[T]):
 
 
 def select(
-    offers: Callable[[int], Iterator[Offer]],
+    candidates: Callable[[int], Iterator[ScoredToken]],
     judge: Callable[[int, int], T | None],
     *,
     parents: int,
     count: int,
-    most: int,
+    limit: int,
 ) -> BeamStep[T]:
     """Takes the best candidates of all beams together; of equal scores, those of the first beam.
 
     Args:
-        offers: of a beam, best first. Asked again when one of them was refused: what may come instead may be another.
+        candidates: of a beam, best first. Asked again when one of them was refused, for others may come instead.
         judge: what a beam becomes with a token; None where that is refused.
-        parents: beams that there are.
-        count: beams that there are to be.
-        most: candidates that are looked at, those that are refused apart: a multiple of `count`, so that there are
-            enough that go on where many texts are complete.
+        parents: how many beams there are.
+        count: how many beams there are to be.
+        limit: how many candidates are looked at, refused ones apart: a multiple of `count`, so that enough of them go
+            on where many texts are complete.
     """
     step, rank = BeamStep[T](), 0
     heap: list[tuple[float, int, int]] = []
-    left = [offers(parent) for parent in range(parents)]
+    left = [candidates(parent) for parent in range(parents)]
 
     def push(parent: int) -> None:
-        offer = next(left[parent], None)
-        if offer is not None:
-            heappush(heap, (-offer[1], parent, offer[0]))
+        candidate = next(left[parent], None)
+        if candidate is not None:
+            heappush(heap, (-candidate[1], parent, candidate[0]))
 
     for parent in range(parents):
         push(parent)
-    while heap and rank < most and len(step.beams) < count:
+    while heap and rank < limit and len(step.beams) < count:
         score, parent, token = heappop(heap)
         text = judge(parent, token)
         if text is None:
-            left[parent] = offers(parent)
+            left[parent] = candidates(parent)
         else:
             rank += 1
             if not text.done:
@@ -111,20 +111,7 @@ def select(
     return step
 
 
-@dataclass(frozen=True, slots=True)
-class Kept(Generic[T]):
-    """A complete text.
-
-    Attributes:
-        score: with the length penalty.
-        text: the text.
-    """
-
-    score: float
-    text: T
-
-
-class Best(Generic[T]):
+class BestTexts(Generic[T]):
     """The best complete texts of one prompt.
 
     Args:
@@ -132,17 +119,17 @@ class Best(Generic[T]):
         budget: tokens that a text may have.
 
     Attributes:
-        kept: best first.
+        kept: the texts with their scores, the length penalty included, best first.
     """
 
     def __init__(self, options: Beams, budget: int) -> None:
         self._options, self._budget = options, budget
-        self.kept: list[Kept[T]] = []
+        self.kept: list[tuple[T, float]] = []
 
     def add(self, taken: Taken[T], length: int) -> None:
-        """A text of so many tokens. Of equal scores the earlier one is better."""
-        self.kept.append(Kept(taken.score / self._weight(length), taken.text))
-        self.kept.sort(key=lambda kept: -kept.score)
+        """Adds a text of `length` tokens. Of equal scores the earlier one is better."""
+        self.kept.append((taken.text, taken.score / self._weight(length)))
+        self.kept.sort(key=lambda kept: -kept[1])
         del self.kept[self._options.count :]
 
     def is_over(self, score: float, length: int) -> bool:
@@ -160,7 +147,7 @@ class Best(Generic[T]):
             return True
         if self._options.early_stopping == "never" and self._options.length_penalty > 0:
             length = self._budget
-        return score / self._weight(length) <= self.kept[-1].score
+        return score / self._weight(length) <= self.kept[-1][1]
 
     def _weight(self, length: int) -> float:
         return float(length**self._options.length_penalty)

@@ -1,6 +1,6 @@
 """Beam search in the decode loop: hypotheses side by side in rows of one cache, all prompts' in one forward pass.
 
-The policy is `policy`; what may be said, and what is refused, is each hypothesis's own affair. Here each of them
+`policy` chooses; each hypothesis knows itself which tokens are allowed, and what is refused. Here each hypothesis
 gets its row: the first of those that continue one stays in its row, the others get copies of it, in the places of rows
 that nothing continues.
 
@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import reduce
 
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.offers import Offers
-from structgen.decoding.beams.policy import BeamStep, Best, Offer, Taken, select
+from structgen.decoding.beams.policy import BeamStep, BestTexts, ScoredToken, Taken, select
+from structgen.decoding.beams.step_logits import StepLogits
 from structgen.decoding.choosing.masking import Words
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
 from structgen.models.forward import Forward
@@ -28,7 +28,7 @@ from structgen.options import Beams
 KEPT = 64
 """Earlier sets of hypotheses that a search can go back to."""
 
-Standing = list[Taken[Hypothesis]]
+Hypotheses = list[Taken[Hypothesis]]
 """The hypotheses of a step, best first."""
 
 
@@ -38,12 +38,12 @@ class BeamSearch:
     Args:
         root: the text before its first token.
         options: how many beams there are, and when it is over.
-        most: candidates of a step that are looked at.
+        limit: candidates of a step that are looked at.
 
     Attributes:
         forced: none: tokens that must come next are taken as any other.
         beams: the hypotheses that go on.
-        rows: of each of them.
+        rows: the row of each of them.
         done: True when it is over.
         best: the complete texts.
         text: the best text when it is over, else one on its way.
@@ -51,18 +51,18 @@ class BeamSearch:
 
     forced = 0
 
-    def __init__(self, root: Hypothesis, options: Beams, most: int) -> None:
-        self.beams: Standing = [Taken(0, 0.0, root)]
+    def __init__(self, root: Hypothesis, options: Beams, limit: int) -> None:
+        self.beams: Hypotheses = [Taken(0, 0.0, root)]
         self.rows = [root.row]
         self.text, self.done = root, root.done
-        self.best: Best[Hypothesis] = Best(options, root.budget)
-        self._prompt, self._count, self._most = tuple(root.row.ids), options.count, most
-        self._earlier: deque[tuple[Standing, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
+        self.best: BestTexts[Hypothesis] = BestTexts(options, root.budget)
+        self._prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
+        self._earlier: deque[tuple[Hypotheses, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
 
     @property
-    def texts(self) -> list[tuple[Hypothesis, float | None]]:
+    def texts(self) -> Sequence[tuple[Hypothesis, float | None]]:
         """The complete texts with their scores, best first; where there is none, the one that has failed."""
-        return [(kept.text, kept.score) for kept in self.best.kept] or [(self.text, None)]
+        return self.best.kept or [(self.text, None)]
 
     @property
     def token_count(self) -> int:
@@ -81,22 +81,22 @@ class BeamSearch:
 
     @property
     def said(self) -> bytes:
-        """The best text when it is over; before, what all texts begin with as far as no check can take it back."""
+        """The best text when it is over; before, the bytes that all texts begin with and no check can take back."""
         if self.done:
             return self.text.said
         going = [beam.text.said[: len(beam.text.said) - beam.text.unsettled()] for beam in self.beams]
-        complete = [kept.text.said for kept in self.best.kept]
+        complete = [text.said for text, _ in self.best.kept]
         return reduce(lambda one, other: one[: common(one, other)], going + complete)
-
-    def next_forced(self, most: int) -> list[Sequence[int]]:
-        """So many tokens at most that each beam has to take next, of all beams equally many."""
-        spans = [beam.text.next_forced() for beam in self.beams] if most > 0 else [()]
-        count = min(most, *map(len, spans))
-        return [span[:count] for span in spans] if count > 0 else [()] * len(self.beams)
 
     def unsettled(self) -> int:
         """How many bytes at the end of `said` are not sure: none, though it may be another text after going back."""
         return 0
+
+    def next_forced(self, limit: int) -> list[Sequence[int]]:
+        """The tokens that each beam has to take next, at most `limit`, of all beams equally many."""
+        spans = [beam.text.next_forced() for beam in self.beams] if limit > 0 else [()]
+        count = min(limit, *map(len, spans))
+        return [span[:count] for span in spans] if count > 0 else [()] * len(self.beams)
 
     def step(self, candidates: Candidates, forward: Forward) -> None:
         """Takes the best candidates; each of them goes on in a row."""
@@ -105,7 +105,7 @@ class BeamSearch:
                 if row.error is not None:
                     raise row.error
             step = select(
-                candidates.offers, candidates.judge, parents=len(self.beams), count=self._count, most=self._most
+                candidates.of, candidates.judge, parents=len(self.beams), count=self._count, limit=self._limit
             )
             self._settle(step, forward)
         except StructgenError as error:
@@ -121,14 +121,14 @@ class BeamSearch:
             self._seat(step.beams, forward)
             self.beams, self.text = step.beams, step.beams[0].text
         elif self.best.kept:
-            self.text, self.done = self.best.kept[0].text, True
+            self.text, self.done = self.best.kept[0][0], True
         else:
             self._go_back(forward)
 
-    def _seat(self, beams: Standing, forward: Forward) -> None:
+    def _seat(self, beams: Hypotheses, forward: Forward) -> None:
         """Gives each hypothesis a row that stands where the one it continues does, and what it adds to that."""
         followed = {beam.parent for beam in beams}
-        free = [row for at, row in enumerate(self.rows) if at not in followed]
+        free = [row for number, row in enumerate(self.rows) if number not in followed]
         rows = []
         for beam in beams:
             row = source = self.rows[beam.parent]
@@ -155,10 +155,10 @@ class BeamSearch:
         if spent is not None or not self._earlier:
             raise spent or texts[0].why_not
         lasting = min(text.lasting for text in texts)
-        places = [at for at, (beams, _) in enumerate(self._earlier) if len(beams[0].text.tokens) <= lasting]
-        at = places[-1] if places else -1
-        beams, later = self._earlier[at]
-        del self._earlier[at]
+        early = [n for n, (beams, _) in enumerate(self._earlier) if len(beams[0].text.tokens) <= lasting]
+        number = early[-1] if early else -1
+        beams, later = self._earlier[number]
+        del self._earlier[number]
         for taken in (*later.beams, *later.done):
             taken.text.never_again()
         texts[0].retreat(len(beams[0].text.tokens))
@@ -181,51 +181,51 @@ class BeamSearch:
 
 
 class Candidates:
-    """What one step offers one search, and what becomes of it.
+    """The candidates of one step of one search.
 
     Args:
         beams: the search's; one that refuses a token is replaced by the same that knows it.
-        offers: the step's.
-        first: of the search's rows among those of the step.
+        logits: of the step.
+        first: the number of the search's first row among those of the step.
         masks: of each beam.
-        likeliest: tokens of each beam.
-        most: tokens of a beam that are asked for.
+        likeliest: the likeliest tokens of each beam.
+        limit: how many there are of a beam.
     """
 
     def __init__(
         self,
-        beams: Standing,
-        offers: Offers,
+        beams: Hypotheses,
+        logits: StepLogits,
         first: int,
         masks: Sequence[Words | None],
-        likeliest: Sequence[list[Offer]],
-        most: int,
+        likeliest: Sequence[list[ScoredToken]],
+        limit: int,
     ) -> None:
-        self._beams, self._offers, self._first, self._most = beams, offers, first, most
+        self._beams, self._logits, self._first, self._limit = beams, logits, first, limit
         self._masks = list(masks)
-        self._likeliest: list[list[Offer] | None] = list(likeliest)
+        self._likeliest: list[list[ScoredToken] | None] = list(likeliest)
         self._taken: list[set[int]] = [set() for _ in beams]
 
-    def offers(self, at: int) -> Iterator[Offer]:
-        """See `select`."""
-        beam, known = self._beams[at], self._likeliest[at]
-        self._offers.require_numbers(self._first + at, beam.text)
-        if known is None:
-            self._masks[at] = beam.text.words()
-            (known,) = self._offers.likeliest(self._first + at, [self._masks[at]], self._most)
-        self._likeliest[at] = None
+    def of(self, number: int) -> Iterator[ScoredToken]:
+        """The candidates of a beam, see `select`."""
+        beam, likeliest = self._beams[number], self._likeliest[number]
+        self._logits.require_numbers(self._first + number, beam.text)
+        if likeliest is None:
+            self._masks[number] = beam.text.words()
+            (likeliest,) = self._logits.likeliest(self._first + number, [self._masks[number]], self._limit)
+        self._likeliest[number] = None
         if not beam.text.done:
-            yield from ((token, beam.score + log) for token, log in known if token not in self._taken[at])
+            yield from ((token, beam.score + log) for token, log in likeliest if token not in self._taken[number])
 
-    def judge(self, at: int, token: int) -> Hypothesis | None:
-        """See `select`."""
-        beam = self._beams[at].text
-        text = beam.taking(token, self._offers.entry(self._first + at, self._masks[at], token))
+    def judge(self, number: int, token: int) -> Hypothesis | None:
+        """What a beam becomes with a token, see `select`."""
+        beam = self._beams[number].text
+        text = beam.taking(token, self._logits.entry(self._first + number, self._masks[number], token))
         if text.error is not None:
             beam.blame(text.error)
         elif text.sent_back:
-            self._beams[at] = replace(self._beams[at], text=text)
+            self._beams[number] = replace(self._beams[number], text=text)
         else:
-            self._taken[at].add(token)
+            self._taken[number].add(token)
             return text
         return None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.decoding.beams.policy import BeamStep, Best, Taken, select
+from structgen.decoding.beams.policy import BeamStep, BestTexts, Taken, select
 
 END = "."
 
@@ -35,9 +35,9 @@ def table(seed: int, letters: str, longest: int) -> dict[str, dict[str, float]]:
     return chances
 
 
-def searched(chances, longest, options, refused=frozenset(), most=None):
+def searched(chances, longest, options, refused=frozenset(), limit=None):
     """The whole search: what is kept, best first."""
-    beams, best = [Taken(0, 0.0, Word("", longest))], Best(options, longest)
+    beams, best = [Taken(0, 0.0, Word("", longest))], BestTexts(options, longest)
     while True:
         tried = [set() for _ in beams]
 
@@ -50,7 +50,7 @@ def searched(chances, longest, options, refused=frozenset(), most=None):
             said = beams[at].text.said + chr(token)
             return None if any(word in said for word in refused) else Word(said, longest)
 
-        step = select(offers, judge, parents=len(beams), count=options.count, most=most or 2 * options.count)
+        step = select(offers, judge, parents=len(beams), count=options.count, limit=limit or 2 * options.count)
         length = len(beams[0].text.said) + 1
         for taken in step.done:
             best.add(taken, len(taken.text.said))
@@ -85,8 +85,8 @@ def test_wide_beams_find_what_looking_at_every_text_finds(seed, refused, length_
     options = sg.Beams(256, length_penalty=length_penalty, early_stopping="never")
     kept = searched(chances, 5, options, refused)
     expected = every_text(chances, 5, options, refused)
-    assert [k.text.said for k in kept] == [text for _, text in expected[:256]]
-    assert [k.score for k in kept] == pytest.approx([score for score, _ in expected[:256]])
+    assert [text.said for text, _ in kept] == [text for _, text in expected[:256]]
+    assert [score for _, score in kept] == pytest.approx([score for score, _ in expected[:256]])
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])
@@ -95,8 +95,8 @@ def test_what_is_kept_is_never_refused_and_comes_best_first(early_stopping):
         chances = table(seed, "abcd", 6)
         kept = searched(chances, 6, sg.Beams(3, early_stopping=early_stopping), ("a", "db"))
         assert kept
-        assert not any("a" in k.text.said or "db" in k.text.said for k in kept)
-        assert [k.score for k in kept] == sorted((k.score for k in kept), reverse=True)
+        assert not any("a" in text.said or "db" in text.said for text, _ in kept)
+        assert [score for _, score in kept] == sorted((score for _, score in kept), reverse=True)
 
 
 def test_a_refused_candidate_counts_as_if_it_had_not_been_there():
@@ -104,7 +104,7 @@ def test_a_refused_candidate_counts_as_if_it_had_not_been_there():
     without = {said: {c: log for c, log in letters.items() if c != "b"} for said, letters in chances.items()}
     for count in (1, 2, 3):
         refusing, never_offered = (searched(t, 5, sg.Beams(count), r) for t, r in ((chances, "b"), (without, "")))
-        assert [(k.text.said, k.score) for k in refusing] == [(k.text.said, k.score) for k in never_offered]
+        assert [(text.said, score) for text, score in refusing] == [(text.said, score) for text, score in never_offered]
 
 
 def test_after_a_refusal_a_beam_is_asked_again():
@@ -115,7 +115,7 @@ def test_after_a_refusal_a_beam_is_asked_again():
         asked.append(at)
         return iter([(1, -1.0), (2, -2.0)] if len(asked) == 1 else [(3, -3.0)])
 
-    step = select(offers, lambda at, token: None if token == 1 else Word("x", 9), parents=1, count=4, most=8)
+    step = select(offers, lambda at, token: None if token == 1 else Word("x", 9), parents=1, count=4, limit=8)
     assert [taken.score for taken in step.beams] == [-3.0]
     assert step.exhausted
 
@@ -125,7 +125,7 @@ def test_only_the_best_candidates_complete_a_text():
     offered = [(1, -1.0), (2, -2.0), (3, -3.0), (4, -4.0)]
     texts = {1: "a", 2: ".", 3: ".", 4: "b"}
     step: BeamStep[Word] = select(
-        lambda at: iter(offered), lambda at, token: Word(texts[token], 9), parents=1, count=2, most=4
+        lambda at: iter(offered), lambda at, token: Word(texts[token], 9), parents=1, count=2, limit=4
     )
     assert [taken.score for taken in step.done] == [-2.0]
     assert [taken.score for taken in step.beams] == [-1.0, -4.0]
@@ -145,7 +145,7 @@ def test_only_the_best_candidates_complete_a_text():
 )
 def test_when_it_is_over(options, score, over):
     """A text of two tokens with -2 is kept; the best beam has four tokens, and twenty are allowed."""
-    best = Best(options, 20)
+    best = BestTexts(options, 20)
     best.add(Taken(0, -2.0, Word(".", 9)), 2)
     assert best.is_over(score, 4) is over
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.policy import Offer
+from structgen.decoding.beams.policy import ScoredToken
 from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import Words, forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
@@ -20,10 +20,11 @@ from structgen.options import Sampling
 UNSAMPLED = Sampling()
 
 
-class Offers:
-    """What one step's logits offer.
+class StepLogits:
+    """The logits of one step.
 
-    A token's score is its log-probability among all tokens: the mask says which ones are offered, and changes no score.
+    A token's score is its log-probability among all tokens: a mask says which tokens are candidates, and changes no
+    score.
 
     Args:
         logits: float[rows, width], of which columns beyond the vocabulary's are left out already.
@@ -36,21 +37,21 @@ class Offers:
         self._broken: set[int] = set()
         self._tried: list[tuple[int, Words | None, int]] = []
 
-    def likeliest(self, first: int, masks: Sequence[Words | None], most: int) -> list[list[Offer]]:
+    def likeliest(self, first: int, masks: Sequence[Words | None], limit: int) -> list[list[ScoredToken]]:
         """The likeliest allowed tokens of some rows, best first; one copy from the device.
 
         Args:
-            first: of the rows.
-            masks: of this one and those behind it; None allows every token.
-            most: tokens of a row.
+            first: the number of the first row.
+            masks: of this row and those behind it; None allows every token.
+            limit: tokens of a row.
         """
         scores = self._logits[first : first + len(masks)]
-        kept = min(most, scores.shape[1])
-        top = forbid(scores, self._on_device(masks)).topk(kept)
+        width = min(limit, scores.shape[1])
+        top = forbid(scores, self._on_device(masks)).topk(width)
         total = scores.logsumexp(dim=-1, keepdim=True)
         rows = Download(torch.cat([total, top.values, top.indices.float()], dim=1)).numbers()
         self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
-        return [_ranked(row[0], row[1 : 1 + kept], row[1 + kept :]) for row in rows]
+        return [_ranked(row[0], row[1 : 1 + width], row[1 + width :]) for row in rows]
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
         """Raises the error of a text behind which the probabilities of a row are not numbers.
@@ -69,7 +70,7 @@ class Offers:
         return 0 if self._ledger is None else self._ledger.steps, len(self._tried) - 1
 
     def measure(self) -> None:
-        """Measures all that was tried."""
+        """Measures all tokens that were tried."""
         if self._ledger is None or not self._tried:
             return
         rows, masks, tokens = zip(*self._tried, strict=True)
@@ -83,7 +84,7 @@ class Offers:
         return upload([packed.view(np.int32)], self._logits.device)[0]
 
 
-def _ranked(total: float, scores: Sequence[float], tokens: Sequence[float]) -> list[Offer]:
-    """What is possible of the likeliest; of equal scores the lowest token first, as in greedy decoding."""
+def _ranked(total: float, scores: Sequence[float], tokens: Sequence[float]) -> list[ScoredToken]:
+    """The possible tokens; of equal scores the lowest token first, as in greedy decoding."""
     ranked = sorted((-score, int(token)) for score, token in zip(scores, tokens, strict=True) if abs(score) < np.inf)
     return [(token, -negative - total) for negative, token in ranked]
