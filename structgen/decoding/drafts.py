@@ -61,7 +61,6 @@ class Drafts:
 
     Args:
         forward: reads them.
-        vocabulary: of the model.
 
     Attributes:
         accepted: of each session, how many of its tokens needed no forward pass because they were drafted.

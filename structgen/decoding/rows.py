@@ -58,7 +58,6 @@ class RowBuilder:
     """Builds the sessions of a call.
 
     Args:
-        model: what runs them.
         options: of the call.
 
     Attributes:

@@ -67,7 +67,6 @@ class Run(ABC, Generic[R]):
         record: measure every choice.
 
     Attributes:
-        rows: see above.
         ledger: what was measured; None where nothing was.
     """
 

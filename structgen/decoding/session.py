@@ -46,23 +46,18 @@ class Session:
     """The state of one row.
 
     Args:
-        prompt: what comes first.
-        vocabulary: of the model.
         matcher: a fresh matcher of the row's constraint; None for plain text.
-        sampling: the row's sampling options.
         limits: the row's bounds; `max_new_tokens` is what may be generated, the end token included.
         spans: finds tokens that need not be asked for; None asks for every one.
         checks: may send the row back.
 
     Attributes:
         prompt: token ids.
-        sampling: see above.
         budget: tokens that may be generated.
         finish: None while the row is running.
         error: why the row failed, with `finish="error"`.
         recalled: logits of an earlier step that the row chooses from again.
         sent_back: the row has gone back; what was read last is not what its text ends with.
-        seed: of the row's draws; None for a greedy row.
         spans: finds tokens that need not be asked for; None asks for every one.
         before: what is said first, in the same row; None for nothing.
     """
@@ -206,7 +201,6 @@ class Session:
         """Adds the token that was chosen from a row of logits, and what is sure to follow.
 
         Args:
-            token: what was chosen.
             logits: float[rows, width], kept until `RECENT` more tokens were accepted.
             row: the session's row of them.
             entry: where the choice is measured.

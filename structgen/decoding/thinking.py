@@ -56,7 +56,6 @@ class Thought(Session):
         tags: around the thinking.
         prompt: the opening tag included.
         model: that thinks.
-        options: as for `Session`.
     """
 
     def __init__(self, answer: Session, tags: Tags, prompt: Prompt, model: Model, **options: Any) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structgen.arguments import is_listed, is_whole, require
 from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
-from structgen.guards.asking import Asked
+from structgen.guards.guard_set import GuardSet, States
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary, require_vocabulary
@@ -20,21 +20,23 @@ from structgen.vocabulary import Vocabulary, require_vocabulary
 Words = NDArray[np.uint32]
 
 MOST_TOLD = 32
-"""So many tokens of a mask are asked about for a message."""
+"""Tokens of a mask that are asked about for a message."""
 
 
 class GuardWatch:
-    """What some guards think of a text, token by token.
+    """Reads a text token by token with some guards.
 
     Args:
         guards: at least one.
-        vocabulary: of the tokens.
+
+    Attributes:
+        guards: as one.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
-        self._guards = tuple(Asked(guard) for guard in guards)
+        self.guards = GuardSet(guards)
         self._vocabulary = vocabulary
-        self._states: list[tuple[Any, ...]] = [tuple(guard.start() for guard in guards)]
+        self._states = [self.guards.start()]
         self._lengths = [0]
 
     @property
@@ -47,54 +49,23 @@ class GuardWatch:
         """Bytes read."""
         return self._lengths[-1]
 
+    @property
+    def state(self) -> States:
+        """The guards' states behind the tokens read."""
+        return self._states[-1]
+
     def feed(self, text: bytes) -> Veto | None:
         """Reads a token's bytes; with a veto it has not read them."""
-        states = self._states
-        if len(self._guards) == 1 and text:  # as most rows have it; the same in half the time
-            found = self._guards[0].feed(states[-1][0], text)
-            if isinstance(found, Veto):
-                return found
-            states.append((found,))
-            self._lengths.append(self._lengths[-1] + len(text))
-            return None
-        after, veto = list[Any](), None
-        for guard, state in zip(self._guards, self._states[-1], strict=True):
-            found = guard.feed(state, text) if text else state
-            if isinstance(found, Veto):
-                veto = found if veto is None or found.offset < veto.offset else veto
-            after.append(found)
-        if veto is None:
-            self._states.append(tuple(after))
-            self._lengths.append(self._lengths[-1] + len(text))
-        return veto
+        after = self.guards.feed(self._states[-1], text) if text else self._states[-1]
+        if isinstance(after, Veto):
+            return after
+        self._states.append(after)
+        self._lengths.append(self._lengths[-1] + len(text))
+        return None
 
     def finish(self) -> Veto | None:
         """The veto against an end here."""
-        found = (guard.finish(state) for guard, state in zip(self._guards, self._states[-1], strict=True))
-        return min((veto for veto in found if veto is not None), key=lambda veto: veto.offset, default=None)
-
-    @property
-    def state(self) -> tuple[Any, ...]:
-        """Of all guards, behind what was read."""
-        return self._states[-1]
-
-    def after(self, state: tuple[Any, ...], text: bytes) -> tuple[Any, ...] | None:
-        """The state behind more bytes, which are not read for good; None with a veto."""
-        after = tuple(guard.feed(each, text) for guard, each in zip(self._guards, state, strict=True))
-        return None if any(isinstance(found, Veto) for found in after) else after
-
-    def may_end(self, state: tuple[Any, ...]) -> bool:
-        """Does no guard mind an end in this state?"""
-        return all(guard.finish(each) is None for guard, each in zip(self._guards, state, strict=True))
-
-    def refusal(self, state: tuple[Any, ...], text: bytes) -> Veto | None:
-        """The first guard's veto against more bytes, or against an end behind them."""
-        for guard, each in zip(self._guards, state, strict=True):
-            after = guard.feed(each, text)
-            veto = after if isinstance(after, Veto) else guard.finish(after)
-            if veto is not None:
-                return veto
-        return None
+        return self.guards.finish(self._states[-1])
 
     def token_at(self, offset: int) -> int:
         """The number of the token that holds a byte; of the next one, for all bytes beyond."""
@@ -102,9 +73,7 @@ class GuardWatch:
 
     def sure(self) -> int:
         """Bytes at the start that no veto can reach any more, nor take away with its token."""
-        pairs = zip(self._guards, self._states[-1], strict=True)
-        begun = min(guard.begun(state) for guard, state in pairs)
-        return self._lengths[self.token_at(begun)]
+        return self._lengths[self.token_at(self.guards.begun(self._states[-1]))]
 
     def fork(self) -> GuardWatch:
         """Another sequence that begins like this one."""
@@ -116,14 +85,12 @@ class GuardWatch:
         """Goes back to the first `count` tokens."""
         del self._states[count + 1 :], self._lengths[count + 1 :]
 
-    def vetoes(self, words: Words, most: int) -> list[Veto]:
-        """The vetoes against the first `most` tokens of a mask, and against the end."""
-        found = [guard.finish(state) for guard, state in zip(self._guards, self._states[-1], strict=True)]
-        for token in np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[:most].tolist():
-            for guard, state in zip(self._guards, self._states[-1], strict=True):
-                after = guard.feed(state, self._vocabulary.token(token))
-                found.append(after if isinstance(after, Veto) else None)
-        return [veto for veto in found if veto is not None]
+    def vetoes(self, words: Words) -> list[Veto]:
+        """The vetoes against the end, and against the first `MOST_TOLD` tokens of a mask."""
+        tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[:MOST_TOLD].tolist()
+        answers: list[Any] = [self.finish()]
+        answers += [self.guards.feed(self.state, self._vocabulary.token(token)) for token in tokens]
+        return [answer for answer in answers if isinstance(answer, Veto)]
 
     def without_refused(self, words: Words, *, last: bool = False) -> Words:
         """The mask without the tokens that a guard would veto, or that would end the text against one.
@@ -132,23 +99,19 @@ class GuardWatch:
             words: uint32[vocabulary.words].
             last: no token can follow: the text must be able to end behind it.
         """
+        guards, state = self.guards, self.state
         allowed = np.unpackbits(words.view(np.uint8), count=self._vocabulary.width, bitorder="little")
-        for guard, state in zip(self._guards, self._states[-1], strict=True):
-            suspects = guard.suspects(state, self._vocabulary)
-            among = np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects] != 0]
-            for token in among.tolist():
-                if (text := self._vocabulary.token(token)) and _refuses(guard, state, text, last=last):
+        suspects = guards.suspects(state, self._vocabulary)
+        for token in (np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects] != 0]).tolist():
+            if text := self._vocabulary.token(token):
+                after = guards.feed(state, text)
+                if isinstance(after, Veto) or (last and guards.finish(after) is not None):
                     allowed[token] = 0
-            if guard.finish(state) is not None:
-                allowed[list(self._vocabulary.end_ids)] = 0
+        if guards.finish(state) is not None:
+            allowed[list(self._vocabulary.end_ids)] = 0
         left = np.zeros(len(words) * 32, np.uint8)
         left[: len(allowed)] = allowed
         return np.packbits(left, bitorder="little").view(np.uint32)
-
-
-def _refuses(guard: Guard[Any], state: Any, text: bytes, *, last: bool) -> bool:
-    after = guard.feed(state, text)
-    return isinstance(after, Veto) or (last and guard.finish(after) is not None)
 
 
 class GuardMask:
@@ -184,9 +147,9 @@ class GuardMask:
         words = self._everything if self._matcher is None else self._matcher.mask()
         left = self._watch.without_refused(words)
         if not left.any():
-            reasons = " and ".join(dict.fromkeys(veto.reason for veto in self._watch.vetoes(words, MOST_TOLD)))
-            told = f"at token {self._watch.count} the guards refuse every token that the constraint allows"
-            raise DeadEnd(f"{told}: {reasons}" if reasons else told)
+            reasons = " and ".join(dict.fromkeys(veto.reason for veto in self._watch.vetoes(words)))
+            why = f"at token {self._watch.count} the guards refuse every token that the constraint allows"
+            raise DeadEnd(f"{why}: {reasons}" if reasons else why)
         return left
 
     def advance(self, token_id: int) -> None:

@@ -22,8 +22,6 @@ class Tokens:
     """The tokens of a vocabulary in the order of their units behind a character of some kind, as if the text ended.
 
     Args:
-        vocabulary: whose tokens they are.
-        search: the words.
         last: what the character before the token is.
     """
 
@@ -58,12 +56,7 @@ class Tokens:
 
 
 class PatternTokens:
-    """The tokens of a vocabulary as the characters that a pattern tells apart.
-
-    Args:
-        vocabulary: whose tokens they are.
-        search: of the pattern.
-    """
+    """The tokens of a vocabulary as the characters that a pattern tells apart."""
 
     def __init__(self, vocabulary: Vocabulary, search: PatternSearch) -> None:
         language = search.language

@@ -9,14 +9,15 @@ finds all there is to find; what they find is so.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from structgen.errors import CallbackError, DeadEnd, quoted
-from structgen.guards.asking import Asked
 from structgen.guards.banned import EVERYTHING, Banned
+from structgen.guards.guard_set import GuardSet, States
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Grammar
 from structgen.schema.normal import Arrays, Node, Objects, Property, Shape
@@ -52,10 +53,9 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
         grammar: whose texts are read; a text of many possible bytes ends the search.
         guards: at least one.
     """
-    asked = [Asked(guard) for guard in guards]
-    search = _TextSearch(grammar, asked)
+    search = _TextSearch(grammar, GuardSet(guards))
     try:
-        blocked = search.all_blocked(grammar.start, tuple(guard.start() for guard in asked))
+        blocked = search.all_blocked()
     except CallbackError:  # it is raised again where a row comes there: in others, all may be well
         return None
     return search.first if blocked else None
@@ -64,38 +64,38 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
 class _TextSearch:
     """Depth first through the texts of a grammar, by tokens of one byte."""
 
-    def __init__(self, grammar: Grammar, guards: Sequence[Guard[Any]]) -> None:
+    def __init__(self, grammar: Grammar, guards: GuardSet) -> None:
         self._grammar, self._guards, self._steps = grammar, guards, MOST_STEPS
         self._vocabulary = grammar.vocabulary
         self.first: Unavoidable | None = None
 
-    def all_blocked(self, start: int, states: tuple[Any, ...]) -> bool:
+    def all_blocked(self) -> bool:
         """Does every text have an offence? False where that is not known."""
-        waiting = [(start, states, b"")]
+        waiting: list[tuple[int, States, bytes]] = [(self._grammar.start, self._guards.start(), b"")]
         while waiting:
             if len(waiting) > self._steps:  # all of them would have to be followed
                 return False
-            position, states, text = waiting.pop()
+            position, state, text = waiting.pop()
             self._steps -= 1
             follows = self._follows(position)
             if follows is None:
                 return False
             ends, tokens = follows
-            if ends and not self._notes(text, (guard.finish(s) for guard, s in zip(self._guards, states, strict=True))):
+            if ends and not self._notes(self._guards.finish(state), text):
                 return False
             for token in tokens:
                 byte = self._vocabulary.token(token)
-                fed = [guard.feed(state, byte) for guard, state in zip(self._guards, states, strict=True)]
-                if not self._notes(text + byte, (found for found in fed if isinstance(found, Veto))):
-                    waiting.append((self._grammar.advance(position, token), tuple(fed), text + byte))
+                after = self._guards.feed(state, byte)
+                if not self._notes(after, text + byte):
+                    waiting.append((self._grammar.advance(position, token), after, text + byte))
         return self.first is not None
 
-    def _notes(self, text: bytes, found: Iterator[Veto | None]) -> bool:
-        """Is there an offence? The first one is kept."""
-        veto = next((veto for veto in found if veto is not None), None)
-        if veto is not None and self.first is None:
-            self.first = Unavoidable("", veto.reason, text.decode("utf-8", errors="replace"))
-        return veto is not None
+    def _notes(self, answer: States | Veto | None, text: bytes) -> TypeIs[Veto]:
+        """Is it a veto? The first one is kept."""
+        if not isinstance(answer, Veto):
+            return False
+        self.first = self.first or Unavoidable("", answer.reason, text.decode("utf-8", errors="replace"))
+        return True
 
     def _follows(self, position: int) -> tuple[bool, list[int]] | None:
         """May a text end at a position, and which bytes may come, each as a token? None where that is not few."""

@@ -126,7 +126,6 @@ class WordSearch:
 
         Args:
             at: where it stands.
-            text: the bytes.
             base: the byte of the whole text at which they stand.
             one: all of them come from that byte, not one from each.
         """

@@ -92,7 +92,6 @@ class Spans(ForcedText):
 
     Args:
         vocabulary: that the grammar was compiled for.
-        tokenizer: that the vocabulary was made of.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: Any) -> None:

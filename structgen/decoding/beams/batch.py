@@ -29,9 +29,6 @@ class ReadAlong:
     The beams choose step by step as ever: as long as they choose what was read along, the logits behind it are known.
     Every row is asked for at every step, so what a row has not taken is forgotten at once.
 
-    Args:
-        forward: of the model.
-
     Attributes:
         saved: of each search, steps without a forward pass.
     """

@@ -83,7 +83,6 @@ class Hypothesis(Session):
 
     Args:
         spans: finds text that must come next: only its tokens are candidates then.
-        prompt, vocabulary, options: as for `Session`.
     """
 
     _rollback_class: ClassVar[type[Rollback]] = HypothesisRollback

@@ -185,9 +185,7 @@ class Candidates:
 
     Args:
         beams: the search's; one that refuses a token is replaced by the same that knows it.
-        logits: of the step.
         first: the number of the search's first row among those of the step.
-        masks: of each beam.
         likeliest: the likeliest tokens of each beam.
         limit: how many there are of a beam.
     """

@@ -76,7 +76,6 @@ class HostChooser:
 
         Args:
             logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
-            asks: one per row.
         """
         scores = logits.float()
         if any(ask.sampling.penalises for ask in asks):
@@ -119,7 +118,6 @@ def logits_error(
     Args:
         logits: float[width], of the model. They are copied to the host: ask only where no token could be chosen.
         words: the tokens that are looked at, uint32[words]; None looks at all.
-        vocabulary: of the model.
         said: the text so far, for the message.
         step: how many tokens it has.
     """

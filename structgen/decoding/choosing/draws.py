@@ -19,11 +19,7 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 class Draws:
-    """SplitMix64 (Steele, Lea and Flood, 2014), by number instead of by state.
-
-    Args:
-        seed: of the row.
-    """
+    """SplitMix64 (Steele, Lea and Flood, 2014), by number instead of by state."""
 
     def __init__(self, seed: int) -> None:
         self._key = int.from_bytes(digest(seed, 0), "little")

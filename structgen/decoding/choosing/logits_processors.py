@@ -48,7 +48,6 @@ def processed(scores: Tensor, sampling: Sampling, prompt: Sequence[int], tokens:
 
     Args:
         scores: float32[width], `-inf` where the mask forbids.
-        sampling: the row's options.
         prompt: token ids before the row's own.
         tokens: the row's own.
 

@@ -58,8 +58,6 @@ class Ledger:
 
         Args:
             logits: float[rows, width].
-            asks: one per row.
-            tokens: what was chosen.
             masks: of logits on a device, the rows' masks there: int32[rows, words].
         """
         if masks is None:

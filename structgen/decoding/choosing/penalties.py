@@ -41,7 +41,6 @@ def penalties(
     Args:
         rows: the options of each.
         prompts: token ids before each row's own; ids from `width` on have no score.
-        texts: the rows' own.
         width: of the scores.
     """
     entries: list[tuple[int, int, float, float]] = []

@@ -51,7 +51,6 @@ def pick(scores: Scores, options: Sampling, uniform: float) -> int:
 
     Args:
         scores: float32[columns], by ascending token id, `-inf` where forbidden.
-        options: the row's options.
         uniform: a random number in [0, 1); not used by greedy decoding.
     """
     best = int(scores.argmax())  # the first NaN, where there is one

@@ -21,13 +21,6 @@ from structgen.vocabulary import Vocabulary
 class Allowed:
     """The masks of one row.
 
-    Args:
-        vocabulary: of the model.
-        transcript: of the row.
-        checks: of the row.
-        retries: what was refused of it.
-        budget: tokens in all.
-
     Attributes:
         budget: tokens in all; may become smaller.
     """

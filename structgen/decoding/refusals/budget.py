@@ -20,7 +20,7 @@ import numpy as np
 
 from structgen.decoding.choosing.masking import Words, pack
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
-from structgen.decoding.refusals.guarding import Guarding, Listening
+from structgen.decoding.refusals.guarding import Guarding, GuardListener
 from structgen.endings.agreed import Effort, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
@@ -74,9 +74,7 @@ class Steering:
     """Keeps one row within its budget, and its values within their caps.
 
     Args:
-        grammar: of the row's constraint.
         bound: what sets the budget, `MAX_NEW_TOKENS` or `CONTEXT`.
-        budget: tokens in all.
         closes: the value is closed in time; else the budget is left to others.
         cap_reader: watches the text for values beyond a cap; None where the text is no JSON.
         guards: of the row, which have a say in how the text ends.
@@ -197,7 +195,7 @@ class Steering:
         """Has the budget forbidden what was chosen behind the first `count` tokens?"""
         return any(place >= count and self._name in refused.names for place, refused in self._refused.items())
 
-    def _listener(self, said: bytes | bytearray) -> Listening | None:
+    def _listener(self, said: bytes | bytearray) -> GuardListener | None:
         return None if self._guards is None else self._guards.listener(said)
 
     def _exceeds(

@@ -77,9 +77,6 @@ class CapState(NamedTuple):
 class CapReader:
     """Watches one row's JSON text.
 
-    Args:
-        limits: with the caps.
-
     Attributes:
         until: no text of at most `until` bytes has to be read.
     """
@@ -103,7 +100,6 @@ class CapReader:
         """Reads what is new in the text. The name of a cap that it exceeds, which the text before it did not.
 
         Args:
-            said: the text.
             before: its length without what was added last.
         """
         if len(said) <= self.until:

@@ -26,7 +26,6 @@ class Check(ABC):
 
     Args:
         guards: at least one.
-        vocabulary: of the model.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
@@ -37,8 +36,6 @@ class Check(ABC):
         """Reads the tokens that are new, as far as they were said: a stop string cuts the text off.
 
         Args:
-            tokens: of the text.
-            said: the text.
             over: the text ends here; that may be vetoed, too.
 
         Returns:

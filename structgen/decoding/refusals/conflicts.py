@@ -20,7 +20,6 @@ def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[in
     """What a guard refuses, and what the constraint wants in its place.
 
     Args:
-        veto: the guard's.
         said: the text, for the message.
         matcher: of the constraint, wherever it stands.
         tokens: of the text, before the one with which the offence begins.

@@ -26,7 +26,7 @@ from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
 from structgen.guards import Guard, Veto
-from structgen.guards.lookahead import MOST_TOLD, GuardWatch
+from structgen.guards.guard_set import GuardSet, States
 from structgen.vocabulary import Vocabulary
 
 
@@ -35,7 +35,6 @@ class Guarding(Check):
 
     Args:
         guards: at least one.
-        vocabulary: of the model.
 
     Attributes:
         looks_ahead: masks stand before every choice.
@@ -70,11 +69,11 @@ class Guarding(Check):
 
     def vetoes(self, words: Words | None) -> list[Veto]:
         """What the guards have against some of the tokens of a mask, and against the end where that is among them."""
-        return self._watch.vetoes((self.plain if words is None else words), MOST_TOLD)
+        return self._watch.vetoes(self.plain if words is None else words)
 
-    def listener(self, said: bytes | bytearray) -> Listening:
+    def listener(self, said: bytes | bytearray) -> GuardListener:
         """What the guards would say of more text behind what was said."""
-        return Listening(self._watch, bytes(said[self._watch.length :]))
+        return GuardListener(self._watch.guards, self._watch.state, bytes(said[self._watch.length :]))
 
     def allowed(self, words: Words | None, *, last: bool) -> Words | None:
         """A mask without what the guards refuse, once they look ahead.
@@ -88,25 +87,27 @@ class Guarding(Check):
         return self._watch.without_refused(self.plain if words is None else words, last=last)
 
 
-class Listening:
+class GuardListener:
     """Guards as they stand behind a text, of which they may not have read the last bytes yet.
 
     Attributes:
         state: None where they refuse these.
     """
 
-    def __init__(self, watch: GuardWatch, unread: bytes) -> None:
-        self._watch = watch
-        self.state: Any = watch.after(watch.state, unread) if unread else watch.state
+    def __init__(self, guards: GuardSet, state: States, unread: bytes) -> None:
+        self._guards = guards
+        self.state = self.after(state, unread) if unread else state
 
-    def after(self, state: Any, text: bytes) -> Any | None:
+    def after(self, state: States | None, text: bytes) -> States | None:
         """The state behind more bytes; None where they are refused."""
-        return None if state is None else self._watch.after(state, text)
+        after = None if state is None else self._guards.feed(state, text)
+        return None if isinstance(after, Veto) else after
 
     def refusal(self, text: bytes) -> Veto | None:
         """The veto against more bytes, or against an end behind them."""
-        return None if self.state is None else self._watch.refusal(self.state, text)
+        after = None if self.state is None else self._guards.feed(self.state, text)
+        return after if after is None or isinstance(after, Veto) else self._guards.finish(after)
 
-    def may_end(self, state: Any) -> bool:
+    def may_end(self, state: States) -> bool:
         """May the text end in this state?"""
-        return self._watch.may_end(state)
+        return self._guards.finish(state) is None

@@ -19,12 +19,7 @@ FIRST = 4
 
 
 class Reserve:
-    """What one row keeps of its budget for a value to come.
-
-    Args:
-        transcript: of the row.
-        checks: of the row.
-    """
+    """What one row keeps of its budget for a value to come."""
 
     def __init__(self, transcript: Transcript, checks: Checks) -> None:
         self._transcript, self._steering, self._validating = transcript, checks.steering, checks.validating

@@ -161,7 +161,6 @@ class RetryTree:
         """Adds a refused text.
 
         Args:
-            tokens: of the text.
             entries: where each token was measured, for when it is said again.
             chances: the probability of each token among those that were allowed and untried; None where the model was
                 not asked.

@@ -58,14 +58,6 @@ class _Retry(NamedTuple):
 class Rollback:
     """Takes one row back.
 
-    Args:
-        transcript: of the row.
-        checks: of the row.
-        reserve: of the row.
-        allowed: its masks.
-        retries: what was refused of it.
-        recent: its last choices.
-
     Attributes:
         undone: what was said and taken back.
         ledger: where the batch measures its choices, if it does.

@@ -21,11 +21,7 @@ from structgen.vocabulary import Vocabulary
 
 
 class SeenTexts:
-    """The texts that one row has begun and gone back from.
-
-    Args:
-        vocabulary: of the model.
-    """
+    """The texts that one row has begun and gone back from."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary

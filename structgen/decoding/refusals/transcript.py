@@ -23,14 +23,12 @@ class Transcript:
     """The text of one row. Only `take` and `cut` change it, for all that follows it at once.
 
     Args:
-        vocabulary: of the model.
         matcher: walks the row's constraint; None for plain text.
         row: what the model has to read.
         stop: strings that end the text.
         followers: what goes back with it.
 
     Attributes:
-        matcher, row: see above.
         tokens: the generated ids.
         entries: of each token, where it is measured; None where the model was not asked.
         forced: how many tokens were added without asking the model.

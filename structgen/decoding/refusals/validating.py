@@ -36,8 +36,6 @@ class Validating(Check):
     """The validators of one row.
 
     Args:
-        validators: of its type.
-        vocabulary: of the model.
         budget: values that may be tried again.
         steering: keeps the row within its limits, and so may have cut a refused value short.
     """
@@ -61,8 +59,7 @@ class Validating(Check):
 
     @property
     def _reader(self) -> PointerReader:
-        reader: PointerReader
-        (reader,) = self._watch.state
+        reader: PointerReader = self._watch.state[0]
         return reader
 
     def fork(self, steering: Steering | None = None) -> Validating:
