@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
+    from structgen.chat.call_format import CallFormat
+    from structgen.chat.known import call_format
     from structgen.constraints.basic import Choice, JsonSchema, Regex
     from structgen.constraints.compositions import Repeat, Sequence, SpecialToken, Text, Union
     from structgen.constraints.languages import ByteMachine, Lark, Machine
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
         BudgetExhausted,
         BudgetWarning,
         CallbackError,
+        CallSyntaxError,
         DeadEnd,
         LimitExceeded,
         LogitsError,
@@ -54,6 +57,7 @@ _HOMES = {
         "BudgetExhausted",
         "BudgetWarning",
         "CallbackError",
+        "CallSyntaxError",
         "DeadEnd",
         "LimitExceeded",
         "LogitsError",
@@ -78,6 +82,8 @@ _HOMES = {
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
     "tools.calls": ("ToolCall",),
     "tools.tool": ("Tool", "tool"),
+    "chat.call_format": ("CallFormat",),
+    "chat.known": ("call_format",),
     "vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -89,6 +95,8 @@ __all__ = [
     "BudgetExhausted",
     "BudgetWarning",
     "ByteMachine",
+    "CallFormat",
+    "CallSyntaxError",
     "CallbackError",
     "Cap",
     "Choice",
@@ -135,6 +143,7 @@ __all__ = [
     "VocabularyError",
     "Whitespace",
     "astream",
+    "call_format",
     "closing_tokens",
     "explain",
     "fill_masks",

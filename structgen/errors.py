@@ -178,6 +178,10 @@ class ValidationFailed(RunError):
         super().__init__(message)
 
 
+class CallSyntaxError(RunError):
+    """A text is no turn in the model's call format: the message says where, and what was expected there."""
+
+
 class CallbackError(RunError):
     """Code of the caller's (a guard, a machine, a logits processor) raised, or gave what it must not.
 

@@ -1,0 +1,161 @@
+"""The mask of a turn: text, calls of tools, or an answer in a schema, as a model's format writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.chat.arguments import JsonArguments
+from structgen.chat.call_format import CallFormat
+from structgen.chat.json_values import json_plan
+from structgen.chat.keyed import KeyedPlans
+from structgen.chat.literals import Literals, by_beginning
+from structgen.chat.pieces import Slot
+from structgen.constraints.basic import Regex
+from structgen.constraints.compositions import Composable, Composition, Text
+from structgen.errors import OptionError, quoted
+from structgen.parts.parts import AnyOf, Loop, Plan, Series
+from structgen.tools import Tool
+from structgen.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Turn(Composition):
+    """What a model may say in its turn, thinking apart."""
+
+    parts: Plan
+
+    def plan(self) -> Plan:
+        """The turn as a part."""
+        return self.parts
+
+
+@dataclass(frozen=True)
+class TurnRules:
+    """What a turn may be.
+
+    Attributes:
+        tools: that may be called, of different names.
+        least, most: how many calls; None for any number.
+        text: may the turn be an answer of text?
+        answer: what an answer must be, where it is no text.
+        order: of members of JSON.
+    """
+
+    tools: tuple[Tool[..., Any], ...]
+    least: int = 0
+    most: int | None = None
+    text: bool = True
+    answer: Composable | None = None
+    order: str | Sequence[str] = "schema"
+
+
+def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
+    """The constraint of a turn.
+
+    Args:
+        format_: of the model.
+        rules: what is allowed.
+        vocabulary: its special tokens stand where the format has them, and nowhere else.
+
+    Raises:
+        OptionError: the format has fewer calls in a turn than are asked for, or two tools have one name.
+        SchemaError, UnsupportedSchema: arguments of a tool cannot be held to their schema, or not be written.
+    """
+    known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
+    return Turn(_TurnPlans(format_, rules, Literals(known)).plan())
+
+
+class _TurnPlans:
+    def __init__(self, format_: CallFormat, rules: TurnRules, literal: Literals) -> None:
+        self._format, self._rules, self._literal = format_, rules, literal
+        names = [tool.name for tool in rules.tools]
+        for name in names:
+            if names.count(name) > 1:
+                raise OptionError(f"tools: two have the name {quoted(name)}")
+        if rules.least > 1 and format_.between is None:
+            raise OptionError(f"{rules.least} calls in a turn: the model's call format has one at most")
+        self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
+
+    def plan(self) -> Plan:
+        """What the rules allow."""
+        rules, format_ = self._rules, self._format
+        turns: list[Plan] = []
+        calls = rules.tools and rules.most != 0
+        mixed = calls and rules.text and format_.gap is not None
+        if rules.text:
+            turns.append(self._text(mixed=bool(mixed)))
+        if rules.answer is not None:
+            content = format_.content
+            turns.append(
+                Series((self._literal.plan(content.opening), rules.answer.plan(), self._literal.plan(content.closing)))
+            )
+        if calls and not (mixed and self._begins_as_text()):
+            turns.append(Series((self._literal.plan(format_.lead), self._calls())))
+        return AnyOf(tuple(turns))
+
+    def _begins_as_text(self) -> bool:
+        """Are calls without text before them what calls behind blanks are?"""
+        lead = self._format.lead
+        before = lead[: len(lead) - len(self._format.opening)]
+        return before.removeprefix(self._format.content.opening).strip() == ""
+
+    def _text(self, *, mixed: bool) -> Plan:
+        """Text, in which nothing is what begins calls; and calls behind it, where they may be."""
+        content, format_ = self._format.content, self._format
+        stops = [format_.trigger] if self._rules.tools and format_.trigger else []
+        closing = content.closing.strip()
+        stops += [closing] if closing else []
+        free = Text(before=tuple(stops)).plan()
+        end: Plan = self._literal.plan(content.closing) if closing else Series(())
+        if mixed:
+            end = AnyOf((end, Series((self._literal.plan(format_.opening), self._calls()))))
+        return Series((self._literal.plan(content.opening), free, end))
+
+    def _calls(self) -> Plan:
+        """One call or several, from the first slot to what closes the last."""
+        format_, rules = self._format, self._rules
+        most = 1 if format_.between is None else rules.most
+        least = max(rules.least, 1)
+        first = self._call(str(format_.first_index))
+        more: list[Plan] = []
+        if most is None or most > 1:
+            counted = self._call(None) if Slot.INDEX in format_.body else first
+            later = Series((self._literal.plan(format_.between or ""), counted))
+            more.append(Loop(later, least - 1, None if most is None else most - 1))
+        return Series((first, *more, self._literal.plan(format_.closing)))
+
+    def _call(self, index: str | None) -> Plan:
+        """A call of any tool. `index`: which one it is, None for a later one than the first."""
+        body = list(self._format.body)
+        at = body.index(Slot.NAME)
+        before = [self._piece(piece, "", index) for piece in body[:at]]
+        entries = []
+        for tool in self._rules.tools:
+            behind = list(body[at + 1 :])
+            text, rest = tool.name, behind
+            if behind and isinstance(behind[0], str):
+                first, *others = self._literal.split(behind[0])
+                if not self._literal.is_token(first):
+                    text, rest = tool.name + first, ["".join(others), *behind[1:]]
+            after = Series(tuple(self._piece(piece, tool.name, index) for piece in rest))
+            entries.append((text, after))
+        return Series((*before, by_beginning(entries)))
+
+    def _piece(self, piece: str | Slot, tool: str, index: str | None) -> Plan:
+        if isinstance(piece, str):
+            return self._literal.plan(piece)
+        if piece is Slot.ARGUMENTS:
+            return self._arguments[tool]
+        if piece is Slot.NAME:
+            return self._literal.plan(tool)
+        if piece is Slot.INDEX:
+            return self._literal.plan(index) if index is not None else Regex("[1-9][0-9]{0,2}").plan()
+        return Regex("[A-Za-z0-9]{9}").plan()
+
+    def _written(self, tool: Tool[..., Any]) -> Plan:
+        writer = self._format.arguments
+        if isinstance(writer, JsonArguments):
+            return json_plan(tool.arguments_schema, writer.layout, self._rules.order)
+        return KeyedPlans(writer, self._literal).plan(tool.arguments_schema, tool.name)

@@ -1,0 +1,204 @@
+"""The call format of a chat template, read off what it renders for calls that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from structgen.chat.arguments import ArgumentWriter
+from structgen.chat.call_format import CallFormat, Tags, WrittenCall, common_opening
+from structgen.chat.derive_arguments import argument_writer
+from structgen.chat.derive_thinking import CONTENT, thinking_tags, without_thinking
+from structgen.chat.pieces import TAG, Piece, Slot, common_prefix, common_suffix, joined, read_off
+from structgen.chat.probes import IDS, KEYS, NAMES, Probes, Underivable
+from structgen.chat.templates import CannotRender, ChatTemplate
+from structgen.errors import OptionError
+
+ARGUMENTS: tuple[dict[str, Any], ...] = ({KEYS[0]: 7351}, {KEYS[0]: 8462}, {KEYS[0]: 9573})
+END_TAGS = frozenset(
+    ("<|eom_id|>", "<|eot_id|>", "<|call|>", "<|calls|>", "<|eot|>", "<|eom|>", "<|end|>", "<|return|>", "</s>",
+     "<|tool_response>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<|eos|>", "<EOS>")
+)  # fmt: skip
+"""Tokens that end a turn, where nobody says which do: a template writes them like any other tag."""
+
+
+@dataclass(frozen=True)
+class _Skeleton:
+    """A turn of calls, taken apart at its slots."""
+
+    opening: str
+    body: tuple[Piece, ...]
+    between: str | None
+    tail: str
+    first_index: int = 0
+
+
+def derive(
+    template: ChatTemplate, *, ends: Collection[str] = (), options: Mapping[str, Any] | None = None
+) -> CallFormat:
+    """The format in which a chat template writes calls.
+
+    Args:
+        template: of the model.
+        ends: names of the tokens that end the model's texts.
+        options: for the template, as `enable_thinking`.
+
+    Raises:
+        OptionError: the template renders no calls, or none in a form that can be read off; the message says why.
+    """
+    probes = Probes(template, options=options)
+    refusals = []
+    for way in (probes, probes.with_text()):
+        try:
+            return _derived(way, argument_writer(way), ends)
+        except (CannotRender, Underivable) as refusal:
+            refusals.append(str(refusal))
+    raise OptionError(f"no format of calls can be derived from the chat template: {refusals[0]}")
+
+
+def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> CallFormat:
+    prompt = probes.prompt()
+    thinking = thinking_tags(probes, prompt)
+    skeleton = _skeleton(probes, writer)
+    before, answered, behind = probes.answer(CONTENT).partition(CONTENT)
+    if not answered:
+        raise Underivable("the template leaves out what the assistant says")
+    end = _end(skeleton.tail, behind, prompt, ends)
+    said = behind[: len(behind) - len(_end(behind, behind, prompt, ends))]
+    content = Tags(without_thinking(before, prompt, thinking), said)
+    if skeleton.between is not None and any(tag in skeleton.between for tag in ends):
+        skeleton = replace(skeleton, between=None)  # a token that ends the text stands between two calls
+    found = CallFormat(
+        lead=without_thinking(skeleton.opening, prompt, thinking),
+        body=skeleton.body,
+        between=skeleton.between,
+        closing=skeleton.tail[: len(skeleton.tail) - len(end)],
+        end=end,
+        arguments=writer,
+        content=content,
+        thinking=thinking,
+        as_text=probes.as_text,
+        first_index=skeleton.first_index,
+    )
+    gap = _gap(probes, found, prompt)
+    if gap is not None and not any(tag in gap for tag in ends):
+        found = replace(found, gap=gap)
+    _confirm(probes, found, skeleton.opening)
+    return found
+
+
+def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
+    texts = [writer.write(each) for each in ARGUMENTS]
+    alone = _slots(probes.calls(ARGUMENTS[0]), texts, 0)
+    if Slot.NAME not in alone or Slot.ARGUMENTS not in alone:
+        raise Underivable("the name and the arguments of a call do not come out as they were given")
+    try:
+        both = probes.calls(*ARGUMENTS[:2])
+    except CannotRender:
+        both = ""
+    if NAMES[1] not in both:
+        opening, body, tail = _outer(alone)
+        return _Skeleton(opening, body, None, tail)
+    pieces = _slots(both, texts, 0)
+    last = max(place for place, piece in enumerate(pieces) if isinstance(piece, Slot))
+    first_of_two = _slots(str(pieces[last + 1]) if last + 1 < len(pieces) else "", texts, 1)
+    opening, body, _ = _outer((*pieces[: last + 1], ""))
+    between, second, tail = _outer(first_of_two)
+    return _with_index(opening, body, between, second, tail)
+
+
+def _slots(text: str, arguments: list[str], call: int) -> tuple[Piece, ...]:
+    """The pieces of a text in which one call's name, id and arguments stand."""
+    return read_off(text, {arguments[call]: Slot.ARGUMENTS, NAMES[call]: Slot.NAME, IDS[call]: Slot.ID})
+
+
+def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
+    """What stands before the first slot; from there to the last; and what stands behind it."""
+    places = [place for place, piece in enumerate(pieces) if isinstance(piece, Slot)]
+    if not places:
+        raise Underivable("the second call of a turn does not come out as the first one does")
+    before = "".join(str(piece) for piece in pieces[: places[0]])
+    behind = "".join(str(piece) for piece in pieces[places[-1] + 1 :])
+    return before, pieces[places[0] : places[-1] + 1], behind
+
+
+def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tuple[Piece, ...], tail: str) -> _Skeleton:
+    """The skeleton of two calls; where they differ by a number that counts, that is a slot."""
+    if len(body) != len(second):
+        raise Underivable("the second call of a turn does not come out as the first one does")
+    same = common_suffix(opening, between)
+    first, later = opening[: len(opening) - same], between[: len(between) - same]
+    counted: list[Piece] = []
+    base = 0
+    if first[-1:].isdigit() and later[-1:].isdigit() and int(later[-1]) == int(first[-1]) + 1:
+        base = int(first[-1])
+        counted = [Slot.INDEX, opening[len(opening) - same :]]
+        opening, between = first[:-1], later[:-1]
+    for one, two in zip(body, second, strict=True):
+        if one == two:
+            counted.append(one)
+            continue
+        if isinstance(one, Slot) or isinstance(two, Slot):
+            raise Underivable("the second call of a turn does not come out as the first one does")
+        at, rest = common_prefix(one, two), common_suffix(one, two)
+        number, next_ = one[at : len(one) - rest], two[at : len(two) - rest]
+        if not (number.isdigit() and next_.isdigit() and int(next_) == int(number) + 1):
+            raise Underivable("the second call of a turn does not come out as the first one does")
+        base = int(number)
+        counted += [one[:at], Slot.INDEX, one[len(one) - rest :]]
+    return _Skeleton(opening, joined(counted), between, tail, base)
+
+
+def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
+    """What of the text behind a turn is no part of it.
+
+    Args:
+        tail: what stands behind the last slot of a call, or behind an answer.
+        behind: what stands behind an answer.
+        prompt: what stands behind the user's words. It begins with what ends a turn, if all turns end alike; a
+            template may write it behind every turn of the assistant, too.
+        ends: names of tokens that end texts, as far as they are known.
+    """
+    last = TAG.findall(behind)[-1:] or [behind.strip()]
+    names = [tag for tag in (ends or END_TAGS | set(last)) if tag and tag in tail]
+    found = tail[min(tail.index(tag) for tag in names) :] if names else ""
+    alike = prompt.startswith(behind) or TAG.search(behind[len(behind) - common_suffix(behind, prompt) :])
+    shared = tail[len(tail) - common_suffix(tail, behind) :] if alike else ""
+    begun = TAG.search(shared)
+    return max(found, shared[begun.start() :] if begun else "", key=len)
+
+
+def _gap(probes: Probes, found: CallFormat, prompt: str) -> str | None:
+    """What stands between an answer's text and the first call; None where they do not come together."""
+    try:
+        text = probes.calls(ARGUMENTS[0], content=CONTENT)
+    except CannotRender:
+        return None
+    before, said, behind = text.partition(CONTENT)
+    body = found.render([WrittenCall(NAMES[0], ARGUMENTS[0], IDS[0])])[len(found.lead) :]
+    place = behind.find(body)
+    if not said or place < 0 or without_thinking(before, prompt, found.thinking) != found.content.opening:
+        return None
+    gap = behind[:place]
+    opening = common_opening(found.lead, gap)
+    return gap if opening and not gap[: len(gap) - len(opening)].strip() else None
+
+
+def _confirm(probes: Probes, found: CallFormat, opening: str) -> None:
+    """The format writes calls as the template does, those that were not looked at among them.
+
+    Raises:
+        Underivable: it does not.
+    """
+    given: tuple[dict[str, Any], ...] = ({KEYS[0]: 'a"b', KEYS[1]: "é x"}, {}, {KEYS[2]: 12})
+    for count in (1, 2, 3) if found.between is not None else (1,):
+        calls = [WrittenCall(*each) for each in zip(NAMES, given[:count], IDS, strict=False)]
+        expected = opening + found.render(calls)[len(found.lead) :] + found.end
+        text = probes.calls(*given[:count])
+        if text != expected:
+            at = common_prefix(text, expected)
+            raise Underivable(
+                f"{count} calls come out as {text[max(0, at - 30) : at + 40]!r}, "
+                f"expected {expected[max(0, at - 30) : at + 40]!r}"
+            )

@@ -1,0 +1,162 @@
+"""How a template writes arguments, read off what it renders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from structgen.chat.arguments import (
+    ArgumentWriter,
+    Item,
+    JsonArguments,
+    JsonLayout,
+    KeyedArguments,
+    PythonText,
+    Raw,
+    ValueWriter,
+)
+from structgen.chat.pieces import Pieces, Slot, common_prefix, common_suffix, read_off
+from structgen.chat.probes import KEYS, NAMES, Probes, Underivable
+from structgen.chat.templates import CannotRender
+
+NUMBER, OTHER = 73517, 84628
+WORD = "qvalue"
+SAMPLES: dict[str, Any] = {
+    "string": WORD,
+    "number": NUMBER,
+    "boolean": True,
+    "null": None,
+    "array": [WORD, NUMBER],
+    "object": {"qmember": WORD, "qcount": NUMBER},
+}
+TRICKY = ('"', "\\", "\n", "'", "<", ">", "&", "é", "{", "\t")
+"""Characters that a writer of strings may escape, or lose."""
+
+
+def layouts() -> Iterator[JsonLayout]:
+    """Ways in which templates call `json.dumps`, the usual one first."""
+    flags = (False, True)
+    for compact, ascii_, sorted_ in product(flags, flags, flags):
+        yield JsonLayout(ascii_, compact, None, sorted_)
+    for indent, margin, ascii_, sorted_ in product((2, 4), (0, 2, 4, 6, 8), flags, flags):
+        yield JsonLayout(ascii_, False, indent, sorted_, margin)
+
+
+def argument_writer(probes: Probes) -> ArgumentWriter:
+    """How arguments are written.
+
+    Raises:
+        Underivable: they do not come out in a way that is known. CannotRender: the template refuses a call.
+    """
+    whole = {KEYS[0]: 'q"é', KEYS[2]: {"qmember": [WORD, NUMBER]}}
+    text = probes.calls(whole)
+    if NAMES[0] not in text:
+        raise Underivable("the template renders no call: its format is told in the prompt only, if at all")
+    for layout in layouts():
+        if layout.write(whole) in text:
+            return JsonArguments(layout)
+    if probes.as_text:
+        raise Underivable("the template renders arguments given as text neither as they are nor as JSON")
+    return _keyed(probes)
+
+
+def _keyed(probes: Probes) -> KeyedArguments:
+    before, separator, after = _frame(probes)
+    items = {}
+    for type_, sample in SAMPLES.items():
+        item = _item(probes, sample, before, after)
+        if item is not None:
+            items[type_] = item
+    if "string" not in items:
+        raise Underivable("the template writes arguments neither as JSON nor key by key")
+    if not separator and any(not item.after for item in items.values()):
+        raise Underivable("nothing stands between two arguments: where a value ends cannot be told")
+    rendered = probes.calls({KEYS[0]: NUMBER, KEYS[2]: OTHER})
+    in_order = rendered.index(KEYS[0]) < rendered.index(KEYS[2])
+    return KeyedArguments(tuple(items.items()), separator, sorted=not in_order)
+
+
+def _frame(probes: Probes) -> tuple[str, str, str]:
+    """What stands before all arguments, between two of them, and behind them all."""
+    one = probes.calls({KEYS[0]: NUMBER})
+    two = probes.calls({KEYS[0]: NUMBER, KEYS[1]: OTHER})
+    first = read_off(one, {KEYS[0]: Slot.KEY, str(NUMBER): Slot.VALUE})
+    if Slot.KEY not in first or Slot.VALUE not in first:
+        raise Underivable("the template writes arguments neither as JSON nor key by key")
+    prefix = first[0] if isinstance(first[0], str) else ""
+    suffix = first[-1] if isinstance(first[-1], str) else ""
+    core = one[len(prefix) : len(one) - len(suffix)]
+    other = core.replace(KEYS[0], KEYS[1]).replace(str(NUMBER), str(OTHER))
+    if not (two.startswith(prefix + core) and two.endswith(other + suffix)):
+        raise Underivable("two arguments are not written as each of them is alone")
+    between = two[len(prefix + core) : len(two) - len(other + suffix)]
+    try:
+        empty = probes.calls({})
+    except CannotRender:
+        empty = None
+    return _split(prefix, between, suffix, empty)
+
+
+def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[str, str, str]:
+    """What of the text around an argument is its own. Of several ways the one whose argument ends with a tag."""
+    ways = []
+    for opened in range(common_suffix(prefix, between) + 1):
+        rest = between[: len(between) - opened]
+        for closed in range(common_prefix(suffix, rest) + 1):
+            before, after = prefix[: len(prefix) - opened], suffix[closed:]
+            if empty is None or before + after == empty:
+                tagged = rest[:closed].endswith((">", "]"))
+                whole = not (opened and before.endswith(("<", "[")))
+                ways.append(
+                    (tagged and whole, closed == len(rest), closed + opened, closed, before, rest[closed:], after)
+                )
+    if not ways:
+        raise Underivable("a call without arguments is not written as one with arguments is")
+    return max(ways)[-3:]
+
+
+def _item(probes: Probes, sample: Any, before: str, after: str) -> Item | None:
+    """How a value like this one is written; None where it cannot be told, or not be read back."""
+    text = _argument(probes, sample, before, after)
+    if text is None:
+        return None
+    if isinstance(sample, str):
+        return _string_item(probes, text, before, after)
+    writers: list[ValueWriter] = [*layouts(), PythonText()]
+    for writer in writers:
+        pieces = read_off(text, {KEYS[0]: Slot.KEY, writer.write(sample): Slot.VALUE})
+        if pieces.count(Slot.VALUE) == 1 and Slot.KEY in pieces:
+            return _divided(pieces, writer)
+    return None
+
+
+def _string_item(probes: Probes, text: str, before: str, after: str) -> Item | None:
+    pieces = read_off(text, {KEYS[0]: Slot.KEY, WORD: Slot.VALUE})
+    if pieces.count(Slot.VALUE) != 1:
+        return None
+    tricky = _argument(probes, WORD + 'a"é\\b', before, after) or ""
+    for layout in layouts():
+        quoted_ = read_off(text, {KEYS[0]: Slot.KEY, layout.write(WORD): Slot.VALUE})
+        if Slot.VALUE in quoted_ and layout.write(WORD + 'a"é\\b') in tricky:
+            return _divided(quoted_, layout)
+    plain = _divided(pieces, Raw())
+    lost = {c for c in TRICKY if _argument(probes, f"a{c}b", before, after) != plain.write(KEYS[0], f"a{c}b")}
+    trimmed = _argument(probes, " a ", before, after) != plain.write(KEYS[0], " a ")
+    return Item(plain.before, Raw(frozenset(lost), trimmed), plain.after)
+
+
+def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None:
+    """The text of one argument with this value; None where it is not written within its frame."""
+    try:
+        text = probes.calls({KEYS[0]: value})
+    except CannotRender:
+        return None
+    if not (text.startswith(before) and text.endswith(after) and len(text) >= len(before) + len(after)):
+        return None
+    return text[len(before) : len(text) - len(after)]
+
+
+def _divided(pieces: Pieces, writer: ValueWriter) -> Item:
+    at = pieces.index(Slot.VALUE)
+    return Item(pieces[:at], writer, pieces[at + 1 :])

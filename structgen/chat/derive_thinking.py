@@ -1,0 +1,93 @@
+"""The marks around what a model thinks, found in what its chat template renders."""
+
+from __future__ import annotations
+
+import re
+
+from structgen.chat.call_format import Tags
+from structgen.chat.pieces import common_prefix
+from structgen.chat.probes import Probes
+from structgen.chat.templates import CannotRender
+
+CONTENT, THOUGHT = "QcontentQ", "QthoughtQ"
+FIELDS = ("reasoning_content", "reasoning", "thinking", "thought")
+"""What templates call the member of a message that has the thinking."""
+
+KNOWN = (
+    Tags("<think>\n", "\n</think>\n\n"),
+    Tags("[THINK]", "[/THINK]"),
+    Tags("<|START_THINKING|>", "<|END_THINKING|>"),
+    Tags("<|inner_prefix|>", "<|inner_suffix|>"),
+    Tags("<|channel>thought\n", "<channel|>"),
+)
+"""Marks of templates that have no member for the thinking: looked for in what they write before an answer."""
+
+_TAG = r"(?:<[^<>\s]+>|\[[A-Z_]+\])"
+_LAST_TAG = re.compile(rf"(?:{_TAG}(?:think|thought|reason)\w*)?{_TAG}[^<>\[\]]*\Z")
+
+
+def thinking_tags(probes: Probes, prompt: str) -> Tags | None:
+    """What a template puts around thinking; None where it has no marks for it."""
+    plain = probes.answer(CONTENT).partition(CONTENT)[0]
+    for field in FIELDS:
+        try:
+            text = probes.answer(CONTENT, **{field: THOUGHT})
+        except CannotRender:
+            continue
+        before, found, behind = text.partition(THOUGHT)
+        if found and CONTENT in behind:
+            return _tags(before, behind.partition(CONTENT)[0], plain, prompt)
+    marks = [(tags, mark.strip()) for tags in KNOWN for mark in (tags.opening, tags.closing)]
+    return next((tags for tags, mark in marks if mark in prompt or mark in plain), None)
+
+
+def _tags(before: str, behind: str, plain: str, prompt: str) -> Tags | None:
+    """The tags, from what stands before the thinking, behind it, before an answer alone, and before any turn."""
+    if before.startswith(prompt) and before != prompt:
+        opening = before[len(prompt) :]
+    else:
+        last = _LAST_TAG.search(before)
+        if last is None:
+            return None
+        opening = last[0]
+    closing = behind
+    if opening not in plain:  # what an answer without thinking begins with is its own
+        header = before[: len(before) - len(opening)]
+        own = plain[len(header) :] if plain.startswith(header) else ""
+        if own and own.strip() != behind.strip() and behind.endswith(own):
+            closing = behind[: len(behind) - len(own)]
+    return Tags(opening, closing) if closing.strip() else None
+
+
+def without_thinking(text: str, prompt: str, thinking: Tags | None) -> str:
+    """What of a text before an answer or a call comes behind the prompt and behind the thinking."""
+    if thinking is not None:
+        closing, opening = thinking.closing.strip(), thinking.opening.strip()
+        if closing in text:
+            rest = text[text.rindex(closing) + len(closing) :]
+            blank = thinking.closing[len(thinking.closing.rstrip()) :]
+            return rest[common_prefix(rest, blank) :]
+        for tag in (opening, closing):
+            if not text.startswith(prompt) and tag in prompt:
+                prompt = prompt[: prompt.rindex(tag)]
+    return text[_prompted(text, prompt) :]
+
+
+def _prompted(text: str, prompt: str) -> int:
+    """So many characters of a text the prompt has: a template may write other blanks in a turn that is over, or other
+    words before it; then what both have before the turn is looked for."""
+    if text.startswith(prompt):
+        return len(prompt)
+    at = 0
+    for char in "".join(prompt.split()):
+        at += len(text[at:]) - len(text[at:].lstrip())
+        if text[at : at + 1] != char:
+            break
+        at += 1
+    else:
+        return at + len(text[at:]) - len(text[at:].lstrip())
+    last = _LAST_TAG.search(prompt)
+    if last is not None and last[0] in text:
+        return text.rindex(last[0]) + len(last[0])
+    shared = text[: common_prefix(text, prompt)]
+    return max((shared.rfind(mark) + 1 for mark in (">", "]", "\n", " ")), default=0)

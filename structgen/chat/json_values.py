@@ -1,0 +1,67 @@
+"""JSON in a call as parts of a composition, and the members of the arguments' schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from structgen.chat.arguments import JsonLayout
+from structgen.constraints.basic import JsonSchema
+from structgen.errors import UnsupportedSchema, quoted
+from structgen.options import Whitespace
+from structgen.parts.parts import Plan
+from structgen.schema.normal import Shape
+
+_PLAIN = frozenset(
+    ("$schema", "$id", "$defs", "definitions", "title", "description", "type", "properties", "required", "default",
+     "additionalProperties", "examples", "$comment", "deprecated")
+)  # fmt: skip
+"""Keywords of an object that say nothing of several members at once."""
+
+
+def json_plan(schema: Mapping[str, Any], layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
+    """JSON values as a template writes them."""
+    return JsonSchema(dict(schema), order="any" if layout.sorted else order, whitespace=whitespace(layout)).plan()
+
+
+def whitespace(layout: JsonLayout) -> Whitespace:
+    """Where a layout has white space; any of it where lines have a margin."""
+    if layout.compact:
+        return Whitespace.COMPACT
+    if layout.indent is None:
+        return Whitespace.SPACED
+    return Whitespace.FLEXIBLE if layout.margin else Whitespace.INDENTED(layout.indent)
+
+
+def types_of(shapes: Sequence[Shape]) -> list[str]:
+    """The JSON types of a schema's values; all numbers are of one type."""
+    found = {
+        "string": any(shape.strings is not None for shape in shapes),
+        "number": any(shape.numbers is not None for shape in shapes),
+        "boolean": any(shape.true or shape.false for shape in shapes),
+        "null": any(shape.null for shape in shapes),
+        "array": any(shape.arrays is not None for shape in shapes),
+        "object": any(shape.objects is not None for shape in shapes),
+    }
+    return [type_ for type_, there in found.items() if there]
+
+
+def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]]:
+    """The schema of each argument, with the definitions it may refer to.
+
+    Raises:
+        UnsupportedSchema: one argument's value depends on another's, or a required one is not declared.
+    """
+    root = dict(schema)
+    reference = root.get("$ref")
+    definitions: dict[str, Any] = {key: root[key] for key in ("$defs", "definitions") if key in root}
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        root = dict(root["$defs"][reference.removeprefix("#/$defs/")])
+    more = sorted(root.keys() - _PLAIN)
+    if more:
+        raise UnsupportedSchema(f"{more[0]} binds arguments of {tool} together: the model's format has them one by one")
+    members = root.get("properties", {})
+    lost = [name for name in root.get("required", ()) if name not in members]
+    if lost:
+        raise UnsupportedSchema(f"the required argument {quoted(lost[0])} of {tool} is not declared in its properties")
+    return {name: {**definitions, "allOf": [member]} for name, member in members.items()}

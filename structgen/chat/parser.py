@@ -1,0 +1,236 @@
+"""What a model says in its turn, read while it comes: text, and calls in the model's format.
+
+The reader is a generator that is sent one character after the other. So a text gives the same events, however it is
+cut into pieces: neighbouring pieces of text or of arguments, joined, are the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.chat.arguments import JsonArguments, KeyedArguments
+from structgen.chat.call_format import CallFormat
+from structgen.chat.keyed_reader import ID, Members, Source, json_text, keyed_text, literal, longest_of, members_by_tool
+from structgen.chat.pieces import Slot
+from structgen.errors import CallSyntaxError, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegun:
+    """A call has begun.
+
+    Attributes:
+        index: which one of the turn, from 0.
+        name: of the tool.
+    """
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsPiece:
+    """A piece of a call's arguments, as JSON.
+
+    Attributes:
+        index: of the call.
+        text: of its JSON what is new.
+    """
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A call is complete.
+
+    Attributes:
+        index: which one of the turn, from 0.
+        name: of the tool.
+        arguments: JSON text, a whole object.
+        id: as the format has it; empty where it has none.
+    """
+
+    index: int
+    name: str
+    arguments: str
+    id: str = ""
+
+
+TurnEvent = TextPiece | CallBegun | ArgumentsPiece | CallEnded
+Reader = Generator[None, str, None]
+
+END = ""
+"""What the reader is sent at the end of the text, for ever."""
+
+
+class TurnParser:
+    """Reads a turn of a model, piece by piece.
+
+    Args:
+        format_: of the model.
+        schemas: JSON Schema of each tool's arguments, by name: no other tool can be called.
+    """
+
+    def __init__(self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        self._format = format_
+        self._names = tuple(schemas)
+        self._members: dict[str, Members] = {}
+        if isinstance(format_.arguments, KeyedArguments):
+            self._members = members_by_tool(format_.arguments, schemas)
+        self._source = Source()
+        self._events: deque[TurnEvent] = deque()
+        self._reader = self._turn()
+        next(self._reader)
+
+    def feed(self, text: str) -> list[TurnEvent]:
+        """What more of the text tells. Special tokens stand in it by their names.
+
+        Raises:
+            CallSyntaxError: it is no turn in the format.
+        """
+        for char in text:
+            self._send(char)
+        return self._told()
+
+    def finish(self) -> list[TurnEvent]:
+        """What the end of the text tells.
+
+        Raises:
+            CallSyntaxError: a call is not complete.
+        """
+        self._send(END)
+        return self._told()
+
+    def _send(self, char: str) -> None:
+        try:
+            self._reader.send(char)
+        except StopIteration:
+            self._reader = self._ended()
+            next(self._reader)
+
+    def _ended(self) -> Reader:
+        while True:
+            yield
+
+    def _told(self) -> list[TurnEvent]:
+        """The events since the last call, neighbouring pieces joined."""
+        found: list[TurnEvent] = []
+        for event in self._events:
+            last = found[-1] if found else None
+            if isinstance(event, TextPiece) and isinstance(last, TextPiece):
+                found[-1] = TextPiece(last.text + event.text)
+            elif isinstance(event, ArgumentsPiece) and isinstance(last, ArgumentsPiece):
+                found[-1] = ArgumentsPiece(event.index, last.text + event.text)
+            else:
+                found.append(event)
+        self._events.clear()
+        return found
+
+    def _turn(self) -> Reader:
+        """The whole turn."""
+        lead, opening = self._format.lead, self._format.content.opening
+        starts = [lead, opening] if self._names else [opening]
+        begun = yield from longest_of(self._source, [start for start in starts if start])
+        called = bool(self._names) and begun == lead and (begun != "" or opening != "")
+        if not called:
+            called = yield from self._text()
+        if called:
+            yield from self._calls()
+        yield from self._rest()
+
+    def _text(self) -> Generator[None, str, bool]:
+        """Text, up to what begins calls (True), or to its end."""
+        format_ = self._format
+        trigger = format_.trigger if self._names else ""
+        before = (format_.gap or "").removesuffix(format_.opening)
+        stops = [text for text in (before + trigger, trigger) if trigger]
+        closing = format_.content.closing
+        held = ""
+        while True:
+            char = yield from self._source.take()
+            held += char
+            stop = next((stop for stop in stops if held.endswith(stop)), None)
+            if stop is not None:
+                self._say(held[: -len(stop)])
+                yield from literal(self._source, format_.opening.removeprefix(trigger))
+                return True
+            if char == END:
+                self._say(held.removesuffix(closing) if closing else held)
+                return False
+            kept = max(_begun(held, text) for text in (*stops, closing))
+            self._say(held[: len(held) - kept])
+            held = held[len(held) - kept :]
+
+    def _calls(self) -> Reader:
+        """Calls, from the first slot on, and what closes the last."""
+        index = 0
+        while True:
+            yield from self._call(index)
+            found = yield from longest_of(
+                self._source, [text for text in (self._format.between, self._format.closing) if text]
+            )
+            if not found or found != self._format.between:
+                if found != self._format.closing:
+                    raise CallSyntaxError(f"call {index + 1} is not followed by {quoted(self._format.closing)}")
+                return
+            index += 1
+
+    def _call(self, index: int) -> Reader:
+        name, arguments, id_ = "", "", ""
+        for piece in self._format.body:
+            if isinstance(piece, str):
+                yield from literal(self._source, piece)
+            elif piece is Slot.NAME:
+                found = yield from longest_of(self._source, self._names)
+                if not found or (name and found != name):
+                    raise CallSyntaxError(f"call {index + 1} has no name of a tool: expected {quoted(self._names)}")
+                if not name:
+                    self._events.append(CallBegun(index, found))
+                name = found
+            elif piece is Slot.ARGUMENTS:
+                arguments = yield from self._arguments(name, index)
+            else:
+                word = yield from self._source.word(ID)
+                id_ = word if piece is Slot.ID else id_
+        self._events.append(CallEnded(index, name, arguments, id_))
+
+    def _arguments(self, name: str, index: int) -> Generator[None, str, str]:
+        pieces: list[str] = []
+
+        def tell(text: str) -> None:
+            pieces.append(text)
+            self._events.append(ArgumentsPiece(index, text))
+
+        if isinstance(self._format.arguments, JsonArguments):
+            yield from json_text(self._source, tell)
+        else:
+            yield from keyed_text(self._source, self._members[name], self._format.arguments.separator, tell)
+        return "".join(pieces)
+
+    def _rest(self) -> Reader:
+        """What comes behind a turn: its end is no text."""
+        yield from longest_of(self._source, [text for text in (self._format.end, self._format.end.rstrip()) if text])
+        while char := (yield from self._source.take()):
+            self._say(char)
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._events.append(TextPiece(text))
+
+
+def _begun(text: str, stop: str) -> int:
+    """So many characters at the end of a text begin a stop, or are one."""
+    most = min(len(text), len(stop))
+    return next((size for size in range(most, 0, -1) if stop.startswith(text[-size:])), 0)

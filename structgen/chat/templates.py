@@ -1,0 +1,131 @@
+"""Chat templates: a conversation as the text that a model was trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Protocol
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import SandboxedEnvironment
+
+from structgen.errors import OptionError, excerpt
+
+Message = Mapping[str, Any]
+
+
+class CannotRender(OptionError):
+    """A chat template refuses a conversation, or fails."""
+
+
+class ChatTemplate(Protocol):
+    """What turns a conversation into text."""
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
+        """The text of a conversation.
+
+        Args:
+            messages: dicts with role and content, and `tool_calls` of the assistant.
+            tools: in OpenAI's form.
+            prompt: add what comes before the model's next turn.
+            options: for the template, as `enable_thinking`.
+
+        Raises:
+            CannotRender: the template refuses, or fails.
+        """
+        ...
+
+
+class TokenizerTemplate:
+    """The chat template of a transformers tokenizer.
+
+    Args:
+        tokenizer: with `apply_chat_template`.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not hasattr(tokenizer, "apply_chat_template"):
+            raise CannotRender(f"{type(tokenizer).__name__} has no chat template")
+        self._tokenizer = tokenizer
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
+        """See `ChatTemplate`."""
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                list(messages), tools=list(tools) or None, add_generation_prompt=prompt, tokenize=False, **options
+            )
+        except (ValueError, TypeError, LookupError, AttributeError, jinja2.TemplateError) as error:
+            raise CannotRender(f"the chat template refuses this conversation: {excerpt(error)}") from error
+        return text
+
+
+class JinjaTemplate:
+    """A chat template as its Jinja source, in a sandbox.
+
+    Args:
+        source: of the template.
+        names: what else it may ask for, as `bos_token`.
+    """
+
+    def __init__(self, source: str, **names: Any) -> None:
+        self._source, self._names = source, {"bos_token": "", "eos_token": "", **names}
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
+        """See `ChatTemplate`."""
+        given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
+        try:
+            return self._compiled.render(**self._names, **self._asked(tools), **given, **options)
+        except (ValueError, TypeError, LookupError, AttributeError, jinja2.TemplateError) as error:
+            raise CannotRender(f"the chat template refuses this conversation: {excerpt(error)}") from error
+
+    @cached_property
+    def _compiled(self) -> jinja2.Template:
+        try:
+            return _environment().from_string(self._source)
+        except jinja2.TemplateError as error:
+            raise CannotRender(f"no chat template: {excerpt(error)}") from error
+
+    @cached_property
+    def _undeclared(self) -> set[str]:
+        return set(meta.find_undeclared_variables(_environment().parse(self._source)))
+
+    def _asked(self, tools: Sequence[Any]) -> dict[str, Any]:
+        """Older names for what is given: `functions`, the tools' declarations as JSON; `datetime`, today."""
+        older = {
+            "functions": json.dumps([tool.get("function", tool) for tool in tools], indent=4),
+            "datetime": datetime.now().strftime("%Y-%m-%d"),
+        }
+        return {name: value for name, value in older.items() if name in self._undeclared}
+
+
+def _environment() -> SandboxedEnvironment:
+    """As transformers makes it; templates may change lists of their own, and read JSON."""
+    environment = SandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
+    )
+    environment.filters |= {"tojson": _to_json, "from_json": json.loads, "fromjson": json.loads}
+    environment.globals |= {"raise_exception": _refuse, "strftime_now": lambda form: datetime.now().strftime(form)}
+    return environment
+
+
+class _Generation(Extension):
+    """`{% generation %}`, with which templates mark the assistant's turns: what stands in it is written as it is."""
+
+    tags = {"generation"}  # noqa: RUF012 - so jinja2 wants it
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, default=list, **options)
+
+
+def _refuse(message: str) -> None:
+    raise jinja2.TemplateError(message)

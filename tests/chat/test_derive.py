@@ -1,0 +1,129 @@
+"""Call formats read off the chat templates of real models."""
+
+from __future__ import annotations
+
+import pytest
+
+from structgen.chat import call_format
+from structgen.chat.arguments import JsonArguments, KeyedArguments
+from structgen.chat.call_format import Tags, WrittenCall
+from structgen.chat.pieces import shown
+from structgen.errors import OptionError
+from tests.support.chat_templates import AMBIGUOUS, SILENT, derivable, templates
+
+pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
+
+
+def test_every_template_that_renders_a_call_is_derived_and_the_others_are_refused_by_name():
+    for name, source in templates().items():
+        if name in SILENT:
+            with pytest.raises(OptionError, match="renders no call"):
+                call_format(source)
+        elif name in AMBIGUOUS:
+            with pytest.raises(OptionError, match="nothing stands between two arguments"):
+                call_format(source)
+        else:
+            assert call_format(source).arguments, name
+    assert len(derivable()) >= 0.95 * (len(templates()) - len(SILENT))
+
+
+CALLS = {
+    "Qwen-Qwen3-0.6B": r'<tool_call>\n{"name": "{name}", "arguments": {arguments}}\n</tool_call>',
+    "meta-llama-Llama-3.1-8B-Instruct": '{"name": "{name}", "parameters": {arguments}}',
+    "Mistral-Small-3.2-24B-Instruct-2506": "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{arguments}",
+    "deepseek-ai-DeepSeek-V3.1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}"
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "openai-gpt-oss-120b": " to=functions.{name}<|channel|>commentary json<|message|>{arguments}",
+    "moonshotai-Kimi-K2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.{name}:{index}"
+    "<|tool_call_argument_begin|>{arguments}<|tool_call_end|><|tool_calls_section_end|>",
+    "Qwen3-Coder": r"<tool_call>\n<function={name}>{arguments}\n</function>\n</tool_call>",
+    "google-gemma-4-31B-it": "<|tool_call>call:{name}{{arguments}}<tool_call|>",
+    "meetkai-functionary-medium-v3.2": r"{name}\n{arguments}",
+    "CohereForAI-c4ai-command-r-plus-tool_use": r"\nAction:\n```json\n[\n    {\n        "
+    r'"tool_name": "{name}",\n        "parameters": {arguments}\n    }\n]```\n',
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_written_as_the_template_has_it(name):
+    found = call_format(templates()[name])
+    assert shown([found.lead, *found.body, found.closing]) == CALLS[name]
+
+
+def test_what_ends_a_turn_is_no_part_of_it():
+    ends = {name: call_format(templates()[name]).end for name in CALLS}
+    assert ends["Qwen-Qwen3-0.6B"] == "<|im_end|>\n"
+    assert ends["meta-llama-Llama-3.1-8B-Instruct"] == "<|eot_id|>"
+    assert ends["openai-gpt-oss-120b"] == "<|call|>"
+    assert ends["CohereForAI-c4ai-command-r-plus-tool_use"].startswith("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>")
+
+
+def test_one_call_in_a_turn_where_the_template_renders_no_more():
+    single = {name for name in derivable() if call_format(templates()[name]).between is None}
+    assert {"openai-gpt-oss-120b", "meta-llama-Llama-3.1-8B-Instruct", "tool_chat_template_llama3.1_json"} <= single
+    with pytest.raises(ValueError, match="one call in a turn"):
+        call_format(templates()["openai-gpt-oss-120b"]).render([WrittenCall("a", {}), WrittenCall("b", {})])
+
+
+def test_arguments_key_by_key_are_written_by_type():
+    coder = call_format(templates()["Qwen3-Coder"]).arguments
+    gemma = call_format(templates()["google-gemma-4-31B-it"]).arguments
+    kimi = call_format(templates()["Kimi-K3"]).arguments
+    assert isinstance(coder, KeyedArguments)
+    assert isinstance(gemma, KeyedArguments)
+    assert isinstance(kimi, KeyedArguments)
+    assert coder.write({"b": True, "s": "a", "l": [1]}) == (
+        "\n<parameter=b>\nTrue\n</parameter>\n<parameter=s>\na\n</parameter>\n<parameter=l>\n[1]\n</parameter>"
+    )
+    assert gemma.write({"n": 3, "k": "v"}) == 'k:<|"|>v<|"|>,n:3'
+    assert kimi.write({"n": 3}) == '<|open|>argument key="n" type="number"<|sep|>3<|close|>argument<|sep|>'
+    with pytest.raises(ValueError, match="no spelling"):
+        kimi.write({"n": None})
+
+
+THINKING = {
+    "Qwen-Qwen3-0.6B": Tags("<think>\n", "\n</think>\n\n"),
+    "openai-gpt-oss-120b": Tags("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
+    "google-gemma-4-31B-it": Tags("<|channel>thought\n", "<channel|>"),
+    "GLM-4.7-Flash": Tags("<think>", "</think>"),
+    "Cohere2MoE": Tags("<|START_THINKING|>", "<|END_THINKING|>"),
+    "poolside-Laguna-XS.2": Tags("<think>\n", "\n</think>\n"),
+    "meta-llama-Llama-3.1-8B-Instruct": None,
+}
+
+
+@pytest.mark.parametrize("name", THINKING)
+def test_the_marks_of_thinking_are_found(name):
+    assert call_format(templates()[name]).thinking == THINKING[name]
+
+
+def test_json_layouts_are_found():
+    layouts = {
+        name: found.layout
+        for name in derivable()
+        if isinstance(found := call_format(templates()[name]).arguments, JsonArguments)
+    }
+    plus = layouts["CohereForAI-c4ai-command-r-plus-tool_use"]
+    assert (plus.indent, plus.margin) == (4, 8)
+    assert all(layout.indent is None for name, layout in layouts.items() if "command-r-plus" not in name)
+
+
+def test_no_template_is_refused_with_its_reason():
+    with pytest.raises(OptionError, match="no chat template"):
+        call_format("{% if %}")
+    with pytest.raises(OptionError, match="no chat template"):
+        call_format(object_without_template())
+
+
+def object_without_template():
+    class Bare:
+        pass
+
+    return Bare()
+
+
+def test_a_format_is_shown_for_a_person():
+    rows = dict(call_format(templates()["Qwen3-Coder"]).described())
+    assert rows["call"] == CALLS["Qwen3-Coder"]
+    assert rows["boolean argument"] == r"\n<parameter={key}>\n{value}\n</parameter>"
+    assert rows["text before calls"] == "yes"

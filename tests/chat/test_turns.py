@@ -1,0 +1,265 @@
+"""One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structgen.chat import CallFormat, call_format
+from structgen.chat.arguments import KeyedArguments, Raw
+from structgen.chat.call_format import WrittenCall
+from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent, TurnParser
+from structgen.chat.templates import JinjaTemplate
+from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema
+from structgen.tools import Tool
+from tests.support.chat_templates import byte_vocabulary, control_tokens, derivable, refused_at, templates
+
+pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
+
+WORDS = st.text("abcXYZ0189 éß€_-", min_size=1, max_size=12).map(str.strip).filter(bool)
+LETTERS = st.text("abcdefgh_", min_size=1, max_size=6).filter(lambda name: name.strip("_"))
+ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
+
+SCALARS: dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]] = {
+    "text": ({"type": "string"}, WORDS.map(lambda word: "w" + word)),
+    "whole": ({"type": "integer"}, st.integers(-(10**6), 10**6)),
+    "ratio": ({"type": "number"}, st.integers(-999, 999).map(lambda n: n / 8)),
+    "flag": ({"type": "boolean"}, st.booleans()),
+    "choice": ({"enum": ["red", "dark blue"]}, st.sampled_from(["red", "dark blue"])),
+    "maybe": ({"type": ["string", "null"]}, st.none() | WORDS.map(lambda word: "w" + word)),
+}
+CONTAINERS: dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]] = {
+    "list": ({"type": "array", "items": {"type": "integer"}}, st.lists(st.integers(0, 99), max_size=3)),
+    "map": (
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        st.dictionaries(LETTERS, ANY_TEXT, max_size=2),
+    ),
+}
+
+
+@cache
+def format_of(name: str) -> CallFormat:
+    return call_format(templates()[name])
+
+
+def kinds_of(format_: CallFormat) -> dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]]:
+    """The kinds of members that a format can write."""
+    if not isinstance(format_.arguments, KeyedArguments):
+        quoted = {"quoted": ({"type": "string"}, ANY_TEXT)}
+        return SCALARS | CONTAINERS | quoted
+    containers = CONTAINERS if _writes_containers(format_) else {}
+    without = {"maybe"} if format_.arguments.item("null") is None else set()
+    return {name: kind for name, kind in (SCALARS | containers).items() if name not in without}
+
+
+def _writes_containers(format_: CallFormat) -> bool:
+    tool = Tool.of({"name": "t", "parameters": {"properties": {"a": CONTAINERS["list"][0]}}})
+    try:
+        turn(format_, TurnRules((tool,)), byte_vocabulary([]))
+    except UnsupportedSchema:
+        return False
+    return True
+
+
+@st.composite
+def tools_and_calls(draw: st.DrawFn, name: str) -> tuple[list[Tool[..., Any]], list[WrittenCall]]:
+    kinds = kinds_of(format_of(name))
+    tools, calls = [], []
+    for tool_name in draw(st.lists(LETTERS, min_size=1, max_size=4, unique=True)):
+        keys = draw(st.lists(LETTERS, max_size=4, unique=True))
+        members = {key: kinds[draw(st.sampled_from(sorted(kinds)))] for key in keys}
+        required = [key for key in keys if draw(st.booleans())]
+        schema = {
+            "type": "object", "properties": {key: kind[0] for key, kind in members.items()}, "required": required,
+        }  # fmt: skip
+        tools.append(Tool.of({"name": tool_name, "parameters": schema}))
+        present = [key for key in keys if key in required or draw(st.booleans())]
+        calls.append(WrittenCall(tool_name, {key: draw(members[key][1]) for key in present}, "abcdefgh1"))
+    most = 1 if format_of(name).between is None else 3
+    return tools, draw(st.lists(st.sampled_from(calls), min_size=1, max_size=most))
+
+
+def read(format_: CallFormat, tools: list[Tool[..., Any]], text: str, cuts: list[int]) -> list[TurnEvent]:
+    """The events of a text in these pieces, neighbouring ones joined."""
+    parser = TurnParser(format_, {tool.name: tool.arguments_schema for tool in tools})
+    told: list[TurnEvent] = []
+    for start, end in pairwise([0, *sorted(cuts), len(text)]):
+        told += parser.feed(text[start:end])
+    found: list[TurnEvent] = []
+    for event in told + parser.finish():
+        last = found[-1] if found else None
+        if isinstance(event, TextPiece) and isinstance(last, TextPiece):
+            found[-1] = TextPiece(last.text + event.text)
+        elif isinstance(event, ArgumentsPiece) and isinstance(last, ArgumentsPiece):
+            found[-1] = ArgumentsPiece(event.index, last.text + event.text)
+        else:
+            found.append(event)
+    return found
+
+
+def check_round_trip(name: str, tools: list[Tool[..., Any]], calls: list[WrittenCall], cuts: list[int]) -> None:
+    format_ = format_of(name)
+    content = "Let me see." if format_.gap is not None and len(cuts) % 2 else ""
+    text = format_.render(calls, content)
+    for names in ([], control_tokens(format_)):
+        vocabulary = byte_vocabulary(names)
+        grammar = turn(format_, TurnRules(tuple(tools)), vocabulary).compile(vocabulary)
+        assert refused_at(grammar, text, vocabulary) is None, text
+        required = turn(format_, TurnRules(tuple(tools), least=len(calls), text=False), vocabulary).compile(vocabulary)
+        assert (refused_at(required, text, vocabulary) is None) == (content == "")
+    events = read(format_, tools, text, [])
+    given_back = [(event.name, json.loads(event.arguments)) for event in events if isinstance(event, CallEnded)]
+    assert given_back == [(call.name, _as_written(format_, call.arguments)) for call in calls]
+    assert "".join(event.text for event in events if isinstance(event, TextPiece)) == content
+    assert read(format_, tools, text, [cut % (len(text) + 1) for cut in cuts]) == events
+    assert read(format_, tools, text, list(range(len(text)))) == events
+
+
+def _as_written(format_: CallFormat, arguments: Any) -> Any:
+    if isinstance(format_.arguments, KeyedArguments) and format_.arguments.sorted:
+        return dict(sorted(arguments.items(), key=lambda item: item[0].lower()))
+    return dict(arguments)
+
+
+CUTS = st.lists(st.integers(0, 10**6), max_size=5)
+FAST = ("Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "google-gemma-4-31B-it", "GLM-4.6", "Kimi-K3")
+
+
+def _in_schema_order(tools: list[Tool[..., Any]], calls: list[WrittenCall]) -> list[WrittenCall]:
+    order = {tool.name: list(tool.parameters["properties"]) for tool in tools}
+    return [
+        call._replace(arguments={key: call.arguments[key] for key in order[call.name] if key in call.arguments})
+        for call in calls
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in FAST if name in templates()])
+@settings(max_examples=12)
+@given(st.data())
+def test_what_is_written_is_allowed_and_read_back(name, data):
+    tools, calls = data.draw(tools_and_calls(name))
+    check_round_trip(name, tools, _in_schema_order(tools, calls), data.draw(CUTS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", derivable())
+@settings(max_examples=60)
+@given(st.data())
+def test_what_is_written_is_allowed_and_read_back_in_every_template(name, data):
+    tools, calls = data.draw(tools_and_calls(name))
+    check_round_trip(name, tools, _in_schema_order(tools, calls), data.draw(CUTS))
+
+
+@pytest.mark.parametrize("name", [name for name in derivable() if name not in FAST][::4])
+@settings(max_examples=4)
+@given(st.data())
+def test_the_renderer_writes_what_the_template_writes(name, data):
+    tools, calls = data.draw(tools_and_calls(name))
+    format_, template = format_of(name), JinjaTemplate(templates()[name])
+    listed = [
+        {"id": call.id, "type": "function", "function": {
+            "name": call.name,
+            "arguments": json.dumps(call.arguments, ensure_ascii=False) if format_.as_text else dict(call.arguments),
+        }}
+        for call in calls
+    ]  # fmt: skip
+    messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "", "tool_calls": listed}]
+    text = template.render(messages, [tool.declaration for tool in tools], prompt=False)
+    assert format_.render(calls)[len(format_.lead) :] in text
+
+
+def simple(*names: str) -> tuple[Tool[..., Any], ...]:
+    return tuple(Tool.of({"name": name, "parameters": {"properties": {"n": {"type": "integer"}}}}) for name in names)
+
+
+def accepted(format_: CallFormat, rules: TurnRules, text: str) -> bool:
+    vocabulary = byte_vocabulary(control_tokens(format_))
+    return refused_at(turn(format_, rules, vocabulary).compile(vocabulary), text, vocabulary) is None
+
+
+def test_names_and_arguments_of_no_tool_are_refused():
+    format_, rules = format_of("Qwen-Qwen3-0.6B"), TurnRules(simple("get", "get_all"), text=False)
+    for name in ("get", "get_all"):
+        assert accepted(format_, rules, format_.render([WrittenCall(name, {"n": 1})]))
+    for call in (
+        WrittenCall("got", {}),
+        WrittenCall("get_", {}),
+        WrittenCall("get", {"m": 1}),
+        WrittenCall("get", {"n": "1"}),
+    ):
+        assert not accepted(format_, rules, format_.render([call]))
+    assert not accepted(format_, rules, "no call")
+
+
+@pytest.mark.parametrize("name", ["Qwen-Qwen3-0.6B", "Qwen3-Coder", "moonshotai-Kimi-K2", "unsloth-Apriel-1.5"])
+def test_counts_of_calls_are_exact(name):
+    format_ = format_of(name)
+    texts = [format_.render([WrittenCall("get", {"n": place}) for place in range(count)]) for count in range(1, 5)]
+    for least, most in ((2, 3), (1, 1), (3, None)):
+        rules = TurnRules(simple("get"), least=least, most=most, text=False)
+        wanted = [least <= count <= (most or 99) for count in range(1, 5)]
+        assert [accepted(format_, rules, text) for text in texts] == wanted
+
+
+def test_more_calls_than_the_format_has_are_refused_by_name():
+    with pytest.raises(OptionError, match="one at most"):
+        turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get"), least=2), byte_vocabulary([]))
+    with pytest.raises(OptionError, match="two have the name"):
+        turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get", "get")), byte_vocabulary([]))
+
+
+def test_text_has_nothing_that_begins_a_call():
+    format_, rules = format_of("Qwen-Qwen3-0.6B"), TurnRules(simple("get"))
+    assert accepted(format_, rules, "I <think> so. {}")
+    vocabulary = byte_vocabulary([])
+    grammar = turn(format_, rules, vocabulary).compile(vocabulary)
+    assert refused_at(grammar, "I say <tool_call> so.", vocabulary) is not None
+    assert not accepted(format_, TurnRules(simple("get"), most=0), format_.render([WrittenCall("get", {})]))
+
+
+def test_strings_that_could_not_be_read_back_are_refused():
+    coder = format_of("Qwen3-Coder")
+    text = Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": ["string", "integer", "boolean"]}}}})
+    assert isinstance(coder.arguments, KeyedArguments)
+    assert isinstance(coder.arguments.item("string"), object)
+    begun, ended = coder.render([WrittenCall("say", {"s": "@"})]).split("@")
+    for value, allowed in (("hello", True), ("12", True), ("True", True), ("1 2", True), ("\n</parameter>\n", False)):
+        assert accepted(coder, TurnRules((text,)), begun + value + ended) == allowed
+        if allowed:
+            done = read(coder, [text], begun + value + ended, [])[-1]
+            wanted = {"12": 12, "True": True}.get(value, value)
+            assert isinstance(done, CallEnded)
+            assert json.loads(done.arguments) == {"s": wanted}
+    item = format_of("openbmb-MiniCPM5-1B").arguments
+    assert isinstance(item, KeyedArguments)
+    writer = item.item("string").writer
+    assert isinstance(writer, Raw)
+    assert {"<", "&"} <= writer.without
+
+
+def test_a_name_is_told_before_the_arguments():
+    format_ = format_of("Qwen3-Coder")
+    tools = [Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": "string"}}}})]
+    parser = TurnParser(format_, {tool.name: tool.parameters for tool in tools})
+    text = format_.render([WrittenCall("say", {"s": "hello\nthere"})])
+    told = [event for char in text for event in parser.feed(char)] + parser.finish()
+    assert told[0] == CallBegun(0, "say")
+    fragments = [event.text for event in told if isinstance(event, ArgumentsPiece)]
+    assert len(fragments) > 8
+    assert json.loads("".join(fragments)) == {"s": "hello\nthere"}
+
+
+@pytest.mark.parametrize(
+    "text", ['<tool_call>\n{"name": "got"', '<tool_call>\n{"name": "get", "arguments": {"n": 1}', "<tool_call>\n["]
+)
+def test_what_is_no_call_is_a_syntax_error(text):
+    parser = TurnParser(format_of("Qwen-Qwen3-0.6B"), {"get": {"type": "object"}})
+    with pytest.raises(CallSyntaxError):
+        _ = parser.feed(text), parser.finish()

@@ -1,0 +1,87 @@
+"""Chat templates of real models, and a vocabulary of bytes and their control tokens."""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from functools import cache
+from pathlib import Path
+
+from structgen.chat.arguments import KeyedArguments
+from structgen.chat.call_format import CallFormat
+from structgen.chat.pieces import TAG
+from structgen.errors import TokenRejected
+from structgen.masks import Grammar
+from structgen.vocabulary import Vocabulary
+
+DATA = Path(os.environ.get("STRUCTGEN_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+
+SILENT = frozenset(
+    ("HuggingFaceTB-SmolLM3-3B", "LFM2-8B-A1B", "google-gemma-2-2b-it", "ibm-granite-granite-3.3-2B-Instruct",
+     "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct", "tool_chat_template_glm4")
+)  # fmt: skip
+"""Templates that render no call at all."""
+AMBIGUOUS = frozenset(("tool_chat_template_gemma3_pythonic",))
+"""Templates that write calls which cannot be read back."""
+
+
+@cache
+def templates() -> dict[str, str]:
+    """The source of each template, by its name; none without the data."""
+    archive = DATA / "chat-templates.tar.xz"
+    if not archive.exists():
+        return {}
+    with tarfile.open(archive) as packed:
+        files = {Path(entry.name): packed.extractfile(entry) for entry in packed if entry.name.endswith(".jinja")}
+        return {path.stem: file.read().decode() for path, file in sorted(files.items()) if file is not None}
+
+
+def derivable() -> list[str]:
+    """The names of those whose call format can be told."""
+    return [name for name in templates() if name not in SILENT | AMBIGUOUS]
+
+
+def control_tokens(format_: CallFormat) -> list[str]:
+    """What a format has that looks like control tokens."""
+    texts = [
+        format_.lead,
+        *format_.body,
+        format_.between,
+        format_.gap,
+        format_.closing,
+        *vars(format_.content).values(),
+    ]
+    if isinstance(format_.arguments, KeyedArguments):
+        texts += [piece for _, item in format_.arguments.items for piece in (*item.before, *item.after)]
+    return sorted({tag for text in texts if isinstance(text, str) for tag in TAG.findall(text)})
+
+
+def byte_vocabulary(names: list[str]) -> Vocabulary:
+    """A token for each byte, and special tokens with these names."""
+    tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    return Vocabulary.from_tokens(
+        [*tokens, None, *[None] * len(names)], [256], names={name: 257 + place for place, name in enumerate(names)}
+    )
+
+
+def token_ids(text: str, vocabulary: Vocabulary) -> list[int]:
+    """A text in the tokens of `byte_vocabulary`."""
+    names = sorted(vocabulary.special_names, key=len, reverse=True)
+    pieces = re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]
+    return [
+        token
+        for place, piece in enumerate(pieces)
+        for token in ([vocabulary.special_names[piece]] if place % 2 else piece.encode())
+    ]
+
+
+def refused_at(grammar: Grammar, text: str, vocabulary: Vocabulary) -> int | None:
+    """The token of a text that a grammar refuses; its length where the text may not end; None where it is accepted."""
+    matcher, ids = grammar.matcher(), token_ids(text, vocabulary)
+    for place, token in enumerate(ids):
+        try:
+            matcher.advance(token)
+        except TokenRejected:
+            return place
+    return None if matcher.can_finish else len(ids)
