@@ -7,31 +7,12 @@ that ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from structgen.automaton.finished_items import Scalars
 from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, spelled, unescaped, whole_number
-
-
-class TextReading(Protocol):
-    """What a check may ask about the text up to its test."""
-
-    def string(self) -> str:
-        """The string or name that has just ended."""
-
-    def number(self) -> str:
-        """The text of the number that ends here."""
-
-    def names(self) -> Collection[Hashable]:
-        """The names taken in the innermost open object, without the one that has just ended."""
-
-    def items(self) -> Collection[Hashable]:
-        """The finished items of the innermost open array in canonical form, without the one that ends here."""
-
-    def item(self) -> Hashable:
-        """The canonical form of the item that ends here; equal for equal JSON values."""
 
 
 class Check(Protocol):
@@ -47,7 +28,7 @@ class Check(Protocol):
     @property
     def escapes(self) -> bool: ...
 
-    def holds(self, reading: TextReading) -> bool:
+    def holds(self, reading: JsonReading) -> bool:
         """The answer at a test."""
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -77,7 +58,7 @@ class FreshName:
     rule: ClassVar[str] = "a name comes once in its object"
     escapes: ClassVar[bool] = False
 
-    def holds(self, reading: TextReading) -> bool:
+    def holds(self, reading: JsonReading) -> bool:
         return reading.string() not in reading.names()
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -105,7 +86,7 @@ class FreshItem:
     rule: ClassVar[str] = "uniqueItems: an item comes once in its array"
     escapes: bool = True
 
-    def holds(self, reading: TextReading) -> bool:
+    def holds(self, reading: JsonReading) -> bool:
         return reading.item() not in reading.items()
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -135,7 +116,7 @@ class TextCheck:
     predicate: Callable[[str], bool]
     escapes: bool = True
 
-    def holds(self, reading: TextReading) -> bool:
+    def holds(self, reading: JsonReading) -> bool:
         return self.predicate(reading.string())
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
@@ -153,7 +134,7 @@ class NumberCheck:
     predicate: Callable[[str], bool]
     escapes: bool = False
 
-    def holds(self, reading: TextReading) -> bool:
+    def holds(self, reading: JsonReading) -> bool:
         return self.predicate(reading.number())
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:

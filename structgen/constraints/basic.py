@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.arguments import require, require_flag, require_unicode, several
-from structgen.automaton.plain import TextAutomaton
+from structgen.automaton.chars import lift
+from structgen.automaton.machine import Automaton
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
@@ -24,6 +25,14 @@ from structgen.schema.python.types import from_type
 from structgen.schema.reader import algebra_of, patterns, read, require_order
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
+
+
+class TextAutomaton(Automaton):
+    """The automaton of a regular language, as plain UTF-8."""
+
+    def __init__(self, language: CharDfa) -> None:
+        super().__init__()
+        self.start = lift(self, language, lambda final: 0, quoted=False)
 
 
 @runtime_checkable

@@ -15,8 +15,7 @@ from typing import Any
 
 from structgen.arguments import is_listed, require
 from structgen.errors import StructgenError
-from structgen.masks.grammar import Grammar
-from structgen.masks.grammar import Matcher
+from structgen.masks.grammar import Grammar, Matcher
 
 THREADS = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
 """Threads that find masks at once, the caller's among them; more wait for Python's lock longer than they walk."""

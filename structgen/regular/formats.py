@@ -2,7 +2,7 @@
 
 Each is written as the grammar of its RFC, in ECMA-262. Compiling the larger ones takes tens of milliseconds, so all
 are compiled beforehand (`write_tables` makes `formats.npz`, a test holds it to the grammars here) and read
-when first asked for. Where the exact set is not regular, the set here is a superset, and `format_predicate` decides:
+when first asked for. Where the exact set is not regular, the set here is a superset, and `Format.predicate` decides:
 whether an `xn--` label of a host name, or a label that is not ASCII, is an internationalised name; whether a string
 is a regular expression.
 
@@ -127,7 +127,7 @@ _TEMPLATE = (
 )
 
 
-class _Format(NamedTuple):
+class Format(NamedTuple):
     """A format.
 
     Attributes:
@@ -156,73 +156,48 @@ def _encoded_labels() -> CharDfa:
 def _labels_to_check() -> CharDfa:
     """All but names of ASCII letters, digits and hyphens without a label that RFC 5890 reserves."""
     reserved = from_pattern(r"(?:^|\.)[^.]{2}--")
-    return complement(intersect(_read("hostname"), complement(reserved)))
+    return complement(intersect(format_language("hostname"), complement(reserved)))
 
 
-_FORMATS = {
-    "date": _Format(_DATE),
-    "time": _Format(_TIME),
-    "date-time": _Format(f"{_DATE}[Tt]{_TIME}"),
-    "duration": _Format(_DURATION),
-    "email": _Format(_email("", _DOMAIN), _LOCAL_LENGTH),
-    "idn-email": _Format(
+FORMATS = {
+    "date": Format(_DATE),
+    "time": Format(_TIME),
+    "date-time": Format(f"{_DATE}[Tt]{_TIME}"),
+    "duration": Format(_DURATION),
+    "email": Format(_email("", _DOMAIN), _LOCAL_LENGTH),
+    "idn-email": Format(
         _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"), _LOCAL_LENGTH, None, is_email, _not_ascii
     ),
-    "hostname": _Format(_DOMAIN, "", 253, is_host_name, _encoded_labels),
-    "idn-hostname": _Format(
+    "hostname": Format(_DOMAIN, "", 253, is_host_name, _encoded_labels),
+    "idn-hostname": Format(
         rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*", "", 253, is_international_host_name, _labels_to_check
     ),
-    "ipv4": _Format(_IPV4),
-    "ipv6": _Format(_IPV6),
-    "uri": _Format(_URI),
-    "uri-reference": _Format(_any(_URI, _RELATIVE_URI)),
-    "iri": _Format(_IRI),
-    "iri-reference": _Format(_any(_IRI, _RELATIVE_IRI)),
-    "uri-template": _Format(_TEMPLATE),
-    "uuid": _Format("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
-    "json-pointer": _Format(_POINTER),
-    "relative-json-pointer": _Format(rf"(?:0|[1-9]\d*)(?:#|{_POINTER})"),
-    "regex": _Format(r"(?:[^\\]|\\[^])*", predicate=is_regex),
+    "ipv4": Format(_IPV4),
+    "ipv6": Format(_IPV6),
+    "uri": Format(_URI),
+    "uri-reference": Format(_any(_URI, _RELATIVE_URI)),
+    "iri": Format(_IRI),
+    "iri-reference": Format(_any(_IRI, _RELATIVE_IRI)),
+    "uri-template": Format(_TEMPLATE),
+    "uuid": Format("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
+    "json-pointer": Format(_POINTER),
+    "relative-json-pointer": Format(rf"(?:0|[1-9]\d*)(?:#|{_POINTER})"),
+    "regex": Format(r"(?:[^\\]|\\[^])*", predicate=is_regex),
 }
-FORMATS = frozenset(_FORMATS)
-"""The names that are enforced."""
+"""The formats that are enforced, by name."""
 
 
 @lru_cache(maxsize=64)
-def format_dfa(name: str) -> CharDfa | None:
-    """The strings of a format of JSON Schema but for `format_length`, or None for a name that is not in `FORMATS`.
-
-    A superset where there is a `format_predicate`.
-    """
-    return _read(name) if name in _FORMATS else None
-
-
-def _read(name: str) -> CharDfa:
+def format_language(name: str) -> CharDfa:
+    """The strings of one of the `FORMATS` but for its greatest length; a superset where the format has a predicate."""
     with np.load(TABLES, allow_pickle=False) as tables:
         bounds, classes, table, final = (tables[f"{name}/{part}"] for part in ("bounds", "classes", "next", "final"))
     return CharDfa(bounds.astype(np.int32), classes.astype(np.int32), table.astype(np.int32), tuple(final.tolist()))
 
 
-def format_length(name: str) -> int | None:
-    """The greatest length of a string of a format, in code points, where the automaton leaves it open."""
-    return _FORMATS[name].longest if name in _FORMATS else None
-
-
-def format_predicate(name: str) -> Callable[[str], bool] | None:
-    """Whether a string that the automaton of a format accepts is one of the format; None when it is, always."""
-    return _FORMATS[name].predicate if name in _FORMATS else None
-
-
-@lru_cache(8)
-def format_doubts(name: str) -> CharDfa | None:
-    """The strings among which `format_predicate` may say no; None where that is any of them."""
-    doubts = _FORMATS[name].doubts if name in _FORMATS else None
-    return None if doubts is None else doubts()
-
-
 def compiled(name: str) -> CharDfa:
-    """What `format_dfa` reads, compiled from its patterns: the slow way."""
-    row = _FORMATS[name]
+    """What `format_language` reads, compiled from its patterns: the slow way."""
+    row = FORMATS[name]
     dfa = from_pattern(row.pattern, anchored=True)
     return intersect(dfa, from_pattern(row.also)) if row.also else dfa
 

@@ -22,7 +22,7 @@ from structgen.regular.chardfa import (
     members,
     tidied,
 )  # fmt: skip
-from structgen.regular.formats import format_dfa, format_doubts, format_length, format_predicate
+from structgen.regular.formats import FORMATS, format_language
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.regex.glance import plain_lengths
 from structgen.regular.regex.parser import parse
@@ -42,18 +42,23 @@ MANY = 100
 
 
 @lru_cache(1024)
+def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None]]:
+    """The language of each pattern and format, and the predicate that decides about its members, if there is one."""
+    patterns = [(pattern_language(pattern), pattern_predicate(pattern)) for pattern in strings.patterns]
+    return patterns + [(format_language(name), FORMATS[name].predicate) for name in strings.formats if name in FORMATS]
+
+
+@lru_cache(1024)
 def _constraints(strings: Strings) -> tuple[CharDfa | None, bool]:
     """The language of the patterns, the formats and what is left out, None when there are none; is it exact?"""
-    parts = [(pattern_language(pattern), pattern_predicate(pattern) is None) for pattern in strings.patterns]
-    parts += [(dfa, format_predicate(name) is None) for name in strings.formats if (dfa := format_dfa(name))]
     language: CharDfa | None = None
     exact = True
-    for part, known in parts:
+    for part, test in _parts(strings):
+        exact = exact and test is None
         try:
             language = part if language is None else intersect(language, part)
         except LimitExceeded:
-            known = False
-        exact = exact and known
+            exact = False
     for other in strings.without:
         language, exact = _difference(language, exact, other)
     return language, exact
@@ -105,8 +110,8 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
 
 
 def _longest(strings: Strings) -> int | None:
-    bounds = [bound for bound in (strings.max_length, *map(format_length, strings.formats)) if bound is not None]
-    return min(bounds, default=None)
+    bounds = [strings.max_length, *(FORMATS[name].longest for name in strings.formats if name in FORMATS)]
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 @lru_cache(1024)
@@ -140,10 +145,10 @@ def doubted_language(strings: Strings) -> CharDfa:
     """`uncapped_language` with the mask 1 for members, and 2 beside it where the predicate may say no."""
     language = uncapped_language(strings)[0]
     alone = strings.formats and strings == Strings(strings.min_length, strings.max_length, formats=strings.formats[:1])
-    doubts = format_doubts(strings.formats[0]) if alone else None
+    doubts = FORMATS[strings.formats[0]].doubts if alone else None
     if doubts is None:
         return replace(language, final=tuple(3 if final else 0 for final in language.final))
-    both = combine([language, doubts])
+    both = combine([language, doubts()])
     return tidied(both.bounds, both.classes, both.next, [final if final & 1 else 0 for final in both.final])
 
 
@@ -153,31 +158,17 @@ def _capped(language: CharDfa, longest: int) -> bool:
 
 def string_holds(strings: Strings, text: str) -> bool:
     """The definition: whether `text` satisfies `strings`."""
-    if len(text) < strings.min_length or not _at_most(text, strings.max_length):
+    if not _fits(text, strings.min_length, _longest(strings)):
         return False
     if strings.literals is not None and text not in strings.literals:
         return False
-    if not all(_has_pattern(pattern, text) for pattern in strings.patterns):
-        return False
-    if not all(_has_format(name, text) for name in strings.formats):
+    if not all(language.matches(text) and (test is None or test(text)) for language, test in _parts(strings)):
         return False
     return not any(string_holds(other, text) for other in strings.without)
 
 
-def _has_pattern(pattern: str, text: str) -> bool:
-    test = pattern_predicate(pattern)
-    return pattern_language(pattern).matches(text) and (test is None or test(text))
-
-
-def _has_format(name: str, text: str) -> bool:
-    language, test = format_dfa(name), format_predicate(name)
-    if language is None:
-        return True
-    return language.matches(text) and _at_most(text, format_length(name)) and (test is None or test(text))
-
-
-def _at_most(text: str, longest: int | None) -> bool:
-    return longest is None or len(text) <= longest
+def _fits(text: str, shortest: int, longest: int | None) -> bool:
+    return shortest <= len(text) and (longest is None or len(text) <= longest)
 
 
 def allowed_literals(strings: Strings) -> Listed[str]:
@@ -195,19 +186,13 @@ def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
         return np.fromiter((string_holds(strings, text) for text in texts), np.bool_, len(texts))
     longest = _longest(strings)
     holds = np.fromiter((_fits(text, strings.min_length, longest) for text in texts), np.bool_, len(texts))
-    parts = [(pattern_language(each), pattern_predicate(each)) for each in strings.patterns]
-    parts += [(dfa, format_predicate(name)) for name in strings.formats if (dfa := format_dfa(name))]
-    for language, test in parts:
+    for language, test in _parts(strings):
         holds &= language.matches_each(texts)
         if test is not None:
             holds[holds] = [test(texts[i]) for i in np.flatnonzero(holds)]
     for other in strings.without:
         holds &= ~strings_hold(other, texts)
     return holds
-
-
-def _fits(text: str, shortest: int, longest: int | None) -> bool:
-    return shortest <= len(text) and _at_most(text, longest)
 
 
 def is_free(strings: Strings) -> bool:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from structgen.values.finite import FewValues
+from structgen.values.finite import FEW, FewValues
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Contains, Node
 
-Question = Generator[Node, bool, bool]
-"""Asks whether nodes are empty, is sent the answers, and returns its own."""
+T = TypeVar("T")
+Asking = Generator[Node, bool, T]
+"""Asks whether nodes are empty, is sent the answers, and returns a result."""
 
+P = TypeVar("P", bound=Any)
 SEARCH = 4096
 """How many steps of progress a search for an end may take; beyond, an end is taken for granted."""
 MOST_OPTIONS = 256
@@ -65,11 +67,9 @@ def _met(got: int, each: Contains) -> bool:
     return got >= each.least and (each.most is None or got <= each.most)
 
 
-def uncovered(progress: Sequence[Items]) -> tuple[Items, ...]:
-    """The same without what another one covers."""
-    if len(progress) < 2:
-        return tuple(progress)
-    kept: list[Items] = []
+def uncovered(progress: Sequence[P]) -> tuple[P, ...]:
+    """The progress of several lanes (`Items` or `Members`), without what that of another one covers."""
+    kept: list[P] = []
     for each in dict.fromkeys(progress):
         if not any(other.covers(each) for other in kept):
             kept = [other for other in kept if not each.covers(other)] + [each]
@@ -129,7 +129,7 @@ class ItemSteps:
         listed = [self._values(node) for node in places]
         if all(values is not None for values in listed):
             different = {key for values in listed for key, _ in values or ()}
-            return self._values.are_few(len(different)), len(different)
+            return len(different) <= FEW, len(different)
         count = 0 if rest is None else self._values.count(rest)
         return False, None if count is None else count + len(arrays.prefix)
 
@@ -205,7 +205,7 @@ class ItemSteps:
         """Does it matter whether the item after `progress` equals an earlier one?"""
         return progress.at > 0 and self.plan(progress.arrays).compared and not progress.repeated
 
-    def closes(self, progress: Items, known: dict[Items, bool]) -> Question:
+    def closes(self, progress: Items, known: dict[Items, bool]) -> Asking[bool]:
         """True when the array can be closed, now or later. `known`: answers; more are added.
 
         Searches the options, the most helpful first. A search that gets too long says yes.

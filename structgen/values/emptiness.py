@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from structgen.values.array_progress import Items, ItemSteps, Question
+from structgen.values.array_progress import Asking, Items, ItemSteps, T
 from structgen.regular.number_sets import number_is_empty
 from structgen.regular.string_sets import string_is_empty
-from structgen.values.object_progress import Asking, Flags, Inhabited, Members, MemberSteps, Options, T
+from structgen.values.object_progress import Flags, Inhabited, Members, MemberSteps, Options
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
@@ -45,18 +45,15 @@ class Emptiness:
     def culprit(self, node: Node) -> Node:
         """Of a node without a value, the innermost place of the schema whose value it needs and that has none, too."""
         culprit, seen = node, {node}
-        while (needed := next(filter(self, self._needed(culprit)), None)) is not None:
+        while needed := next((n for n in self._needed(culprit) if isinstance(n, SchemaNode) and self(n)), None):
             if needed in seen:
                 return node
             seen.add(needed)
             culprit = needed
         return culprit
 
-    def _needed(self, node: Node) -> Iterator[SchemaNode]:
-        """The places within that every value of `node` has, where it is one set of arrays or of objects."""
-        yield from (part for part in self._parts(node) if isinstance(part, SchemaNode))
-
-    def _parts(self, node: Node) -> Iterator[Node]:
+    def _needed(self, node: Node) -> Iterator[Node]:
+        """The nodes within that every value of `node` has, where it is one set of arrays or of objects."""
         if len(node.shapes) != 1:
             return
         arrays, objects = node.shapes[0].arrays, node.shapes[0].objects
@@ -134,10 +131,10 @@ class Emptiness:
             known = self._known[node] = False
         return known
 
-    def _answer(self, question: Question, subject: Node | None = None) -> bool:
+    def _answer(self, question: Asking[bool], subject: Node | None = None) -> bool:
         """Answer a question (about the node `subject`), and those that it asks."""
         # Each entry: the question, its node, and the lowest place in the stack that its "empty" leans on.
-        stack: list[tuple[Question, Node | None]] = [(question, subject)]
+        stack: list[tuple[Asking[bool], Node | None]] = [(question, subject)]
         lowest = [_NONE]
         places: dict[Node | None, int] = {subject: 0}
         answer: bool | None = None
@@ -173,13 +170,13 @@ class Emptiness:
         elif lowest:
             lowest[-1] = min(lowest[-1], leans_on)
 
-    def _node(self, node: Node) -> Question:
+    def _node(self, node: Node) -> Asking[bool]:
         for shape in node.shapes:
             if not (yield from self._shape(shape)):
                 return False
         return True
 
-    def _shape(self, shape: Shape) -> Question:
+    def _shape(self, shape: Shape) -> Asking[bool]:
         if shape.null or shape.true or shape.false:
             return False
         if shape.numbers is not None and not number_is_empty(shape.numbers):
@@ -193,7 +190,7 @@ class Emptiness:
         self._some.add(shape.objects)
         return False
 
-    def _arrays(self, arrays: Arrays) -> Question:
+    def _arrays(self, arrays: Arrays) -> Asking[bool]:
         if arrays.contains or arrays.unique or arrays.repeated:
             return not (yield from self.items.closes(self.items.start(0, arrays), {}))
         if arrays.max_items is not None and arrays.max_items < arrays.min_items:
@@ -205,7 +202,7 @@ class Emptiness:
             return False
         return arrays.rest is None or (yield arrays.rest)
 
-    def _objects(self, objects: Objects) -> Question:
+    def _objects(self, objects: Objects) -> Asking[bool]:
         required = 0
         outline = self.members.outline(objects) if objects.patterns else None
         for i, member in enumerate(objects.properties):

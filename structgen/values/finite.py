@@ -50,11 +50,6 @@ class FewValues:
             self._path = path
         return self._known[node]
 
-    @staticmethod
-    def are_few(count: int) -> bool:
-        """Are so many values told one by one?"""
-        return count <= FEW
-
     def count(self, node: Node) -> int | None:
         """At least as many as the node has different values; None: unknown or too many."""
         total = 0
@@ -139,10 +134,11 @@ class FewValues:
     def split(self, node: Node) -> tuple[Values, Node | None]:
         """The values that are told one by one although others are not, and the node of the others; None: there are
         none. A listed value may be among the others too."""
-        values = self(Node(lambda: node.pointer, lambda: tuple(map(_listed_part, node.shapes))))
+        parts = [_split_shape(shape) for shape in node.shapes]
+        values = self(Node(lambda: node.pointer, lambda: tuple(listed for listed, _ in parts)))
         if not values:
             return (), node
-        others = tuple(shape for shape in map(_other_part, node.shapes) if not is_empty(shape))
+        others = tuple(shape for _, shape in parts if not is_empty(shape))
         return values, Node(lambda: node.pointer, lambda: others) if others else None
 
     def _add(self, nodes: dict[Hashable, Node], pointer: str, value: Any, *, plain: bool) -> None:
@@ -159,18 +155,13 @@ class FewValues:
         nodes[key] = self._nodes[key, plain]
 
 
-def _listed_part(shape: Shape) -> Shape:
-    """The words and literals of a shape."""
-    strings = shape.strings if shape.strings is not None and shape.strings.literals is not None else None
-    numbers = shape.numbers if shape.numbers is not None and shape.numbers.literals is not None else None
-    return Shape(shape.null, shape.true, shape.false, numbers, strings)
-
-
-def _other_part(shape: Shape) -> Shape:
-    """A shape without its words and literals."""
-    strings = shape.strings if shape.strings is not None and shape.strings.literals is None else None
-    numbers = shape.numbers if shape.numbers is not None and shape.numbers.literals is None else None
-    return Shape(numbers=numbers, strings=strings, arrays=shape.arrays, objects=shape.objects)
+def _split_shape(shape: Shape) -> tuple[Shape, Shape]:
+    """The words and literals of a shape; and the shape without them."""
+    strings, numbers = shape.strings, shape.numbers
+    texts, text_set = (strings, None) if strings is not None and strings.literals is not None else (None, strings)
+    listed, number_set = (numbers, None) if numbers is not None and numbers.literals is not None else (None, numbers)
+    others = Shape(numbers=number_set, strings=text_set, arrays=shape.arrays, objects=shape.objects)
+    return Shape(shape.null, shape.true, shape.false, listed, texts), others
 
 
 def few_numbers(numbers: Numbers) -> tuple[int | float, ...] | None:

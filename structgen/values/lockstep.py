@@ -8,6 +8,8 @@ these nodes; the sets that a lane excludes (`without`) are watched in lanes of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from structgen.schema.normal import Arrays, Node, Objects, Shape
@@ -24,16 +26,12 @@ class Lockstep:
         accepted: the accepted set of each outcome.
     """
 
-    __slots__ = ("_arrays", "_numbers", "_objects", "accepted", "drivers", "driving", "nodes")
-
     def __init__(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> None:
         self.nodes = drivers + watched
         self.drivers = len(drivers)
         self.driving = (1 << len(drivers)) - 1
         self.accepted: list[int] = []
         self._numbers: dict[int, int] = {}
-        self._arrays: Lanes[Arrays] | None = None
-        self._objects: Lanes[Objects] | None = None
 
     def outcome(self, accepted: int) -> int:
         """The number of the outcome in which exactly these nodes accept."""
@@ -44,29 +42,18 @@ class Lockstep:
             self._numbers[accepted] = number
         return number
 
-    @property
+    @cached_property
     def arrays(self) -> Lanes[Arrays]:
         """The lanes in which an array is read."""
-        if self._arrays is None:
-            self._arrays = Lanes(self, _arrays_of)
-        return self._arrays
+        return Lanes(self, lambda shape: shape.arrays)
 
-    @property
+    @cached_property
     def objects(self) -> Lanes[Objects]:
         """The lanes in which an object is read."""
-        if self._objects is None:
-            self._objects = Lanes(self, _objects_of)
-        return self._objects
+        return Lanes(self, lambda shape: shape.objects)
 
 
-def _arrays_of(shape: Shape) -> Arrays | None:
-    return shape.arrays
-
-
-def _objects_of(shape: Shape) -> Objects | None:
-    return shape.objects
-
-
+@dataclass(slots=True, eq=False)
 class Lane(Generic[Part]):
     """One set of arrays or objects.
 
@@ -77,11 +64,10 @@ class Lane(Generic[Part]):
         without: the owners that must not accept where this lane accepts.
     """
 
-    __slots__ = ("drives", "owner", "part", "without")
-
-    def __init__(self, owner: int, part: Part, *, drives: bool, without: tuple[int, ...]) -> None:
-        self.part: Part = part
-        self.owner, self.drives, self.without = owner, drives, without
+    owner: int
+    part: Part
+    drives: bool
+    without: tuple[int, ...]
 
 
 class Lanes(Generic[Part]):
@@ -109,17 +95,14 @@ class Lanes(Generic[Part]):
                         owners.append(each)
                 without = tuple([excluded[each] for each in part.without])
                 drives = owner < choice.drivers
-                self.lanes.append(Lane(owner, part, drives=drives, without=without))
+                self.lanes.append(Lane(owner, part, drives, without))
                 self._excludes, self.all_drive = self._excludes or bool(without), self.all_drive and drives
         self._all = (1 << len(choice.nodes)) - 1
 
     def accepted(self, closing: Iterable[int]) -> int:
         """The nodes of the choice that accept when these lanes (by index) may close, as bits."""
         if not self._excludes:
-            bits = 0
-            for k in closing:
-                bits |= 1 << self.lanes[k].owner
-            return bits
+            return union(self.lanes[k].owner for k in closing)
         owned: dict[int, list[Lane[Part]]] = {}
         for k in closing:
             owned.setdefault(self.lanes[k].owner, []).append(self.lanes[k])

@@ -8,14 +8,15 @@ equal future. A member that may meet an existential rule (`some`) has several op
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from operator import neg
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from structgen.values.array_progress import Asking
 from structgen.values.names import Outline
 from structgen.values.existential import (
     MAX_RULES_OF_MEMBER,
@@ -33,8 +34,6 @@ from structgen.schema.normal import Node, Objects, Property
 Flags = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 Options = list[tuple[Node, "Members"]]
-T = TypeVar("T")
-Asking = Generator[Node, bool, T]
 
 
 class Members(NamedTuple):
@@ -189,17 +188,6 @@ class UnorderedMembers(Members):
 
     def other(self, name: int = 0, *, counted: bool = False) -> Members | None:
         return self._after_other(name, counted=counted)
-
-
-def uncovered_members(progress: Sequence[Members]) -> tuple[Members, ...]:
-    """The same without what another one covers."""
-    if len(progress) < 2 or not any(each.objects.some for each in progress):
-        return tuple(dict.fromkeys(progress))
-    kept: list[Members] = []
-    for each in dict.fromkeys(progress):
-        if not any(other.covers(each) for other in kept):
-            kept = [other for other in kept if not each.covers(other)] + [each]
-    return tuple(kept)
 
 
 class Inhabited(NamedTuple):

@@ -11,12 +11,13 @@ import numpy as np
 from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import CALL, DEAD, EAGER
+from structgen.values.array_progress import uncovered
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameTable, NameWriter, quoted
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
-from structgen.values.object_progress import Members, UnorderedMembers, uncovered_members
+from structgen.values.object_progress import Members, UnorderedMembers
 
 
 class _Between(NamedTuple):
@@ -60,7 +61,8 @@ class ObjectWriter:
 
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""
-        members = uncovered_members(members)
+        ruled = any(progress.objects.some for progress in members)  # else only equal progress is covered
+        members = uncovered(members) if ruled else tuple(dict.fromkeys(members))
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
         between = _Between(choice, members, depth, separator, last)
         state = self._context.shared((choice, members, depth), partial(self._expand_between, between))
@@ -80,12 +82,9 @@ class ObjectWriter:
         owed = [(name, by_name[name]) for name in required if _driven(choice, by_name.get(name, ()))]
         if not owed or not all(progress.first_required for progress in members):
             return state
-        return self._automaton.later(partial(self._expand_owed, choice, owed, depth, before))
-
-    def _expand_owed(
-        self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes, state: int
-    ) -> None:
-        self._context.write_behind_gap(state, self._before_names(choice, names, depth, before))
+        return self._automaton.later(
+            lambda new: self._context.write_behind_gap(new, self._before_names(choice, owed, depth, before))
+        )
 
     def _close(self, choice: Lockstep, members: Sequence[Members]) -> int:
         """The state after the closing brace; 0 when it may not come yet."""
@@ -116,7 +115,9 @@ class ObjectWriter:
     ) -> list[tuple[bytes, int]]:
         """What stands before names, and the names as far as they follow at once."""
         if self._layout.bound and before and names:
-            following = self._automaton.later(partial(self._expand_names, choice, names, depth))
+            following = self._automaton.later(
+                lambda new: write_literals(self._automaton, new, self._literals_of(choice, names, depth, b'"'))
+            )
             return [(before, self._context.gap(following))]
         return self._literals_of(choice, names, depth, before + b'"')
 
@@ -180,9 +181,6 @@ class ObjectWriter:
             for final in names.unlisted
         ]
         return self._names.lifted(names, tuple((final, state) for final, state in ends if state))
-
-    def _expand_names(self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, state: int) -> None:
-        write_literals(self._automaton, state, self._literals_of(choice, names, depth, b'"'))
 
     def _literals_of(
         self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes

@@ -176,10 +176,11 @@ class StringWriter:
             return self._context.shared(
                 (texts, close, inner), partial(self._expand_literals, dict.fromkeys(texts, close), inner)
             )
-        return self._context.shared((texts, close), partial(self._expand_words, texts, close))
 
-    def _expand_words(self, texts: Sequence[str], close: int, state: int) -> None:
-        write_words(self._automaton, state, [quoted(text) + b'"' for text in texts], close)
+        def expand(state: int) -> None:
+            write_words(self._automaton, state, [quoted(text) + b'"' for text in texts], close)
+
+        return self._context.shared((texts, close), expand)
 
     def _expand_literals(self, closes: dict[str, int], inner: int, state: int) -> None:
         pairs = [(quoted(text) + b'"', close) for text, close in closes.items()]

@@ -134,9 +134,7 @@ class Vocabulary:
         texts = [token or b"" for token in table.tokens] + [b""] * (rows - n_ids)
         for i in ends:
             texts[i] = b""
-        offsets = np.zeros(rows + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, texts), np.int32, rows), out=offsets[1:])
-        return cls(np.frombuffer(b"".join(texts), np.uint8), offsets, ends, table.special)
+        return cls(*_packed(texts), ends, table.special)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, the trie included, as arrays for the disk."""
@@ -214,9 +212,7 @@ class Vocabulary:
         for i, name in named.items():
             texts[i] = special_text(name)
         left = dict.fromkeys(self.special_ids - named.keys(), "")
-        offsets = np.zeros(self.width + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, texts), np.int32, self.width), out=offsets[1:])
-        return Vocabulary(np.frombuffer(b"".join(texts), np.uint8), offsets, self.end_ids, left)
+        return Vocabulary(*_packed(texts), self.end_ids, left)
 
     @cached_property
     def trie(self) -> Trie:
@@ -226,6 +222,13 @@ class Vocabulary:
 
 _MARK = b"\xff"
 _TOKENS = "the bytes of each token by id, None for an id that is no text"
+
+
+def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """The bytes of all tokens, and where each token starts and the last one ends in them."""
+    offsets = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=offsets[1:])
+    return np.frombuffer(b"".join(texts), np.uint8), offsets
 
 
 def require_vocabulary(given: object) -> None:

@@ -114,7 +114,7 @@ class _Parser:
         terminal, behind = token
         number = None if terminal in self._grammar.ignore else self._states.reduction(top, terminal)
         if terminal in self._grammar.ignore:
-            self._go(state, self._scan(top, behind))
+            self._automaton.tables.ranges(state, (), miss=(GOTO, self._scan(top, behind), 0))
         elif number is not None:
             rule = self._grammar.rules[number]
             if top.delivers and rule.expansion:
@@ -214,6 +214,3 @@ class _Parser:
 
     def _call(self, state: int, callee: int, ret: int) -> None:
         self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
-
-    def _go(self, state: int, target: int) -> None:
-        self._automaton.tables.ranges(state, (), miss=(GOTO, target, 0))
