@@ -1,10 +1,10 @@
-"""Drafts: what a row will probably say next is read along with what it has said.
+"""Drafts: tokens that a row will probably say next are read along with those that it has said.
 
-Speculative decoding without a second model. The draft is what the tokenizer makes of forced text, whose last tokens
-fast-forward leaves to the model because something else may follow, else what `lookup` finds. The row then chooses
-token by token as ever, from the logits after the one before; as long as it chooses what was drafted, these are known
-without a forward pass. What was drafted in vain lies in slots that nobody sees. So drafts save forward passes and
-change no choice: with or without them each token is drawn from the same logits by the same random number.
+Speculative decoding without a second model. The draft is the tokens of forced text whose end fast-forward leaves to the
+model, because something else may follow, else what `lookup` finds. The row then chooses token by token as ever, from
+the logits after the one before; as long as it chooses drafted tokens, these logits are known without a forward pass.
+Tokens drafted in vain lie in slots that nobody sees. So drafts save forward passes and change no choice: with or
+without them each token is drawn from the same logits by the same random number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
 from structgen.models.forward import DraftForward
+from structgen.models.row import common
 from structgen.models.transfer import upload_one
 from structgen.vocabulary import Vocabulary
 
@@ -30,13 +30,13 @@ LONGEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a row may say behind what it has to read.
+    """The tokens that a row may say next.
 
     Attributes:
         session: of the row.
-        start: ids that the row had.
-        tokens: that may follow.
-        forced: so many of the first were forced text; the others are a guess of the lookup.
+        start: how many ids the row had before them.
+        tokens: the draft.
+        forced: how many of the first were forced text; the others are a guess of the lookup.
         position: in the constraint, where they begin; negative without one.
     """
 
@@ -50,10 +50,7 @@ class Draft:
     def taken(self) -> int:
         """How many of the tokens, from the first, the row has said; negative where it went back behind them all."""
         row = self.session.row
-        if row.valid < self.start:
-            return -1
-        pairs = zip(row.ids[self.start :], self.tokens, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return -1 if row.valid < self.start else common(row.ids[self.start :], self.tokens)
 
 
 class Drafts:
@@ -87,7 +84,7 @@ class Drafts:
         return self._behind([(i, 0) for i in range(len(drafts))])
 
     def confirmed(self) -> tuple[list[Session], Tensor | None]:
-        """The sessions that have said nothing but what was drafted, and the logits behind that, which are known."""
+        """The sessions that have said drafted tokens only, and the logits behind these."""
         sessions, places = [], []
         for i, draft in enumerate(self._drafts):
             session, taken = draft.session, draft.taken
@@ -102,17 +99,17 @@ class Drafts:
         return sessions, self._behind(places) if places else None
 
     def _behind(self, places: Sequence[tuple[int, int]]) -> Tensor:
-        """The logits behind so many tokens of these drafts: float[places, width]."""
+        """The logits behind the first tokens of drafts: float[places, width]. A place is a draft and a count."""
         assert self._logits is not None
         last = self._logits.shape[1] - 1
-        at = [(i, last - len(self._drafts[i].tokens) + count) for i, count in places]
-        if len(at) == len(self._drafts) and len({column for _, column in at}) == 1:
-            return self._logits[:, at[0][1]]
-        rows, columns = upload_one([list(side) for side in zip(*at, strict=True)], self._logits.device)
+        cells = [(i, last - len(self._drafts[i].tokens) + count) for i, count in places]
+        if len(cells) == len(self._drafts) and len({column for _, column in cells}) == 1:
+            return self._logits[:, cells[0][1]]
+        rows, columns = upload_one([list(side) for side in zip(*cells, strict=True)], self._logits.device)
         return self._logits[rows, columns]
 
     def _draft(self, session: Session, columns: int) -> Draft:
-        """What fits into the columns behind a row's pending tokens, and may be read before its budget is spent."""
+        """The draft that fits into the columns behind a row's pending tokens, and into its budget."""
         row, draft = session.row, Draft(session, len(session.row.ids), [], 0)
         room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
         if room < 1:
@@ -123,11 +120,13 @@ class Drafts:
             return draft
 
     def _guessed(self, draft: Draft, room: int) -> Draft:
-        """A draft with at most `room` tokens: forced ones, and behind these what was found elsewhere."""
+        """A draft with at most `room` tokens: forced ones, and behind these a guess of the lookup."""
         session = draft.session
         matcher = None if session.matcher is None else session.matcher.fork()
         position = -1 if matcher is None else matcher.position
-        forced = _forced(session, matcher, room)
+        forced: list[int] = []
+        if matcher is not None and session.spans is not None:
+            forced = _allowed(matcher, session.spans.probable(matcher, session.tokens)[:room])
         lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
         guess = [] if len(forced) == room else lookup.after([*session.row.ids, *forced], room - len(forced))
         return replace(draft, tokens=forced + _allowed(matcher, guess), forced=len(forced), position=position)
@@ -159,15 +158,8 @@ def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
     ]
 
 
-def _forced(session: Session, matcher: Matcher | None, most: int) -> list[int]:
-    """The tokens of forced text, those that are left to the model to choose among them."""
-    if matcher is None or session.spans is None:
-        return []
-    return _allowed(matcher, session.spans.probable(matcher, session.tokens)[:most])
-
-
 def _allowed(matcher: Matcher | None, tokens: Sequence[int]) -> list[int]:
-    """The first of the tokens that a constraint takes, which it takes."""
+    """The first of the tokens, as far as a constraint allows them; its matcher takes these."""
     if matcher is None:
         return list(tokens)
     allowed = []

@@ -2,9 +2,9 @@
 
 Where only one byte can follow, and after it only one, that text is forced. Its tokens are those that the tokenizer
 makes of the last few tokens and the forced text together. Those at its end are held back where what comes after the
-forced text might belong to the same token (`straddling`): the model shall choose them then. Where that cannot be
-told, the last one is. (Over 9,715 forced spans of real documents two tokens were wrong where just the last was held
-back; encoding the forced text by itself gave 27 % wrong spans.)
+forced text might belong to the same token (`token_boundaries`): the model shall choose them then. Where that cannot
+be told, the last one is held back. (Over 9,715 forced spans of real documents two tokens were wrong where just the
+last was held back; encoding the forced text by itself gave 27 % wrong spans.)
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.ahead.straddling import Straddling
+from structgen.decoding.ahead.token_boundaries import TokenBoundaries
 from structgen.decoding.choosing.masking import FEW, Words, count, ids_of, pack
+from structgen.endings.bounded_cache import BoundedCache
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
 from structgen.masks.grammar import only_token
+from structgen.models.row import common
 from structgen.vocabulary import Vocabulary
 
 CONTEXTS = 6, 3, 1, 0
@@ -35,17 +37,17 @@ REMEMBERED = 65_536
 """Positions and spans that are kept."""
 
 DOUBT = 8
-"""So much a guess can gain or lose in trust."""
+"""The most that a guess can gain or lose in trust."""
 
 STRADDLED = 2
-"""Of so many tokens at the end of forced text it is asked whether what follows belongs to them."""
+"""Tokens at the end of forced text that what follows may belong to."""
 
 ANCHORS = "", "\n"
-"""What is put before the text for a tokenizer that changes the beginning of what it encodes."""
+"""Texts put first for a tokenizer that changes the beginning of what it encodes."""
 
 
 class ForcedText:
-    """What must follow the positions of one grammar.
+    """The texts that must follow the positions of one grammar.
 
     Args:
         vocabulary: that the grammar was compiled for.
@@ -54,16 +56,11 @@ class ForcedText:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._texts: dict[int, tuple[bytes, bool]] = {}
+        self._texts: BoundedCache[int, tuple[bytes, bool]] = BoundedCache(REMEMBERED)
 
     def text(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
         """The bytes that must follow a position, and whether the text must end after them."""
-        found = self._texts.get(position)
-        if found is None:
-            if len(self._texts) >= REMEMBERED:
-                self._texts.clear()
-            found = self._texts[position] = self._find(grammar, position)
-        return found
+        return self._texts.get(position) or self._texts.keep(position, self._find(grammar, position))
 
     def _find(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
         text = b""
@@ -76,12 +73,14 @@ class ForcedText:
                 return text, ends and late is None and not (words & self._beyond_end).any()
             if count(words) > MOST_TOKENS:
                 return text, False
-            tokens = sorted(((self._vocabulary.token(i), i) for i in ids_of(words).tolist()), key=_length)
-            common = _common(tokens[0][0], tokens[-1][0], [token for token, _ in tokens])
-            text += common
-            if len(common) < len(tokens[0][0]):
+            tokens = {i: self._vocabulary.token(i) for i in ids_of(words).tolist()}
+            shortest = min(tokens, key=lambda i: len(tokens[i]))
+            first = min(tokens.values())
+            length = common(first, max(tokens.values()))  # that all of them start with
+            text += first[:length]
+            if length < len(tokens[shortest]):
                 return text, False  # no token stops where the texts part
-            position = grammar.advance(position, tokens[0][1])
+            position = grammar.advance(position, shortest)
             if position < 0:
                 return text, False
         return text, False
@@ -97,66 +96,49 @@ class Spans(ForcedText):
     def __init__(self, vocabulary: Vocabulary, tokenizer: Any) -> None:
         super().__init__(vocabulary)
         self._encode = plain_encoder(tokenizer)
-        self._straddling = Straddling(vocabulary)
+        self._boundaries = TokenBoundaries(vocabulary)
         self._anchor = next((a for a in ANCHORS if self._tokens_of(a, b'{"') is not None), None)
-        self._spans: dict[tuple[int, tuple[int, ...]], tuple[list[int], list[int]]] = {}
-        self._trust: dict[int, int] = {}
-        self._few: dict[int, bool] = {}
+        self._spans: BoundedCache[tuple[int, tuple[int, ...]], tuple[list[int], list[int]]] = BoundedCache(REMEMBERED)
+        self._trust: BoundedCache[int, int] = BoundedCache(REMEMBERED)
+        self._few: BoundedCache[int, bool] = BoundedCache(REMEMBERED)
 
     def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-        """The tokens that can be fed next without asking the model; mostly none.
-
-        Args:
-            matcher: where the text stands.
-            tokens: the text's tokens so far.
-        """
-        return self._found(matcher, tokens)[0]
+        """The tokens that can be fed next without asking the model, behind the text's tokens so far; mostly none."""
+        return self._span_at(matcher, tokens)[0]
 
     def probable(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
         """The tokens that the tokenizer makes of the forced text, as if nothing behind it belonged to them.
 
-        None where this was mostly not what was said from the same position, see `learn`.
-
-        Args:
-            matcher: where the text stands.
-            tokens: the text's tokens so far.
+        None where the model has mostly said others from the same position, see `learn`.
         """
-        return [] if self._trust.get(matcher.position, 0) < 0 else self._found(matcher, tokens)[1]
+        return [] if self._trust.get(matcher.position, 0) < 0 else self._span_at(matcher, tokens)[1]
 
     def probably_follow(self, position: int, words: Words) -> bool:
-        """Will forced text follow the next token? So it mostly is where few tokens are allowed.
+        """Will forced text follow the next token? Mostly it does where few tokens are allowed.
 
         Args:
             position: where the text stands.
             words: the mask there.
         """
         few = self._few.get(position)
-        if few is None:
-            if len(self._few) >= REMEMBERED:
-                self._few.clear()
-            few = self._few[position] = count(words) <= FEW
-        return few
+        return self._few.keep(position, count(words) <= FEW) if few is None else few
 
     def learn(self, position: int, *, right: bool) -> None:
-        """What was `probable` at a position was what was said, or was not."""
-        if len(self._trust) >= REMEMBERED:
-            self._trust.clear()
+        """Notes whether the tokens that were `probable` at a position were right."""
         trust = self._trust.get(position, 0) + (1 if right else -1)
-        self._trust[position] = max(-DOUBT, min(trust, DOUBT))
+        self._trust.keep(position, max(-DOUBT, min(trust, DOUBT)))
 
-    def _found(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
-        """What is sure of the forced text's tokens, and all of them."""
+    def _span_at(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The tokens of the forced text that are sure, and all of them."""
         text, last = self.text(matcher.grammar, matcher.position)
         if not text or self._anchor is None:
             return [], []
         key = matcher.position, tuple(tokens[-CONTEXTS[0] :])
-        found = self._spans.get(key)
-        if found is None:
-            if len(self._spans) >= REMEMBERED:
-                self._spans.clear()
+        span = self._spans.get(key)
+        if span is None:
             whole, sure = self._span(matcher, text, key[1], last=last)
-            found = self._spans[key] = self._legal(matcher, whole[:sure]), whole
-        return found
+            span = self._spans.keep(key, (self._legal(matcher, whole[:sure]), whole))
+        return span
 
     def _span(self, matcher: Matcher, text: bytes, context: tuple[int, ...], *, last: bool) -> tuple[list[int], int]:
         """The text's tokens behind the context, and how many are sure: all where what follows belongs to none."""
@@ -171,15 +153,15 @@ class Spans(ForcedText):
     def _sure(self, matcher: Matcher, text: bytes, before: tuple[int, ...], known: list[int]) -> int:
         """How many of these tokens the tokenizer makes of the context and the text, whatever follows them."""
         ends = b"".join(self._vocabulary.token(i) for i in known[len(before) :][-STRADDLED:])
-        probes = self._straddling.probes(matcher.grammar, matcher.position, text, len(ends))
+        probes = self._boundaries.probes(matcher.grammar, matcher.position, text, len(ends))
         if probes is None:
             return len(known) - 1
         anchor, said, sure = self._anchor or "", self._vocabulary.decode(before), len(known)
         for probe in probes:
-            found = self._tokens_of(anchor, said + probe)
-            if found is None:
+            others = self._tokens_of(anchor, said + probe)
+            if others is None:
                 return min(sure, len(known) - 1)
-            sure = next((i for i, (a, b) in enumerate(zip(known[:sure], found, strict=False)) if a != b), sure)
+            sure = next((i for i, (a, b) in enumerate(zip(known[:sure], others, strict=False)) if a != b), sure)
         return max(sure, len(before))
 
     def _tokens_of(self, anchor: str, text: bytes) -> list[int] | None:
@@ -238,15 +220,3 @@ def plain_encoder(tokenizer: Any) -> Callable[[str], list[int]]:
         return list(getattr(encoded, "ids", encoded))  # the tokenizers library wraps them
 
     return encode
-
-
-def _length(token: tuple[bytes, int]) -> int:
-    return len(token[0])
-
-
-def _common(shortest: bytes, longest: bytes, tokens: Sequence[bytes]) -> bytes:
-    """What all tokens start with."""
-    end = 0
-    while end < len(shortest) and all(token[end] == longest[end] for token in tokens):
-        end += 1
-    return shortest[:end]

@@ -1,4 +1,4 @@
-"""Prompt lookup: what stands behind the same words elsewhere, in the prompt or in what was said, may come here, too.
+"""Prompt lookup: the text that follows the same words in the prompt, or earlier in the answer, may follow here, too.
 
 Extracted values, names and numbers are copied token by token; so they can be foretold (Saxena 2023, "Prompt Lookup
 Decoding"). It is bytes that are compared, for the same word has other tokens behind a quote than behind a blank.
@@ -10,19 +10,20 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from structgen.models.row import common
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 32
 """Bytes that are compared at most, from the end of the text."""
 
 MOST_PLACES = 4
-"""So many places where the same bytes stand are looked at: a token must end there."""
+"""Places of the same bytes that are looked at: a token must end there."""
 
 STRICTEST = 64
-"""Where wrong guesses have made this many equal bytes necessary, nothing is guessed any more."""
+"""Where wrong guesses have made this many equal bytes necessary, no guess is made any more."""
 
 _WORDS = re.compile(rb'[^"{}\[\]:,]*\Z')
-"""The end of a text in which nothing is but words: what stands before has other reasons than the prompt's."""
+"""The end of a text with nothing in it but words: the structure before it does not come from the prompt."""
 
 
 class Lookup:
@@ -41,13 +42,8 @@ class Lookup:
         self._ends: list[int] = []
         self._least = 1
 
-    def after(self, ids: Sequence[int], most: int) -> list[int]:
-        """The tokens that may follow, at most so many; none where nothing alike is known.
-
-        Args:
-            ids: the prompt and what was said.
-            most: tokens.
-        """
+    def after(self, ids: Sequence[int], limit: int) -> list[int]:
+        """At most `limit` tokens that may follow the prompt and the answer so far; none where no place is alike."""
         self._follow(ids)
         word = self._word()
         last = self._ends[-1] - (self._ends[-2] if len(self._ends) > 1 else 0) if self._ends else 0
@@ -55,22 +51,21 @@ class Lookup:
         length = min(len(word), LONGEST)
         while length >= least:
             for start in _beginnings(word) if length == len(word) else [word[-length:]]:
-                at = self._place(start)
-                if at is not None:
-                    return self._ids[at : at + most]
+                index = self._place(start)
+                if index is not None:
+                    return self._ids[index : index + limit]
             length = max(length // 2, least) if length > least else 0
         return []
 
     def learn(self, *, right: bool) -> None:
-        """The first token of a guess was what the row has said, or was not."""
+        """Notes whether the row has said the first token of a guess."""
         self._least = max(self._least // 2, 1) if right else min(self._least * 2, STRICTEST)
 
     def _follow(self, ids: Sequence[int]) -> None:
         """The row has gone on, or has gone back and on."""
         known = self._ids
         if list(ids[: len(known)]) != known:
-            pairs = enumerate(zip(known, ids, strict=False))
-            kept = next((i for i, (a, b) in pairs if a != b), min(len(known), len(ids)))
+            kept = common(known, ids)
             del known[kept:], self._ends[kept:]
             del self._text[self._ends[-1] if self._ends else 0 :]
         for token in ids[len(known) :]:
@@ -79,17 +74,17 @@ class Lookup:
             known.append(token)
 
     def _word(self) -> bytes:
-        found = _WORDS.search(self._text, max(0, len(self._text) - LONGEST))
-        return b"" if found is None else found.group().lstrip()
+        match = _WORDS.search(self._text, max(0, len(self._text) - LONGEST))
+        return b"" if match is None else match.group().lstrip()
 
     def _place(self, start: bytes) -> int | None:
-        """The token behind the last place, before the end, where a token ends with these bytes."""
+        """The index of the token behind the last place, before the end, where a token ends with these bytes."""
         end = len(self._text) - 1
         for _ in range(MOST_PLACES):
-            at = self._text.rfind(start, 0, end)
-            if at < 0:
+            offset = self._text.rfind(start, 0, end)
+            if offset < 0:
                 return None
-            end = at + len(start)
+            end = offset + len(start)
             token = bisect_left(self._ends, end)
             if self._ends[token] == end:
                 return token + 1

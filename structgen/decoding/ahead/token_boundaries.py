@@ -25,8 +25,8 @@ KINDS = '07aZ"\\ \n.,:-_/{}[]('
 """Characters that tokenizers treat differently."""
 
 
-class Straddling:
-    """What may follow the forced texts of one grammar.
+class TokenBoundaries:
+    """Where the last tokens of the forced texts of one grammar end.
 
     Args:
         vocabulary: that the grammar was compiled for.
@@ -36,40 +36,41 @@ class Straddling:
         self._vocabulary = vocabulary
         single = np.flatnonzero(np.diff(vocabulary.offsets) == 1)
         self._spells = {vocabulary.token(int(i))[0]: int(i) for i in single}
-        self._known: dict[tuple[int, bytes, int], list[bytes] | None] = {}
+        self._probes: dict[tuple[int, bytes, int], list[bytes] | None] = {}
 
     def probes(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
-        """What the tokenizer must be asked about: the text, each time with something else behind it.
+        """The texts that the tokenizer must be asked about: the forced text, each time with another one behind it.
 
         Args:
-            grammar, position: where the text must come.
-            text: that must come.
-            ends: so many bytes at its end may belong to straddling tokens.
+            grammar, position: where the forced text stands.
+            text: the forced text.
+            ends: how many bytes at its end may belong to straddling tokens.
 
         Returns:
-            None where that is too much to ask, or cannot be known.
+            None where there are too many, or they are not known.
         """
         key = position, text, ends
-        if key not in self._known:
-            self._known[key] = self._find(grammar, position, text, ends)
-        return self._known[key]
+        if key not in self._probes:
+            self._probes[key] = self._find(grammar, position, text, ends)
+        return self._probes[key]
 
     def _find(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
-        found: list[bytes] = []
-        for at, byte in enumerate(text):
-            if at >= len(text) - ends:
+        probes: list[bytes] = []
+        for offset, byte in enumerate(text):
+            if offset >= len(text) - ends:
                 words = self._words(grammar, position)
                 if words is None or count(words) > MOST_TOKENS:
                     return None
                 tokens = (self._vocabulary.token(i) for i in ids_of(words).tolist())
-                found += [text[:at] + token for token in tokens if _goes_on(token, text[at:])]
-                if len(found) > MOST_PROBES:
+                rest = text[offset:]
+                probes += [text[:offset] + t for t in tokens if len(t) > len(rest) and t.startswith(rest)]
+                if len(probes) > MOST_PROBES:
                     return None
             position = grammar.advance(position, self._spells[byte]) if byte in self._spells else -1
             if position < 0:
                 return None
         words = self._words(grammar, position)
-        return None if words is None else found + [text + kind for kind in self._kinds(words)]
+        return None if words is None else probes + [text + kind for kind in self._kinds(words)]
 
     def _words(self, grammar: Grammar, position: int) -> Words | None:
         """The mask at a position; None where it depends on what was said."""
@@ -84,8 +85,3 @@ class Straddling:
         allowed = [kind.encode() for kind, i in spelled if i is not None and words[i >> 5] >> (i & 31) & 1]
         lead = self._spells.get("é".encode()[0])
         return [*allowed, "é".encode()] if lead is not None and words[lead >> 5] >> (lead & 31) & 1 else allowed
-
-
-def _goes_on(token: bytes, rest: bytes) -> bool:
-    """Does a token go on beyond the rest of the text?"""
-    return len(token) > len(rest) and token.startswith(rest)
