@@ -37,8 +37,7 @@ class Request:
 
     Attributes:
         model: what runs it.
-        targets: one per row.
-        sessions: one per row.
+        targets, sessions: one per row.
         many: a list of prompts was given: a list is given back.
         batch_size: rows that are decoded at once.
         beams: the sessions are roots of beam searches; None where they are not.
@@ -106,7 +105,7 @@ class Request:
             trace=tuple(session.undone),
             seed=session.seed,
             caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),
-            **_thoughts(session.before),
+            **_thinking(session.before),
             error=error,
             _confidence=_confidence(session, choices, is_json=self.targets[row].is_json),
         )
@@ -119,8 +118,8 @@ def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_j
     return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, is_json=is_json)
 
 
-def _thoughts(before: Session | None) -> dict[str, Any]:
-    """What a generation tells of what was said before the answer."""
+def _thinking(before: Session | None) -> dict[str, Any]:
+    """The attributes of a generation that tell of the thinking before the answer."""
     if before is None:
         return {}
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
-from structgen.decoding.thinking import thought, ways_to_think
+from structgen.decoding.thinking import thinking_of_rows, thinking_session
 from structgen.errors import OptionError, UnsatisfiableSchema, excerpt, quoted
 from structgen.guards import BannedWords, Guard
 from structgen.guards.unavoidable import in_every_text, in_schema
@@ -31,34 +32,18 @@ from structgen.values.json_automaton import JsonAutomaton
 
 
 class RowPlan(NamedTuple):
-    """What one row is to do.
-
-    Attributes:
-        prompt: what comes first.
-        target: what its text must be.
-        grammar: the target's constraint for the model's vocabulary; None for plain text.
-        sampling: as given.
-        guards: as given, and one for the banned words.
-        thinking: what comes before the answer; None for nothing.
-        limits: as given, `max_new_tokens` within the model's context.
-        bound: the option that sets `max_new_tokens`.
-    """
+    """What the caller asks of one row; `guards` has one for the banned words."""
 
     prompt: Prompt
     target: Target
-    grammar: Grammar | None
     sampling: Sampling
+    limits: Limits
     guards: Sequence[Guard[Any]]
     thinking: Thinking | None
-    limits: Limits
-    bound: str
 
 
 class RowBuilder:
     """Builds the sessions of a call.
-
-    Args:
-        options: of the call.
 
     Attributes:
         beams: how each row is searched, by a `Hypothesis` then; None where it is not.
@@ -66,6 +51,7 @@ class RowBuilder:
 
     def __init__(self, model: Model, options: CallOptions) -> None:
         self._model, self._options = model, options
+        self._grammars: dict[int, Grammar | None] = {}  # by the target's id
         assert isinstance(options.beams, Beams)
         self.beams = options.beams if options.beams.count > 1 else None
 
@@ -81,61 +67,54 @@ class RowBuilder:
             RequestError: a schema, an option or a prompt is none of what it may be, a limit cannot be kept, guards
                 refuse what a constraint forces, or beams cannot do what is asked.
         """
-        targets = targets_of(schemas, self._options.whitespace, self._options.order)
-        plans = self._plans(read_prompts(self._model, prompts, many=many), targets)
-        return targets, [self._session(plan) for plan in plans]
-
-    def _plans(self, prompts: Sequence[Prompt], targets: Sequence[Target]) -> list[RowPlan]:
         options, count = self._options, len(prompts)
+        targets = targets_of(schemas, options.whitespace, options.order)
+        read = read_prompts(self._model, prompts, many=many)
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
-        thinking = ways_to_think(options.thinking, count)
+        thinking = thinking_of_rows(options.thinking, count)
         guards = _guards_of_rows(
             lists("guards", options.guards, count), lists("banned", options.banned, count), targets
         )
-        compiled = {id(target): self._grammar(target) for target in targets}
-        grammars = [compiled[id(target)] for target in targets]
-        for grammar, watch in {(id(g), id(w)): (g, w) for g, w in zip(grammars, guards, strict=True)}.values():
-            _require_a_text(grammar, watch)
-        within = [self._within_context(*row) for row in zip(prompts, limits, strict=True)]
-        fitted, bounds = [limits for limits, _ in within], [bound for _, bound in within]
-        rows = zip(prompts, targets, grammars, sampling, guards, thinking, fitted, bounds, strict=True)
-        return [RowPlan(*row) for row in rows]
-
-    def _grammar(self, target: Target) -> Grammar | None:
-        return None if target.constraint is None else grammar_for(target.constraint, self._model.vocabulary)
-
-    def _within_context(self, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
-        """A row's limits within the model's context, and the option that sets its budget.
-
-        The last token is never read: it takes no place of the context.
-        """
-        if self._model.context is None:
-            return limits, MAX_NEW_TOKENS
-        room = self._model.context - len(prompt.read) + 1
-        within = room >= limits.max_new_tokens
-        return (limits, MAX_NEW_TOKENS) if within else (replace(limits, max_new_tokens=room), CONTEXT)
+        vocabulary = self._model.vocabulary
+        for target in {id(target): target for target in targets}.values():
+            constraint = target.constraint
+            self._grammars[id(target)] = None if constraint is None else grammar_for(constraint, vocabulary)
+        for target, watch in {(id(t), id(w)): (t, w) for t, w in zip(targets, guards, strict=True)}.values():
+            _require_a_text(self._grammars[id(target)], watch)
+        plans = zip(read, targets, sampling, limits, guards, thinking, strict=True)
+        return targets, [self._session(RowPlan(*plan)) for plan in plans]
 
     def _session(self, plan: RowPlan) -> Session:
-        model, grammar = self._model, plan.grammar
+        model, grammar = self._model, self._grammars[id(plan.target)]
         if plan.limits.stop and grammar is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
         self._require_seed(plan.sampling)
         if self.beams is not None:
             _require_searchable(plan)
+        limits, bound = self._within_context(plan.prompt, plan.limits)
         kind = Session if self.beams is None else Hypothesis
         session = kind(
             plan.prompt,
             model.vocabulary,
             matcher=None if grammar is None else grammar.matcher(),
             sampling=plan.sampling,
-            limits=plan.limits,
+            limits=limits,
             spans=spans_for(grammar, model.tokenizer) if self._options.fast_forward and grammar is not None else None,
-            checks=self._checks(plan),
+            checks=self._checks(plan, grammar, limits, bound),
         )
         if plan.thinking is not None:
-            session.before = thought(model, plan.prompt, plan.thinking, session, plan.guards)
+            session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
         return session
+
+    def _within_context(self, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
+        """A row's limits within the model's context, and what sets its budget.
+
+        The last token is never read: it takes no place of the context.
+        """
+        room = math.inf if self._model.context is None else self._model.context - len(prompt.read) + 1
+        within = room >= limits.max_new_tokens
+        return (limits, MAX_NEW_TOKENS) if within else (replace(limits, max_new_tokens=int(room)), CONTEXT)
 
     def _require_seed(self, sampling: Sampling) -> None:
         """Processes that hold parts of one model have to draw the same tokens.
@@ -145,25 +124,25 @@ class RowBuilder:
         """
         parts = getattr(self._model.module, "tp_size", None) or 1
         if parts > 1 and not sampling.greedy and sampling.seed is None:
-            found = f"sampling={quoted(sampling)} has no seed, and the model is split over {parts} processes"
+            given = f"sampling={quoted(sampling)} has no seed, and the model is split over {parts} processes"
             raise OptionError(
-                f"{found}: each would choose other tokens; give Sampling(seed=...) the same in all of them"
+                f"{given}: each would choose other tokens; give Sampling(seed=...) the same in all of them"
             )
 
-    def _checks(self, plan: RowPlan) -> Checks:
+    def _checks(self, plan: RowPlan, grammar: Grammar | None, limits: Limits, bound: str) -> Checks:
         """What may refuse the row's text, or close it in time.
 
         Raises:
             OptionError: no text fits into the budget.
         """
-        vocabulary, limits = self._model.vocabulary, plan.limits
+        vocabulary = self._model.vocabulary
         guards = Guarding(plan.guards, vocabulary) if plan.guards else None
         steering = None
-        if plan.grammar is not None:
+        if grammar is not None:
             budget = limits.max_new_tokens
-            closes = require_room(plan.grammar, budget, plan.bound) and not limits.strict
+            closes = require_room(grammar, budget, bound) and not limits.strict
             caps = CapReader(limits) if plan.target.is_json else None
-            steering = Steering(plan.grammar, plan.bound, budget, guards=guards, closes=closes, cap_reader=caps)
+            steering = Steering(grammar, bound, budget, guards=guards, closes=closes, cap_reader=caps)
         validators = None if plan.target.type is Any else validators_of(plan.target.type)
         validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
         return Checks(guards, validating, steering)

@@ -57,7 +57,7 @@ class Session:
         finish: None while the row is running.
         error: why the row failed, with `finish="error"`.
         recalled: logits of an earlier step that the row chooses from again.
-        sent_back: the row has gone back; what was read last is not what its text ends with.
+        sent_back: the row has gone back, so the logits read last do not follow its text.
         spans: finds tokens that need not be asked for; None asks for every one.
         before: what is said first, in the same row; None for nothing.
     """
@@ -82,7 +82,6 @@ class Session:
         self.before: Session | None = None
         self.seed = None if sampling.greedy else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
-        self._reads_text = sampling.reads_text
         self.spans = spans
         self._vocabulary, self._checks = vocabulary, checks
         self._asked: Words | None = None
@@ -123,11 +122,6 @@ class Session:
     def texts(self) -> list[tuple[Session, None]]:
         """The one text of the row; it has no score."""
         return [(self, None)]
-
-    @property
-    def entries(self) -> list[Entry | None]:
-        """Of each token, where it is measured; None where the model was not asked."""
-        return self._transcript.entries
 
     @property
     def forced(self) -> int:
@@ -192,7 +186,7 @@ class Session:
         spread, sampling = self._rollback.uniform, self.sampling
         if spread is not None:
             uniform, sampling = spread, replace(sampling, temperature=1.0)
-        if not self._reads_text:
+        if not sampling.reads_text:
             return Ask(words, sampling, uniform)
         before = row.ids[: len(row.ids) - len(self.tokens)]  # the prompt, of a decoder its own part, and thoughts
         return Ask(words, sampling, uniform, before, self.tokens)
@@ -223,7 +217,7 @@ class Session:
         return bytes(self._transcript.said)
 
     def following(self) -> Session | None:
-        """The session that goes on in the row of this one, which is done; mostly none."""
+        """The session that goes on in the row of this one, which is done; None where none does."""
         return None
 
     def go_on_in(self, row: Row) -> None:
@@ -233,13 +227,13 @@ class Session:
 
     @property
     def tokens_needed(self) -> int:
-        """The tokens of a text that ends as soon as it may, those that it has included; the budget at most."""
+        """The number of tokens of a text that ends as soon as it may; at most the budget."""
         matcher = self._transcript.matcher
         cost = 1 if matcher is None else Closing.of(matcher.grammar).cost(matcher.position)
         return min(self.budget, len(self.tokens) + cost)
 
     def shorten(self, budget: int) -> None:
-        """Has fewer tokens: before the model chooses one it is seen that its context has no room for more."""
+        """Lowers the budget before the model chooses a token, because its context has no room for more."""
         self.budget = self._allowed.budget = budget
         if self._checks.steering is not None:
             self._checks.steering.shorten(budget)
@@ -249,13 +243,13 @@ class Session:
         self.finish, self.error = "error", error
 
     def leave(self) -> None:
-        """The row is done: what only a next token would need is let go."""
+        """The row is done: it forgets what only a next token would need."""
         self._recent.clear()
         self._rollback.clear()
         self.recalled = self._asked = None
 
     def unsettled(self) -> int:
-        """How many bytes at the end may be the beginning of a stop string, or of what a guard takes back."""
+        """How many bytes at the end may be the beginning of a stop string, or taken back by a check."""
         return self._attempt(self._at_risk) or 0
 
     @property
@@ -266,10 +260,10 @@ class Session:
         return accepted if accepted is not None and accepted.text == self.said else None
 
     def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
-        """What was measured of each token; None where the model was not asked. Empty without a ledger."""
+        """The measures of each token; None where the model was not asked. Empty without a ledger."""
         if ledger is None:
             return []
-        return [None if entry is None else ledger.choice(*entry) for entry in self.entries]
+        return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
@@ -326,7 +320,7 @@ class Session:
         self._settle()
 
     def _settle(self) -> None:
-        """What follows from the tokens so far without asking the model: more tokens, the end, or the way back."""
+        """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
         self._go_on()
         if not self._is_refused_by(self._checks.guards):  # what they veto is no end
             self._end_if_over()

@@ -17,6 +17,7 @@ from structgen.decoding.run import Run, RunRow
 from structgen.guards.folding import begun_character
 from structgen.guards.pointers import PointerReader, Span
 from structgen.models.evaluation_mode import evaluating
+from structgen.models.row import common
 
 T = TypeVar("T")
 
@@ -57,8 +58,8 @@ class Event(Generic[T]):
         return None if self._known is None else partial(*self._known)
 
 
-class Watch:
-    """What has been told of one session, and what is new.
+class RowEvents:
+    """The events of one row of a run.
 
     Args:
         source: the row that is watched.
@@ -74,19 +75,19 @@ class Watch:
         self._reader = PointerReader()
 
     def events(self) -> Iterator[Event[Any]]:
-        """What has come since the last call."""
+        """The events since the last call."""
         text = self._sure()
         if not text.startswith(self._told):
             self._go_back(text)
-        at = len(self._told)
-        spans = self._reader.feed(text[at:]) if self._is_json else []
+        offset = len(self._told)
+        spans = self._reader.feed(text[offset:]) if self._is_json else []
         if self._is_json and self._source.done and self._source.error is None:
             spans += self._reader.finish()
         for span in spans:
-            yield self._event(text[at : max(at, span.end)], span)
-            at = max(at, span.end)
-        if at < len(text):
-            yield self._event(text[at:], None)
+            yield self._event(text[offset : max(offset, span.end)], span)
+            offset = max(offset, span.end)
+        if offset < len(text):
+            yield self._event(text[offset:], None)
         self._told = text
 
     def last(self, result: Generation[Any]) -> Event[Any]:
@@ -112,9 +113,8 @@ class Watch:
         return text[: len(text) - max(begun_character(text), self._source.unsettled())]
 
     def _go_back(self, text: bytes) -> None:
-        """Forgets what is gone; what is told again is what came after the last common character."""
-        same = next((i for i, (a, b) in enumerate(zip(text, self._told, strict=False)) if a != b), len(text))
-        kept = text[:same]
+        """Forgets the text behind the last common character; what came in its place is told again."""
+        kept = text[: common(text, self._told)]
         self._told = kept[: len(kept) - begun_character(kept)]
         self._characters = len(self._told.decode("utf-8", errors="replace"))
         self._reader = PointerReader()
@@ -129,14 +129,14 @@ def events(request: Request) -> Generator[Event[Any]]:
     """
     model, sessions = request.model, request.sessions
     thoughts = {
-        row: Watch(session.before, str, is_json=False, row=row)
+        row: RowEvents(session.before, str, is_json=False, row=row)
         for row, session in enumerate(sessions)
         if session.before is not None
     }
     running = list(range(len(sessions)))
     with evaluating(model.module), closing(request.batch(record=True)) as batch:
         watches = [
-            Watch(each, target.type, is_json=target.is_json, row=row)
+            RowEvents(each, target.type, is_json=target.is_json, row=row)
             for row, (each, target) in enumerate(zip(batch.rows, request.targets, strict=True))
         ]
         more = True

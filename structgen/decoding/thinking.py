@@ -1,10 +1,9 @@
 """Think first, then answer: free text between two tags, in the row in which the answer goes on.
 
-Thinking is a session of its own, so everything that speaks of the answer (its budget, its checks, its pointers, its
-confidence) knows nothing of it. When it is over, the answer's session takes over its row with all that the model has
-read: nothing is read twice.
+Thinking is a session of its own, so the answer's budget, checks, pointers and confidence know nothing of it. When it is
+over, the answer's session takes over its row with all that the model has read: nothing is read twice.
 
-Most models that think have tags that are tokens of their own, and no text: such a closing one ends the thinking where
+In most models that think, the tags are tokens of their own without a text: such a closing tag ends the thinking where
 its text would (see `compositions.Text`).
 """
 
@@ -48,8 +47,8 @@ class Tags:
     gap: list[int]
 
 
-class Thought(Session):
-    """What is thought before an answer.
+class ThinkingSession(Session):
+    """The thinking before an answer.
 
     Args:
         answer: goes on in the same row.
@@ -79,22 +78,22 @@ class Thought(Session):
         self.finish = "length"
 
 
-def ways_to_think(given: Any, count: int) -> list[Thinking | None]:
+def thinking_of_rows(given: Any, count: int) -> list[Thinking | None]:
     """How each row thinks; None where it does not.
 
     Raises:
         OptionError: `thinking=` is none of what it may be.
     """
     each = list(given) if isinstance(given, (list, tuple)) else [given] * count
-    for way in per_row("thinking", each, count):
-        if not isinstance(way, (bool, Thinking)):
-            raise OptionError(f"thinking={quoted(way)}: expected True, False or Thinking(...)")
-    return [way if isinstance(way, Thinking) else Thinking() if way else None for way in each]
+    for thinking in per_row("thinking", each, count):
+        if not isinstance(thinking, (bool, Thinking)):
+            raise OptionError(f"thinking={quoted(thinking)}: expected True, False or Thinking(...)")
+    return [thinking if isinstance(thinking, Thinking) else Thinking() if thinking else None for thinking in each]
 
 
-def thought(
+def thinking_session(
     model: Model, prompt: Prompt, thinking: Thinking, answer: Session, guards: Sequence[Guard[Any]]
-) -> Thought | None:
+) -> ThinkingSession | None:
     """The session that thinks before `answer`; None where the prompt says that thinking is over.
 
     Raises:
@@ -109,7 +108,7 @@ def thought(
     tag = thinking.closing.strip()
     seen = [guard for guard in guards if not isinstance(guard, Banned) or guard.scope == EVERYTHING]
     sampling = answer.sampling
-    return Thought(
+    return ThinkingSession(
         answer,
         tags,
         prompt.followed_by(opening),
@@ -127,7 +126,7 @@ def thinking_caps(before: Session | None) -> tuple[Cap, ...]:
 
 
 def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> int:
-    """Tokens to think in, where so many places of the context are taken: what the answer keeps is left."""
+    """Tokens to think in, where `taken` places of the context are taken, and the answer keeps some."""
     if model.context is None:
         return thinking.max_tokens
     left = model.context - taken
@@ -154,12 +153,12 @@ def _ends_with(model: Model, ids: Sequence[int], tag: Sequence[int], text: str) 
     """Does a prompt end with a tag, white space apart?"""
     vocabulary = model.vocabulary
 
-    def bare(tokens: Sequence[int]) -> list[int]:
+    def stripped(tokens: Sequence[int]) -> list[int]:
         kept = list(tokens)
         while kept and vocabulary.token(kept[-1]).isspace():
             kept.pop()
         return kept
 
-    end, wanted = bare(ids), bare(tag)
+    end, wanted = stripped(ids), stripped(tag)
     spelled = vocabulary.decode(end[-4 * len(text) :]).rstrip()
     return (bool(wanted) and end[-len(wanted) :] == wanted) or spelled.endswith(text.strip().encode())
