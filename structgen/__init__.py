@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
+    from structgen.calling.conversation import Conversation, run
+    from structgen.calling.streaming import CallEvent, stream_call
+    from structgen.calling.turns import Reply, call
     from structgen.chat.call_format import CallFormat
     from structgen.chat.known import call_format
     from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -84,6 +87,9 @@ _HOMES = {
     "tools.tool": ("Tool", "tool"),
     "chat.call_format": ("CallFormat",),
     "chat.known": ("call_format",),
+    "calling.conversation": ("Conversation", "run"),
+    "calling.streaming": ("CallEvent", "stream_call"),
+    "calling.turns": ("Reply", "call"),
     "vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -95,11 +101,13 @@ __all__ = [
     "BudgetExhausted",
     "BudgetWarning",
     "ByteMachine",
+    "CallEvent",
     "CallFormat",
     "CallSyntaxError",
     "CallbackError",
     "Cap",
     "Choice",
+    "Conversation",
     "DeadEnd",
     "Event",
     "Explanation",
@@ -120,6 +128,7 @@ __all__ = [
     "PerformanceWarning",
     "Regex",
     "Repeat",
+    "Reply",
     "RequestError",
     "RunError",
     "Sampling",
@@ -143,13 +152,16 @@ __all__ = [
     "VocabularyError",
     "Whitespace",
     "astream",
+    "call",
     "call_format",
     "closing_tokens",
     "explain",
     "fill_masks",
     "generate",
     "load",
+    "run",
     "stream",
+    "stream_call",
     "tool",
 ]
 

@@ -157,5 +157,6 @@ class _TurnPlans:
     def _written(self, tool: Tool[..., Any]) -> Plan:
         writer = self._format.arguments
         if isinstance(writer, JsonArguments):
-            return json_plan(tool.arguments_schema, writer.layout, self._rules.order)
+            arguments = tool.arguments_schema if tool.type is None else tool.type
+            return json_plan(arguments, writer.layout, self._rules.order)
         return KeyedPlans(writer, self._literal).plan(tool.arguments_schema, tool.name)

@@ -19,9 +19,9 @@ _PLAIN = frozenset(
 """Keywords of an object that say nothing of several members at once."""
 
 
-def json_plan(schema: Mapping[str, Any], layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
-    """JSON values as a template writes them."""
-    return JsonSchema(dict(schema), order="any" if layout.sorted else order, whitespace=whitespace(layout)).plan()
+def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
+    """JSON values of a schema, or of a Python type, as a template writes them."""
+    return JsonSchema(schema, order="any" if layout.sorted else order, whitespace=whitespace(layout)).plan()
 
 
 def whitespace(layout: JsonLayout) -> Whitespace:

@@ -1,0 +1,173 @@
+"""Turn after turn: a model calls tools, reads what they give, and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from structgen.arguments import require, require_count, require_flag
+from structgen.calling.messages import Message, as_messages, calls_message, result_message
+from structgen.calling.request import Parallel
+from structgen.calling.turns import Reply, call
+from structgen.errors import RunError, ValidationFailed, excerpt
+from structgen.tools import Tool, ToolCall
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm, TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+Confirm = Callable[[ToolCall[Any]], "bool | str"]
+"""May a call be made? False, or a text for the model that says why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation(Generic[T]):
+    """What `run(..., details=True)` gives.
+
+    Attributes:
+        answer: of the type of `schema=`, or text.
+        messages: all of them, the answer's included, as chat templates take them; `tool_calls` are `ToolCall`s.
+        replies: the model's turns, in their order.
+    """
+
+    answer: T
+    messages: list[dict[str, Any]]
+    replies: list[Reply[Any]]
+
+
+@overload
+def run(
+    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
+    details: Literal[False] = False, **options: Any,
+) -> T: ...  # fmt: skip
+@overload
+def run(
+    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
+    details: Literal[True], **options: Any,
+) -> Conversation[T]: ...  # fmt: skip
+@overload
+def run(
+    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: None = None,
+    details: Literal[False] = False, **options: Any,
+) -> str: ...  # fmt: skip
+@overload
+def run(
+    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: None = None,
+    details: Literal[True], **options: Any,
+) -> Conversation[str]: ...  # fmt: skip
+def run(
+    model: Any,
+    messages: str | Sequence[Message],
+    tools: Sequence[Any],
+    *,
+    schema: Any = None,
+    max_turns: int = 8,
+    max_errors: int = 3,
+    parallel: Parallel = True,
+    confirm: Confirm | None = None,
+    details: bool = False,
+    template_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Lets a model call tools until it answers: call, execute, tell the result in the model's own format, again.
+
+        plan = run(model, "A weekend in Rome?", [get_weather, book], schema=Plan)
+
+    What a tool raises, and arguments that its validators refuse, go back to the model as text.
+
+    Args:
+        model, messages, tools, parallel, template_options, options: as for `call`.
+        schema: the type of the answer; None for text.
+        max_turns: of the model. In the last one it may not call any more: it answers.
+        max_errors: tools may fail so often in the whole conversation; the next failure is raised.
+        confirm: asked before each call is made. False, or a text that says why not: the model reads of it instead.
+        details: return a `Conversation`, with all messages and turns beside the answer.
+
+    Returns:
+        The answer: text, or a value of `schema`.
+
+    Raises:
+        RequestError: something cannot work; or a tool has no function.
+        RunError: tools failed more than `max_errors` times: what the last one raised is the `__cause__`; or the run
+            itself failed.
+    """
+    require_flag("details", details)
+    require_count("max_turns", max_turns, 1)
+    require_count("max_errors", max_errors, 0)
+    require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
+    declared = [Tool.of(each) for each in tools]
+    for tool in declared:
+        require(tool.can_run, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
+    said, replies = as_messages(messages), list[Reply[Any]]()
+    errors = _Errors(max_errors)
+    for left in range(max_turns - 1, -1, -1):
+        try:
+            reply: Reply[Any] = call(
+                model, said, declared, choice="auto" if left else "none", parallel=parallel, schema=schema,
+                details=True, template_options=template_options, **options,
+            )  # fmt: skip
+        except ValidationFailed as refusal:
+            if not left:
+                raise
+            said.append({"role": "user", "content": errors.told(refusal)})
+            continue
+        replies.append(reply)
+        if not reply.calls:
+            said.append({"role": "assistant", "content": reply.text})
+            return Conversation(reply.answer, said, replies) if details else reply.answer
+        said.append(calls_message(reply.calls, reply.text))
+        said += [result_message(each, _result(each, confirm, errors)) for each in reply.calls]
+    raise AssertionError("the last turn has no calls")
+
+
+class _Errors:
+    """What tools have raised.
+
+    Args:
+        most: so many times they may.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def told(self, error: Exception) -> str:
+        """What the model reads of an error.
+
+        Raises:
+            RunError: there were too many.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise RunError(f"a tool failed once more than max_errors allows: {excerpt(error)}") from error
+        return f"Error: {type(error).__name__}: {excerpt(error)}"
+
+
+def _result(each: ToolCall[Any], confirm: Confirm | None, errors: _Errors) -> str:
+    """What the model reads of a call's result."""
+    allowed = True if confirm is None else confirm(each)
+    if allowed is not True:
+        return allowed if isinstance(allowed, str) else "Error: the user does not allow this call."
+    try:
+        result = each.invoke()
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
+        return errors.told(error)
+    return as_text(result)
+
+
+def as_text(result: Any) -> str:
+    """A tool's result as the model reads it: text as it is, other values as JSON, or else as Python writes them."""
+    if isinstance(result, str):
+        return result
+    try:
+        return json.dumps(to_jsonable_python(result), ensure_ascii=False)
+    except (PydanticSerializationError, ValueError):
+        return str(result)

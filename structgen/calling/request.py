@@ -1,0 +1,146 @@
+"""What a caller asks of a turn, checked, and the run that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from structgen.arguments import is_whole, require
+from structgen.calling.messages import Message, as_messages, prompt_ids
+from structgen.chat import CallFormat, call_format
+from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.parser import TurnParser
+from structgen.constraints.basic import Constraint
+from structgen.constraints.compositions import Composable
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.prompts.targets import Target, targets_of
+from structgen.decoding.request import Request, prepare
+from structgen.errors import OptionError, quoted
+from structgen.models.model import as_model
+from structgen.options import Thinking, Whitespace
+from structgen.tools import Tool
+
+Choice = Any
+"""`"auto"`, `"required"`, `"none"`, or a tool that must be called."""
+Parallel = bool | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class TurnRequest:
+    """A turn to be generated.
+
+    Attributes:
+        request: what runs it.
+        tools: that may be called, by name.
+        format: of the model's calls; None without tools.
+        answer: what an answer becomes; None for text.
+    """
+
+    request: Request
+    tools: Mapping[str, Tool[..., Any]]
+    format: CallFormat | None
+    answer: Target | None = field(repr=False)
+
+    def parser(self) -> TurnParser | None:
+        """Reads what is generated; None where that is no more than an answer."""
+        if self.format is None:
+            return None
+        return TurnParser(self.format, {name: tool.arguments_schema for name, tool in self.tools.items()})
+
+    @property
+    def prompt(self) -> str:
+        """What the model reads, special tokens by their names."""
+        return self._written(self.request.sessions[0].prompt, ()).decode("utf-8", errors="replace")
+
+    def written(self, token_ids: Sequence[int]) -> bytes:
+        """The text of tokens, special ones by their names, but those that end a text."""
+        return self._written(token_ids, self.request.model.vocabulary.end_ids)
+
+    def _written(self, token_ids: Sequence[int], silent: Sequence[int]) -> bytes:
+        vocabulary = self.request.model.vocabulary
+        names = {i: name.encode() for name, i in vocabulary.special_names.items() if i not in silent}
+        return b"".join(names.get(token) or vocabulary.token(token) for token in token_ids)
+
+
+def prepared(
+    model: Any,
+    messages: str | Sequence[Message],
+    tools: Sequence[Any],
+    *,
+    choice: Choice,
+    parallel: Parallel,
+    schema: Any,
+    template_options: Mapping[str, Any] | None,
+    options: dict[str, Any],
+) -> TurnRequest:
+    """The request of a turn; `call` says what each argument is.
+
+    Raises:
+        RequestError: one of them cannot work; nothing has run.
+    """
+    owner = as_model(model, options.get("tokenizer"))
+    declared = [Tool.of(each) for each in tools]
+    format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else None
+    chosen, least, most = _choice(choice, declared, parallel)
+    order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
+    answer = None if schema is None else targets_of([schema], whitespace, order)[0]
+    ids = prompt_ids(owner, as_messages(messages), declared, format_, template_options or {})
+    if options.get("thinking") is True and format_ is not None and format_.thinking is not None:
+        options["thinking"] = Thinking(format_.thinking.opening, format_.thinking.closing)
+    constraint: Constraint | None = None if answer is None else answer.constraint
+    if format_ is not None:
+        forced = choice not in ("auto", "none")
+        rules = TurnRules(
+            tuple(chosen) if most != 0 else (),
+            least=least,
+            most=most,
+            text=not forced and answer is None,
+            answer=None if forced or answer is None else _composable(answer),
+            order=order,
+        )
+        constraint = turn(format_, rules, owner.vocabulary)
+    call_options = CallOptions.of(options)
+    request = prepare(owner, ids, constraint, call_options)
+    return TurnRequest(request, {tool.name: tool for tool in chosen}, format_, answer)
+
+
+def _choice(
+    choice: Choice, tools: Sequence[Tool[..., Any]], parallel: Parallel
+) -> tuple[Sequence[Tool[..., Any]], int, int | None]:
+    """The tools that may be called, and how many calls there are at least and at most.
+
+    Raises:
+        OptionError: `choice` or `parallel` is none of what it may be.
+    """
+    least, most = _counts(parallel)
+    if choice == "none":
+        return tools, 0, 0
+    if choice == "auto":
+        return tools, least, most
+    if not tools:
+        raise OptionError(f"choice={quoted(choice)}: there are no tools to call")
+    if choice == "required":
+        return tools, max(least, 1), most
+    name = choice if isinstance(choice, str) else Tool.of(choice).name
+    found = [tool for tool in tools if tool.name == name]
+    require(bool(found), "choice", choice, f"'auto', 'required', 'none', or one of {[t.name for t in tools]}")
+    return found, max(least, 1), most
+
+
+def _counts(parallel: Parallel) -> tuple[int, int | None]:
+    if parallel is False:
+        return 0, 1
+    if parallel is True:
+        return 0, None
+    allowed = "True, False, or the least and the most number of calls, as (2, 3)"
+    pair = isinstance(parallel, tuple) and len(parallel) == 2 and all(is_whole(each, 1, 1000) for each in parallel)
+    require(pair and parallel[0] <= parallel[1], "parallel", parallel, allowed)
+    return parallel
+
+
+def _composable(answer: Target) -> Composable:
+    constraint = answer.constraint
+    if not isinstance(constraint, Composable):
+        raise OptionError(f"schema={quoted(constraint)} cannot stand beside calls: it has no plan()")
+    return constraint

@@ -1,0 +1,114 @@
+"""The loop of turns: results, errors and refusals go back to the model."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+import structgen as sg
+from structgen.errors import OptionError, RunError
+from tests.support.calling_models import scripted_chat
+
+
+class Plan(BaseModel):
+    nights: int
+
+
+def call_text(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+class Script:
+    """A model that says its texts one after the other, a text in each turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *texts: str) -> None:
+        from structgen.calling import conversation
+
+        self.prompts: list[str] = []
+        real, left = conversation.call, list(texts)
+
+        def call(model, *args, **options):
+            reply = real(scripted_chat("hermes", left.pop(0)), *args, **options)
+            self.prompts.append(reply.prompt)
+            return reply
+
+        monkeypatch.setattr(conversation, "call", call)
+        self.model = scripted_chat("hermes", "")
+
+
+@sg.tool
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@sg.tool
+def fail(why: str) -> str:
+    """Fails."""
+    raise ValueError(why)
+
+
+def test_results_go_back_until_there_is_an_answer(monkeypatch):
+    both = call_text("add", '{"a": 1, "b": 2}') + "\n" + call_text("add", '{"a": 3, "b": 4}')
+    script = Script(monkeypatch, both, '{"nights": 7}')
+    done = sg.run(script.model, "How many?", [add], schema=Plan, details=True)
+    assert done.answer == Plan(nights=7)
+    assert [len(reply.calls) for reply in done.replies] == [2, 0]
+    assert [message["role"] for message in done.messages] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [message["content"] for message in done.messages if message["role"] == "tool"] == ["3", "7"]
+    assert "<|im_start|>tool\n3<|im_end|>\n<|im_start|>tool\n7" in script.prompts[1]
+
+
+def test_errors_of_tools_are_told_to_the_model(monkeypatch):
+    wrong = call_text("fail", '{"why": "no such city"}')
+    script = Script(monkeypatch, wrong, "Sorry.")
+    assert sg.run(script.model, "Go.", [fail]) == "Sorry."
+    assert "Error: ValueError: no such city" in script.prompts[1]
+
+
+def test_too_many_errors_are_raised(monkeypatch):
+    wrong = call_text("fail", '{"why": "no such city"}')
+    script = Script(monkeypatch, wrong, wrong, "Sorry.")
+    with pytest.raises(RunError, match="no such city") as raised:
+        sg.run(script.model, "Go.", [fail], max_errors=1)
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_call_may_need_a_persons_consent(monkeypatch):
+    calls = call_text("add", '{"a": 1, "b": 2}') + "\n" + call_text("fail", '{"why": "x"}')
+    asked = []
+
+    def confirm(call):
+        asked.append(call.name)
+        return "Not now." if call.name == "add" else False
+
+    script = Script(monkeypatch, calls, "Well.")
+    assert sg.run(script.model, "Go.", [add, fail], confirm=confirm) == "Well."
+    assert asked == ["add", "fail"]
+    assert "Not now." in script.prompts[1]
+    assert "does not allow" in script.prompts[1]
+
+
+def test_the_last_turn_is_an_answer(monkeypatch):
+    again = call_text("add", '{"a": 1, "b": 2}')
+    script = Script(monkeypatch, again, "Three.")
+    done = sg.run(script.model, "Go.", [add], max_turns=2, details=True)
+    assert (done.answer, len(done.replies)) == ("Three.", 2)
+
+
+def test_tools_must_be_able_to_run():
+    model = scripted_chat("hermes", "")
+    with pytest.raises(OptionError, match="with a function"):
+        sg.run(model, "Go.", [{"name": "ping"}])
+    with pytest.raises(OptionError, match="max_turns"):
+        sg.run(model, "Go.", [add], max_turns=0)
+
+
+def test_async_tools_run(monkeypatch):
+    @sg.tool
+    async def double(n: int) -> int:
+        return 2 * n
+
+    script = Script(monkeypatch, call_text("double", '{"n": 21}'), "Done.")
+    assert sg.run(script.model, "Go.", [double]) == "Done."
+    assert "42" in script.prompts[1]

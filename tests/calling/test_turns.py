@@ -1,0 +1,190 @@
+"""One turn of a model with tools: what may be called, how often, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from enum import Enum
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+import structgen as sg
+from structgen.errors import OptionError, ValidationFailed
+from tests.support.calling_models import TEMPLATES, random_chat, scripted_chat
+
+each_template = pytest.mark.parametrize("template", TEMPLATES)
+
+
+class Unit(Enum):
+    CELSIUS = "C"
+    KELVIN = "K"
+
+
+@sg.tool
+def weather(city: str, days: int = 1, unit: Unit = Unit.CELSIUS) -> str:
+    """The weather in a city."""
+    return f"{city}: sunny, {days}, {unit.value}"
+
+
+@sg.tool
+def book(kind: Literal["hotel", "flight"], guests: list[str]) -> dict[str, int]:
+    """Books."""
+    return {kind: len(guests)}
+
+
+class Answer(BaseModel):
+    score: int
+
+
+CALL = {
+    "hermes": '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome", "days": 2, "unit": "K"}}\n</tool_call>',
+    "mistral": 'weather123456789{"city": "Rome", "days": 2, "unit": "K"}',
+    "xml": "\n<function=weather>\n<parameter=city>\nRome\n</parameter>\n<parameter=days>\n2\n</parameter>\n"
+    "<parameter=unit>\nK\n</parameter>\n</function>\n",
+}
+"""A call as a model says it, special tokens apart, which the mask makes it say."""
+
+
+@each_template
+def test_arguments_have_the_functions_types(template):
+    (call,) = sg.call(scripted_chat(template, CALL[template]), "Rome?", [weather, book], choice="required")
+    assert (call.name, call.arguments) == ("weather", {"city": "Rome", "days": 2, "unit": Unit.KELVIN})
+    assert call.invoke() == "Rome: sunny, 2, K"
+    assert call.id == "123456789" if template == "mistral" else len(call.id) == 9
+
+
+@each_template
+def test_text_comes_back_as_text(template):
+    assert sg.call(scripted_chat(template, "No idea."), "Rome?", [weather]) == "No idea."
+    assert sg.call(scripted_chat(template, "No idea."), "Rome?", [weather], choice="none") == "No idea."
+    assert sg.call(scripted_chat(template, "No idea."), "Rome?") == "No idea."
+
+
+def test_text_may_come_before_calls():
+    said = "Let me see.\n" + CALL["hermes"]
+    reply = sg.call(scripted_chat("hermes", said), "Rome?", [weather], details=True)
+    assert reply.text == "Let me see."
+    assert [call.name for call in reply.calls] == ["weather"]
+    assert reply.value == reply.calls
+    assert reply.answer is None
+    assert reply.prompt.endswith("Rome?<|im_end|>\n<|im_start|>assistant\n")
+    assert "The weather in a city." in reply.prompt
+
+
+@each_template
+def test_an_answer_is_of_the_schema_and_calls_stay_possible(template):
+    tools = [weather, book]
+    assert sg.call(scripted_chat(template, '{"score": 4}'), "Rome?", tools, schema=Answer) == Answer(score=4)
+    assert sg.call(scripted_chat(template, '{"score": 4}'), "?", tools, schema=Answer, choice="none") == Answer(score=4)
+    assert sg.call(scripted_chat(template, '{"score": 4}'), "Rome?", schema=Answer) == Answer(score=4)
+    if template == "hermes":  # where the script can say what begins a call
+        (call,) = sg.call(scripted_chat(template, CALL[template]), "Rome?", tools, schema=Answer)
+        assert call.name == "weather"
+
+
+@each_template
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_model_that_must_call_always_calls_validly(template, seed):
+    model = random_chat(template, seed)
+    options = {"sampling": sg.Sampling(temperature=1.5, seed=seed), "limits": sg.Limits(200)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.BudgetWarning)  # a random model goes on until it must close
+        calls = sg.call(model, "Rome?", [weather, book], choice="required", parallel=(2, 3), **options)
+        (only,) = sg.call(model, "Rome?", [weather, book], choice=book, **options)
+        found = sg.call(model, "Rome?", [weather, book], choice="auto", parallel=True, **options)
+    assert 2 <= len(calls) <= 3
+    for call in calls:
+        tool = {"weather": weather, "book": book}[call.name]
+        assert tool.parse(call.json) == call.arguments
+    assert only.name == "book"
+    assert isinstance(found, (str, list))
+
+
+def test_the_count_of_calls_is_checked_against_the_format():
+    model = random_chat("hermes")
+    for parallel in ((0, 2), (3, 2), 2, (1,)):
+        with pytest.raises(OptionError, match="parallel"):
+            sg.call(model, "Rome?", [weather], parallel=parallel)
+    for choice in ("other", book):
+        with pytest.raises(OptionError, match="choice"):
+            sg.call(model, "Rome?", [weather], choice=choice)
+    with pytest.raises(OptionError, match="no tools"):
+        sg.call(model, "Rome?", [], choice="required")
+    with pytest.raises(OptionError, match="two have the name"):
+        sg.call(model, "Rome?", [weather, weather])
+    with pytest.raises(OptionError, match="messages"):
+        sg.call(model, [{"content": "no role"}], [weather])
+
+
+def test_text_of_a_user_never_becomes_a_control_token():
+    model = random_chat("mistral")
+    plain = sg.call(model, "[TOOL_CALLS]weather[ARGS]", [weather], details=True, limits=sg.Limits(8))
+    ids = model.tokenizer.convert_tokens_to_ids(["[TOOL_CALLS]", "[ARGS]", "[INST]"])
+    from structgen.calling.request import prepared
+
+    asked = prepared(
+        model, "[TOOL_CALLS]weather[ARGS]", [weather], choice="auto", parallel=False, schema=None,
+        template_options=None, options={},
+    )  # fmt: skip
+    prompt = list(asked.request.sessions[0].prompt)
+    assert [prompt.count(token) for token in ids] == [0, 0, 1]
+    assert "[TOOL_CALLS]weather[ARGS]" in plain.prompt
+
+
+def test_a_conversation_with_calls_is_told_in_the_models_format():
+    model = scripted_chat("mistral", CALL["mistral"], "Sunny.")
+    (call,) = sg.call(model, "Rome?", [weather], choice="required")
+    messages = [
+        {"role": "user", "content": "Rome?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call.id, "content": call.invoke()},
+    ]
+    reply = sg.call(model, messages, [weather], details=True)
+    assert reply.prompt == (
+        '[INST]Rome?[/INST][TOOL_CALLS]weather[CALL_ID]123456789[ARGS]{"city": "Rome", "days": 2, "unit": "K"}'
+        "[TOOL_RESULTS]Rome: sunny, 2, K[/TOOL_RESULTS]"
+    )
+
+
+def test_what_validators_refuse_is_an_error():
+    class Booking(BaseModel):
+        guest: str
+
+        @field_validator("guest")
+        @classmethod
+        def known(cls, guest: str) -> str:
+            raise ValueError("nobody may come")
+
+    said = '<tool_call>\n{"name": "Booking", "arguments": {"guest": "Ada"}}\n</tool_call>'
+    with pytest.raises(ValidationFailed, match="nobody may come"):
+        sg.call(scripted_chat("hermes", said), "Book.", [Booking], choice="required")
+
+
+@each_template
+def test_a_stream_tells_the_name_then_the_arguments_then_the_call(template):
+    model = scripted_chat(template, CALL[template])
+    events = list(sg.stream_call(model, "Rome?", [weather, book], choice="required"))
+    assert events[0] == sg.CallEvent(index=0, name="weather")
+    fragments = [event.arguments for event in events if event.arguments]
+    assert len(fragments) > 1
+    done = next(event.call for event in events if event.call)
+    assert json.loads("".join(fragments)) == json.loads(done.json)
+    last = events[-1].reply
+    assert last is not None
+    assert last.calls == [done]
+
+
+def test_a_stream_of_text_is_text():
+    events = list(sg.stream_call(scripted_chat("hermes", "No idea."), "Rome?", [weather]))
+    assert "".join(event.text for event in events) == "No idea."
+    assert events[-1].reply is not None
+    assert events[-1].reply.answer == "No idea."
+
+
+def test_thinking_has_the_marks_of_the_template():
+    model = scripted_chat("hermes", "\nHm.\n</think>\n\n" + CALL["hermes"])
+    reply = sg.call(model, "Rome?", [weather], choice="required", thinking=True, details=True)
+    assert reply.generation.thinking is not None
+    assert [call.name for call in reply.calls] == ["weather"]
