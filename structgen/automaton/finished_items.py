@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from structgen.schema.checks import canonical
 
 FEW = 32
-"""So many rests are told one by one, whatever tokens there are."""
+"""The most rests that are always listed, whatever tokens there are."""
 
 Level = tuple[bool, int, str | None, bool]
 """A container on the way to a hole: is it an object, how many members it has, the name of the one that is open, and is

@@ -17,7 +17,7 @@ from structgen.automaton.table_format import (
 from structgen.automaton.tables import Tables
 
 MOST_AHEAD = 300
-"""So many states behind a long list are written when the schema is compiled."""
+"""The states behind a long list that are written when the schema is compiled."""
 
 
 class _Block(NamedTuple):

@@ -297,13 +297,9 @@ class Tables:
             self.registers[R_OPEN] = self.ranges(state, [(0, 255, state)])
         return self.registers[R_OPEN]
 
-    def return_slot(self, ret: int, outcome: int) -> int:
-        """The row of `returns` in which the pair stands, or in which it would be put."""
-        return _slot(self._return_words, ret << 24 | outcome)
-
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
-        slot = 2 * self.return_slot(ret, outcome)
+        slot = 2 * _slot(self._return_words, ret << 24 | outcome)
         return self._return_words[slot + 1] if self._return_words[slot] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
 """The bytes that a search for an end tries beside the one on the shortest way."""
 ALIKE = 3
-"""Bytes that lead to the same position are tried until so many in a row have made no difference to the listener."""
+"""How many bytes in a row that lead to the same position may make no difference to the listener before the others are
+left out."""
 
 MOST_BYTES = 1 << 30
 MOST_STEPS, MOST_SECONDS = 5_000, 2.0

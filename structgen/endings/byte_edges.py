@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
 
 MOST_KEPT = 4096
-"""So many positions' bytes one grammar remembers."""
+"""The most positions whose bytes one grammar remembers."""
 
 
 class _Fork(NamedTuple):

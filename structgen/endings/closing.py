@@ -1,6 +1,6 @@
 """The cheapest way to end a text, in tokens.
 
-`fewest_bytes` gives the fewest bytes. Where the vocabulary has a token for each of them, so many tokens are
+`fewest_bytes` gives the fewest bytes. Where the vocabulary has a token for each of them, as many tokens are
 enough: far from the budget's edge that one comparison is all. Near it the closing text itself is spelled in the fewest
 tokens.
 
@@ -63,7 +63,7 @@ class Closing:
         return closing
 
     def cost(self, position: int) -> int:
-        """So many tokens are enough to end the text from a position; `UNKNOWN` where no end is known.
+        """A number of tokens that is enough to end the text from a position; `UNKNOWN` where no end is known.
 
         Where the way depends on the text there is some room in it for others, but they may be longer.
         """

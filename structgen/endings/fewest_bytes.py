@@ -35,7 +35,7 @@ class Distances:
         self.automaton = automaton
         self.known = KnownExits(automaton)
         self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MOST_EXITS)
-        """Of a state, how much must be counted for its cheapest exit, which is the same however much more is."""
+        """The minimum counter value of a state from which its cheapest exit no longer changes, and that exit."""
         self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MOST_EXITS)
         self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MOST_EXITS)
 

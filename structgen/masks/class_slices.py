@@ -119,7 +119,7 @@ def covered(nodes: Int32, lengths: Uint8) -> Uint8:
 
 
 def runs_of(covers: Uint8) -> Uint16:
-    """uint16[covers, trie nodes]: from a node on, so many nodes or more are not `IMPURE` in a cover.
+    """uint16[covers, trie nodes]: how many nodes from each one on are at least not `IMPURE` in a cover.
 
     All of those may be left out at once: what is above an impure node is impure itself, and was met before it.
     """
@@ -152,7 +152,7 @@ def ascii_classes(spans: Int32, ends: Int32) -> Int32:
 
 @inner_kernel
 def _read_lead(byte: int) -> tuple[int, int, int, int]:
-    """Of a byte that is not ASCII, at the start of a character: how many bytes follow (0: none may, it is no UTF-8),
+    """What a first byte that is not ASCII says of its character: how many bytes follow (0: none may, it is no UTF-8),
     the lowest and the highest next one, and its bits of the code point."""
     if byte < 0xC2 or byte > 0xF4:
         return 0, 0, 0, 0

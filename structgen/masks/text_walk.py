@@ -64,7 +64,7 @@ def home_of(base: int, s: int) -> int:
 
 @inner_kernel
 def untouched(base: int, exits: int) -> int:
-    """At least so many tokens have none of these buckets."""
+    """A lower bound of the number of tokens that have none of these buckets."""
     counts = _bucket_counts(base)
     left: int = registers_at(base)[V_TOKENS]
     for b in range(BUCKETS):

@@ -90,7 +90,7 @@ class Experts:
 
     @contextmanager
     def reading(self, columns: int) -> Iterator[None]:
-        """For a forward pass of so many tokens of each row. Other threads' passes over mixtures wait meanwhile."""
+        """For a forward pass of `columns` tokens of each row. Other threads' passes over mixtures wait meanwhile."""
         if not self._configs:
             yield
             return

@@ -28,7 +28,7 @@ def twins_among(rows: Sequence[Row]) -> dict[int, int]:
 
 
 class Shared(NamedTuple):
-    """Rows that begin with the same ids, so many of them; each has more."""
+    """Rows whose first `length` ids are the same; each row has more."""
 
     rows: list[Row]
     length: int
@@ -77,6 +77,6 @@ def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
 
 
 def _fit(pending: Sequence[int], spare: int) -> bool:
-    """May rows with so many pending tokens be read by one forward pass?"""
+    """May rows with these numbers of pending tokens be read by one forward pass?"""
     tokens = max(pending) * len(pending)
     return tokens <= MOST_READ and tokens - sum(pending) <= spare

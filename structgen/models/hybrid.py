@@ -48,7 +48,7 @@ class SlotAndStateLayer(LinearAttentionLayer, SlotLayer):  # type: ignore[misc, 
         LinearAttentionLayer.__init__(self)  # type: ignore[no-untyped-call]
 
     def lazy_initialization(self, *args: Any, **options: Any) -> None:
-        """Of keys and values, which come by place, or of states, which come by name."""
+        """Makes room for keys and values, which are given by place, or for states, which are given by name."""
         if args:
             SlotLayer.lazy_initialization(self, *args)
         else:

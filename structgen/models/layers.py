@@ -20,7 +20,7 @@ BOTH = {"hybrid"}
 
 
 def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
-    """Of each layer, its kind and its window in tokens, if it has one.
+    """The kind of each layer, and its window in tokens, if it has one.
 
     Args:
         config: of the text model or decoder.

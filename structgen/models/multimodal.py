@@ -171,7 +171,7 @@ def no_logits(module: PreTrainedModel) -> Tensor:
 
 
 def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> None:
-    """What a full cache keeps is what so many tokens left there, one by one.
+    """Checks that a full cache keeps the keys of `width` tokens, and nothing else.
 
     Raises:
         ValueError: a layer keeps something else, as those do that attend to an image beside the text.

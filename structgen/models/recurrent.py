@@ -27,7 +27,7 @@ CHUNK = 64
 """Tokens of a chunk where the model does not say: those of the gated delta rule."""
 
 PAID = 64
-"""A chunk of so many tokens costs one row about a step more than a step, on a CPU."""
+"""The tokens of a chunk that costs one row about a step more than a step, on a CPU."""
 
 AGREEMENT = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.01, torch.bfloat16: 0.05}
 """By how much of their size states may differ by rounding."""
@@ -54,7 +54,7 @@ class ReadAhead:
     chunk: int | None = None
 
     def columns(self, pending: int, rows: int) -> int:
-        """All that each of so many rows has to read, or one."""
+        """How many tokens of each row one forward pass reads: all `pending` ones, or one."""
         if self.chunk is None or pending < 2 + self.chunk * isqrt(rows) // PAID:
             return 1
         return pending

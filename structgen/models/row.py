@@ -22,7 +22,7 @@ class Row:
 
     Attributes:
         ids: all that the model must have read.
-        valid: so many of them are in its cache; what is there beyond them is void.
+        valid: how many of them are in its cache; what is there beyond them is void.
         given: how many of the first ids were not generated.
         source, inputs: see above.
         encoded: what the encoder made of them, once it has.

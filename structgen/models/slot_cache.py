@@ -34,7 +34,7 @@ class SlotPlaces:
     Attributes:
         rows: places of the rows, int64[rows] where they are not side by side.
         target: of the new tokens: (rows, slots) as slices, or as int64[rows, 1] and int64[rows, columns].
-        seen: so many slots of the rows are given to the attention.
+        seen: how many slots of each row are given to the attention.
         least: how many rows and slots there must be, the last slot for padding.
         copies: the same for layers on other devices than the inputs', for one forward pass.
     """
@@ -129,7 +129,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
 
 def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
-    """At least so many rows and slots, with the old content; zeros, so that nothing unseen is not a number."""
+    """A tensor of at least these rows and slots, with the old content and zeros: what is unseen is a number, too."""
     rows, slots = least
     if old is not None:
         rows, slots = max(rows, old.shape[0]), max(slots, old.shape[2])
@@ -227,7 +227,7 @@ class SlotModel:
             cache: of transformers.
             places: of the row's tokens.
             row: its number in the cache.
-            pad: so many of the row's first keys are padding's.
+            pad: how many of the row's first keys are padding's.
         """
         self._places[0] = places
         kept: Any = cache.layers
@@ -239,7 +239,7 @@ class SlotModel:
         return empty_layer() if kind == NOTHING else SlotLayer(self._places)
 
     def needs_masks(self, seen: int) -> bool:
-        """Does some layer need a mask where a row's first so many tokens are read at once?
+        """Does some layer need a mask where the first `seen` tokens of a row are read at once?
 
         Not where torch's attention is asked, which knows a causal one by itself, and no window is shorter.
         """

@@ -247,7 +247,7 @@ class SlotForward:
                 row.ids = ids
 
     def _part(self, rows: Sequence[Row]) -> int:
-        """So many tokens of each row are read at once."""
+        """How many tokens of each row are read at once."""
         first = {*map(span, rows)}
         length = min(len(rows[0].ids), WHOLE)
         unmasked = len(first) == 1 and rows[0].valid == 0 and not self._model.needs_masks(length)

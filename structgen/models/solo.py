@@ -27,7 +27,7 @@ CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
 
 AHEAD = 8
-"""So many tokens behind those that are pending are read at hardly more than the price of one."""
+"""Tokens of a draft, behind those that are pending, that are read at hardly more than the price of one token."""
 
 AGAIN = "one by row, read again"
 """The kind of a `SoloForward` that recomputes."""

@@ -69,7 +69,7 @@ def rounded(count: int, least: int = 1) -> int:
 
 
 def seen_bucket(slots: int) -> int:
-    """The attended slots for so many that are in use."""
+    """How many slots are attended where `slots` are in use."""
     whole = rounded(slots, LEAST_SEEN)
     between = whole // 4 * 3
     return between if LEAST_SEEN < whole and slots <= between else whole
@@ -153,7 +153,7 @@ class StaticSteps:
         self._generation = 0
 
     def take(self, width: int) -> bool:
-        """May rows with so many pending tokens be read by a step? Not before there is anything in the cache."""
+        """May rows with `width` pending tokens be read by a step? Not before there is anything in the cache."""
         return width <= CHUNKS[-1] and self.model.is_begun and not self.model.tells_prompts
 
     def step(self, shape: StepShape) -> StaticStep:

@@ -263,7 +263,7 @@ class Composed(Automaton):
         return home if self._moved(threads, self._base(threads), column, byte) & TARGET == home else 0
 
     def _limit(self, threads: tuple[Thread, ...]) -> int:
-        """So many characters a state that counts for one of these threads allows."""
+        """How many characters a state allows that counts for one of these threads."""
         limits = (self.tables.row(thread.position & TARGET)[HI] for thread in threads if thread.counted)
         return next(limits, UNBOUNDED)
 

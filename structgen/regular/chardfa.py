@@ -24,7 +24,7 @@ from structgen.errors import LimitExceeded
 STATE_LIMIT = 50_000
 """How many states a pattern or a product may need while it is built."""
 _GROUP = 32
-"""So many sets are combined at a time."""
+"""The most sets that are combined at a time."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from structgen.regular.regex.glance import plain_lengths
 from structgen.regular.regex.parser import parse
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Strings
+from structgen.schema.scalars import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ CAPPED_LIMIT = 100_000
 """With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
 MANY = 100
-"""So many texts or more are tested side by side."""
+"""From this number of texts on they are tested side by side."""
 
 
 @lru_cache(1024)
@@ -158,17 +159,13 @@ def _capped(language: CharDfa, longest: int) -> bool:
 
 def string_holds(strings: Strings, text: str) -> bool:
     """The definition: whether `text` satisfies `strings`."""
-    if not _fits(text, strings.min_length, _longest(strings)):
+    if not fits(text, strings.min_length, _longest(strings)):
         return False
     if strings.literals is not None and text not in strings.literals:
         return False
     if not all(language.matches(text) and (test is None or test(text)) for language, test in _parts(strings)):
         return False
     return not any(string_holds(other, text) for other in strings.without)
-
-
-def _fits(text: str, shortest: int, longest: int | None) -> bool:
-    return shortest <= len(text) and (longest is None or len(text) <= longest)
 
 
 def allowed_literals(strings: Strings) -> Listed[str]:
@@ -185,7 +182,7 @@ def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
     if strings.literals is not None or len(texts) < MANY:
         return np.fromiter((string_holds(strings, text) for text in texts), np.bool_, len(texts))
     longest = _longest(strings)
-    holds = np.fromiter((_fits(text, strings.min_length, longest) for text in texts), np.bool_, len(texts))
+    holds = np.fromiter((fits(text, strings.min_length, longest) for text in texts), np.bool_, len(texts))
     for language, test in _parts(strings):
         holds &= language.matches_each(texts)
         if test is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import Any
 
 from structgen.errors import LimitExceeded, quoted
 
@@ -24,8 +24,6 @@ ALTERNATIVES = 50
 """A list with more alternatives is, too."""
 _SCALARS = frozenset((type(None), bool, int, str))
 _TEXTS = frozenset((str,))
-_ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
-_ANCHOR_2019 = re.compile(r"[A-Za-z][-A-Za-z0-9.:_]*")
 
 
 class Malformed(Exception):
@@ -35,10 +33,11 @@ class Malformed(Exception):
         super().__init__(f"found {quoted(value)}; expected {expected}")
 
 
-class ScanContext(Protocol):
+class ScanContext:
     """What a check may read and write while the schema is scanned.
 
     Attributes:
+        root: the schema.
         stack: schemas still to be scanned.
         references, patterned, long: the schemas met so far that hold a reference, a pattern, more than `LONG` values of
             an enum or more than `ALTERNATIVES`.
@@ -49,16 +48,12 @@ class ScanContext(Protocol):
         lone_references: what stands beside a `$ref` has no effect (up to draft 7).
     """
 
-    root: object
-    stack: list[Any]
-    references: list[dict[str, Any]]
-    patterned: list[dict[str, Any]]
-    long: list[dict[str, Any]]
-    dynamic: bool
-    names: dict[str, dict[str, Any]]
-    rebased: list[dict[str, Any]]
-    identified: bool
-    lone_references: bool
+    def __init__(self, root: Any) -> None:
+        self.root, self.stack = root, list[Any]()
+        self.references, self.patterned, self.long = [list[dict[str, Any]]() for _ in range(3)]
+        self.dynamic = self.identified = self.lone_references = False
+        self.names: dict[str, dict[str, Any]] = {}
+        self.rebased: list[dict[str, Any]] = []
 
 
 Check = Callable[[ScanContext, dict[str, Any], Any], None]
@@ -317,18 +312,16 @@ def identifier_2019(scan: ScanContext, schema: dict[str, Any], value: Any) -> No
         raise Malformed(value, "a URI reference without a fragment")
 
 
-def anchor(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    text(scan, schema, value)
-    if not _ANCHOR.fullmatch(value):
-        raise Malformed(value, "a letter or _, then letters, digits, '-', '_' and '.'")
-    _named(scan, schema, f"#{value}")
+def anchor(allowed: str, described: str) -> Check:
+    """A name that a regular expression allows, which is told in words where the name is another."""
 
+    def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+        text(scan, schema, value)
+        if not re.fullmatch(allowed, value):
+            raise Malformed(value, described)
+        _named(scan, schema, f"#{value}")
 
-def anchor_2019(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    text(scan, schema, value)
-    if not _ANCHOR_2019.fullmatch(value):
-        raise Malformed(value, "a letter, then letters, digits, '-', '_', ':' and '.'")
-    _named(scan, schema, f"#{value}")
+    return check
 
 
 def vocabulary(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:

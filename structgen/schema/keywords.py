@@ -171,14 +171,17 @@ _COMBINATORS = (
     ),
 )
 
+_ANCHOR = checks.anchor(r"[A-Za-z_][-A-Za-z0-9._]*", "a letter or _, then letters, digits, '-', '_' and '.'")
+_ANCHOR_2019 = checks.anchor(r"[A-Za-z][-A-Za-z0-9.:_]*", "a letter, then letters, digits, '-', '_', ':' and '.'")
+
 _STRUCTURE = (
     Keyword("$schema", STRUCTURE, checks.text),
     Keyword("id", STRUCTURE, checks.identifier, until=4),
     Keyword("$id", STRUCTURE, checks.identifier, since=6, until=7),
     Keyword("$id", STRUCTURE, checks.identifier_2019, since=2019),
-    Keyword("$anchor", STRUCTURE, checks.anchor_2019, since=2019, until=2019),
-    Keyword("$anchor", STRUCTURE, checks.anchor, since=2020),
-    Keyword("$dynamicAnchor", STRUCTURE, checks.anchor, since=2020),
+    Keyword("$anchor", STRUCTURE, _ANCHOR_2019, since=2019, until=2019),
+    Keyword("$anchor", STRUCTURE, _ANCHOR, since=2020),
+    Keyword("$dynamicAnchor", STRUCTURE, _ANCHOR, since=2020),
     Keyword("$recursiveAnchor", STRUCTURE, checks.flag, since=2019, until=2019),
     Keyword("$recursiveAnchor", STRUCTURE, checks.text, since=2020),
     Keyword("$vocabulary", STRUCTURE, checks.vocabulary, since=2019),

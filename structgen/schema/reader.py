@@ -313,22 +313,16 @@ class SchemaReader:
         schema = place.schema
         if self._drafts[id(schema)].lone_references and "$ref" in schema:
             return self.target(place).shapes
-        if not evaluation.KEYWORDS.isdisjoint(schema):
-            return self._evaluated(place)
         open_before = self._open
-        self._open = open_before | {id(place)}
         try:
+            if not evaluation.KEYWORDS.isdisjoint(schema):
+                return evaluation.shapes(self, place)
+            self._open = open_before | {id(place)}
             return self._gathered(place, schema.items())
         except LimitExceeded as error:
             raise error.at(place.pointer) from error.__cause__
         finally:
             self._open = open_before
-
-    def _evaluated(self, place: SchemaNode) -> Shapes:
-        try:
-            return evaluation.shapes(self, place)
-        except LimitExceeded as error:
-            raise error.at(place.pointer) from error.__cause__
 
     def plain(self, place: SchemaNode) -> Shapes:
         """What the keywords of `place` say that do not apply other schemas to the same value."""
@@ -389,7 +383,7 @@ class SchemaReader:
 
 
 def _check_size(branches: list[Shapes]) -> None:
-    """Of branches that overlap, each is compared with all others."""
+    """Refuses many branches that overlap: each is compared with all others."""
     columns = TypeColumns.of([shape for union in branches for shape in union])
     scalars = max(len(columns.strings), len(columns.numbers))
     if len(branches) > MAX_BRANCHES or scalars > MAX_CONTAINERS:

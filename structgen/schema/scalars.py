@@ -24,21 +24,15 @@ def exact(value: int | float) -> Fraction:
 
 def _tighter(a: Numbers, b: Numbers, sign: int) -> tuple[Fraction | None, bool]:
     """The tighter of two lower (`sign` 1) or upper (-1) bounds, and whether it is exclusive."""
-    if sign > 0:
-        (one, one_excluded), (other, other_excluded) = (
-            (a.minimum, a.exclusive_minimum),
-            (b.minimum, b.exclusive_minimum),
-        )
-    else:
-        (one, one_excluded), (other, other_excluded) = (
-            (a.maximum, a.exclusive_maximum),
-            (b.maximum, b.exclusive_maximum),
-        )
+    lower = sign > 0
+    one, other = (a.minimum, b.minimum) if lower else (a.maximum, b.maximum)
+    one_excluded = a.exclusive_minimum if lower else a.exclusive_maximum
+    other_excluded = b.exclusive_minimum if lower else b.exclusive_maximum
     if one is None or other is None:
         return (other, other_excluded) if one is None else (one, one_excluded)
     if one == other:
         return one, one_excluded or other_excluded
-    return (one, one_excluded) if (one > other) == (sign > 0) else (other, other_excluded)
+    return (one, one_excluded) if (one > other) == lower else (other, other_excluded)
 
 
 def holds(numbers: Numbers, value: int | float) -> bool:
@@ -58,10 +52,6 @@ def holds(numbers: Numbers, value: int | float) -> bool:
     if low is not None and (point < low or (numbers.exclusive_minimum and point == low)):
         return False
     return high is None or not (point > high or (numbers.exclusive_maximum and point == high))
-
-
-def _same(value: int | float) -> int | float:
-    return value
 
 
 def _whole(value: int | float) -> int | float:
@@ -90,7 +80,7 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     if a.literals is not None or b.literals is not None:
         listed, other = (a, b) if a.literals is not None else (b, a)
         plain = a.plain or b.plain
-        values = map(_whole if plain else _same, listed.literals or ())
+        values = map(_whole, listed.literals or ()) if plain else listed.literals or ()
         kept = Listed([value for value in values if holds(other, value) and _unlisted_hold(listed, value)])
         return Numbers(plain, literals=kept, plain=plain) if kept else None
     minimum, exclusive_minimum = _tighter(a, b, 1)
@@ -148,7 +138,7 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
             [
                 text
                 for text in literals
-                if text in among and _fits(text, shortest, longest) and not any(text in each for each in taken)
+                if text in among and fits(text, shortest, longest) and not any(text in each for each in taken)
             ]
         )
         shortest, longest = 0, None
@@ -170,7 +160,8 @@ def _only_literals(strings: Strings) -> bool:
     return strings.literals is not None and strings == Strings(literals=strings.literals)
 
 
-def _fits(text: str, shortest: int, longest: int | None) -> bool:
+def fits(text: str, shortest: int, longest: int | None) -> bool:
+    """Is the length of a text within these bounds?"""
     return shortest <= len(text) and (longest is None or len(text) <= longest)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaError
-from structgen.schema.checks import TYPES, Malformed, keys, text, type_names
+from structgen.schema.checks import TYPES, Malformed, ScanContext, keys, text, type_names
 from structgen.schema.dialects import Dialect
 
 MAX_SCHEMAS = 1_000_000
@@ -20,27 +20,18 @@ Trail = str | tuple[Any, str]
 """A JSON pointer, or the trail of the schema above with the tokens behind it: deep schemas share what is above them."""
 
 
-class SchemaScan:
+class SchemaScan(ScanContext):
     """The scan of one root schema and of every place that its references lead to.
 
     Attributes:
         seen: the draft of every schema object met, by its id (the root keeps them alive).
-        references, patterned, long, dynamic, names, rebased, identified, lone_references: see `checks.Scan`.
+        starts: the schemas at which walks began, with their pointers and drafts.
     """
 
     def __init__(self, root: Any) -> None:
-        self.root = root
-        self.stack: list[Any] = []
+        super().__init__(root)
         self.seen: dict[int, Dialect] = {}
         self.starts: list[tuple[Any, str, Dialect]] = []
-        self.references: list[dict[str, Any]] = []
-        self.patterned: list[dict[str, Any]] = []
-        self.long: list[dict[str, Any]] = []
-        self.dynamic = False
-        self.names: dict[str, dict[str, Any]] = {}
-        self.rebased: list[dict[str, Any]] = []
-        self.identified = False
-        self.lone_references = False
 
     def walk(self, start: Any, pointer: str, dialect: Dialect) -> None:
         """Check `start`, which stands at `pointer`, and all schemas below it.

@@ -25,7 +25,7 @@ P = TypeVar("P", bound=Any)
 SEARCH = 4096
 """How many steps of progress a search for an end may take; beyond, an end is taken for granted."""
 MOST_OPTIONS = 256
-"""So many ways of meeting the rules of `contains` may one item have."""
+"""The most combinations of `contains` rules that one item may meet."""
 
 
 class Items(NamedTuple):
@@ -82,7 +82,7 @@ class Plan:
 
     Attributes:
         enough: no rule tells indices from here on apart.
-        most: the most items; less than the schema says where only so many different values exist.
+        most: the most items; less than the schema says where there are fewer different values than that.
         few: must equal items be told apart, and are all values few enough to be told one by one?
         compared: must items be compared when they end?
         simple: may an item come, or the array close, whatever came before?

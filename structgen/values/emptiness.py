@@ -43,7 +43,7 @@ class Emptiness:
         return self._answer(self._node(node), node) if known is None else known
 
     def culprit(self, node: Node) -> Node:
-        """Of a node without a value, the innermost place of the schema whose value it needs and that has none, too."""
+        """The innermost part of a node without a value that every value must have, and that has no value either."""
         culprit, seen = node, {node}
         while needed := next((n for n in self._needed(culprit) if isinstance(n, SchemaNode) and self(n)), None):
             if needed in seen:

@@ -19,7 +19,7 @@ from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shap
 from structgen.schema.scalars import holds
 
 FEW = 64
-"""So many values are told one by one."""
+"""The most values of a node that are listed one by one."""
 
 Values = tuple[tuple[Hashable, Node], ...]
 

@@ -99,7 +99,7 @@ class JsonAutomaton(Automaton):
                 self._write_tags(choice, state)
 
     def _write_tags(self, choice: Lockstep, state: int) -> None:
-        """Of many objects, whose value begins at `state`, write what follows the name that most of them have first."""
+        """Where a value beginning at `state` is one of many objects, write what follows their commonest first name."""
         firsts = (next((p.name for p in lane.part.properties if p.required), None) for lane in choice.objects.lanes)
         names = Counter(name for name in firsts if name is not None)
         name, count = max(names.items(), key=itemgetter(1), default=("", 0))

@@ -109,7 +109,7 @@ class NextNames:
         return {*declared, *(name for name, _ in few)} if few else declared
 
     def own_marks(self, progress: Members, names: Joint, marks: int) -> int:
-        """Of marks among the sets of `names`, those among the sets of this progress alone."""
+        """The marks of a name among the sets of this progress, from its marks among the sets of `names`."""
         sets = self._outline(progress.objects).sets
         return sum(1 << sets.index(each) for k, each in enumerate(names.sets) if marks >> k & 1 and each in sets)
 

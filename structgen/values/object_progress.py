@@ -45,7 +45,7 @@ class Members(NamedTuple):
         phase: declared properties before this one can come no more.
         members: members so far, as far as a bound on their number needs it.
         met: the `some` that were met, as bits.
-        others: has a member come that is told by no name of its own? Where there are only so many such names: how many.
+        others: 1 once a member has come whose name is not told one by one; how many have come where that is bounded.
         taken: where the undeclared names are few: which have come, as bits.
     """
 

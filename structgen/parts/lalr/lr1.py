@@ -98,7 +98,7 @@ class LR1:
 
     @cached_method
     def tail(self, state: LrState) -> Tail | None:
-        """Of a tail state, the rule that it is in; None for other states.
+        """The rule that a tail state is in; None for other states.
 
         A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it): behind `x`
         of `s: x s | y` nothing is left of the outer `s` but the inner one.

@@ -16,7 +16,8 @@ MOST_PAIRS = 4_000_000
 """Alternatives of one rule, times rules of the grammar: Lark's tables take time in proportion."""
 MOST_PATTERN = 100_000
 _WRITTEN_REPEATS = 50
-"""Repetitions of so many times or more are rules of their own in Lark; of fewer, each count is an alternative."""
+"""Repetitions of at least this many times are rules of their own in Lark; of shorter ones each count is an
+alternative."""
 
 
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/(?:\\.|[^/\\\n])+/')

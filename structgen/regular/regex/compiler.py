@@ -21,7 +21,7 @@ _START = Assertion(Anchor.START)
 MOST_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
 SHORT = 1_000
-"""A pattern of so many characters without bounds is within all limits on its length."""
+"""A pattern of at most this many characters, without bounds, is within all limits on its length."""
 MANY = 100
 """Options of a pattern from which on it is looked whether they are plain texts."""
 

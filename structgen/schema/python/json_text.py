@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.python.number_text import integers
+from structgen.schema.python.number_text import either, integers
 
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
 _CHAR = (
@@ -57,9 +57,9 @@ class _Writer:
             return self.reference(keywords["$ref"])
         if "enum" in keywords or "const" in keywords:
             values = keywords.get("enum", [keywords.get("const")])
-            return _either([_escaped(json.dumps(value, ensure_ascii=False)) for value in values])
+            return either([_escaped(json.dumps(value, ensure_ascii=False)) for value in values])
         if set(keywords) == {"anyOf"}:
-            return _either([self.value(branch) for branch in keywords["anyOf"]])
+            return either([self.value(branch) for branch in keywords["anyOf"]])
         kind = keywords.pop("type", None)
         writers: dict[str, Callable[[dict[str, Any]], str]] = {
             "null": lambda rest: self.plain(rest, "null"),
@@ -121,7 +121,7 @@ class _Writer:
             if items is not None and most != len(first):
                 raise _refused("with first items and others")
             options = [", ?".join(first[:count]) for count in range(least, len(first) + 1)]
-            return rf"\[{_either(options)}\]"
+            return rf"\[{either(options)}\]"
         if not isinstance(items, dict):
             raise _refused("with items of any type")
         item = self.value(items)
@@ -160,11 +160,7 @@ def _members(members: list[tuple[str, bool]]) -> str:
             break
     else:
         options.append("")
-    return _either(options)
-
-
-def _either(options: list[str]) -> str:
-    return options[0] if len(options) == 1 else "(?:" + "|".join(options) + ")"
+    return either(options)
 
 
 def _escaped(text: str) -> str:

@@ -77,21 +77,22 @@ def _any_of(choices: list[Any], describe: Describe, counted: bool, strict: bool)
     return {"anyOf": branches}
 
 
-def _int_names(keys: Any, counted: bool) -> dict[str, Any]:
+def _refuse_multiples(keys: Any) -> None:
     if keys.get("multiple_of") is not None:
         raise UnsupportedSchema("keys that are multiples of a number")
-    lows = [
-        math.ceil(keys[name]) if name == "ge" else math.floor(keys[name]) + 1 for name in ("ge", "gt") if name in keys
-    ]
-    highs = [
-        math.floor(keys[name]) if name == "le" else math.ceil(keys[name]) - 1 for name in ("le", "lt") if name in keys
-    ]
+
+
+def _int_names(keys: Any, counted: bool) -> dict[str, Any]:
+    _refuse_multiples(keys)
+    lows = [math.ceil(keys["ge"])] if "ge" in keys else []
+    lows += [math.floor(keys["gt"]) + 1] if "gt" in keys else []
+    highs = [math.floor(keys["le"])] if "le" in keys else []
+    highs += [math.ceil(keys["lt"]) - 1] if "lt" in keys else []
     return text(integers(max(lows, default=None), min(highs, default=None)))
 
 
 def _float_names(keys: Any, counted: bool) -> dict[str, Any]:
-    if keys.get("multiple_of") is not None:
-        raise UnsupportedSchema("keys that are multiples of a number")
+    _refuse_multiples(keys)
     bounds = float_bounds({name: value for name, value in keys.items() if name != "allow_inf_nan"})
     sides = [at_least(Decimal(repr(bounds["minimum"])), strict=False)] if "minimum" in bounds else []
     sides += [at_most(Decimal(repr(bounds["maximum"])), strict=False)] if "maximum" in bounds else []

@@ -60,7 +60,7 @@ def _about_dict(schema: dict[Any, Any]) -> str:
 
 
 def _about_text(schema: Any) -> str:
-    """Of texts, patterns and lists of texts."""
+    """The mistake of who passes a text, a pattern or a list of texts."""
     if isinstance(schema, re.Pattern):
         return f"pass sg.Regex({quoted(schema.pattern)})"
     if isinstance(schema, (str, bytes, bytearray)):
@@ -77,7 +77,7 @@ def _about_text(schema: Any) -> str:
 
 
 def _about_value(schema: Any) -> str:
-    """Of instances, whose class is meant."""
+    """The mistake of who passes an instance and means its class."""
     kind = type(schema)
     if isinstance(schema, type):
         return ""

@@ -27,7 +27,7 @@ def integers(low: int | None, high: int | None) -> str:
         least = max(0, low) if low is not None else 0
         if high is None or least <= high:
             parts.append(whole(least, high))
-    return _either(parts)
+    return either(parts)
 
 
 def whole(low: int, high: int | None) -> str:
@@ -37,14 +37,14 @@ def whole(low: int, high: int | None) -> str:
     if high is None:
         if low <= 1:
             return _ANY_WHOLE if low == 0 else "[1-9][0-9]*"
-        return _either([_between(first, "9" * size), f"[1-9][0-9]{{{size},}}"])
+        return either([_between(first, "9" * size), f"[1-9][0-9]{{{size},}}"])
     last = str(high)
     if size == len(last):
         return _between(first, last)
     parts = [_between(first, "9" * size), _between("1" + "0" * (len(last) - 1), last)]
     if len(last) - size > 1:
         parts.insert(1, f"[1-9][0-9]{{{size},{len(last) - 2}}}")
-    return _either(parts)
+    return either(parts)
 
 
 def _between(low: str, high: str) -> str:
@@ -71,10 +71,10 @@ def _between(low: str, high: str) -> str:
         parts.append(
             (f"[{first}-{last}]" if first < last else str(first)) + _between("0" * (size - 1), "9" * (size - 1))
         )
-    return _either([*parts, end] if end is not None else parts)
+    return either([*parts, end] if end is not None else parts)
 
 
-def _either(parts: list[str]) -> str:
+def either(parts: list[str]) -> str:
     """One of some patterns; nothing at all where there is none."""
     if not parts:
         return NOTHING
@@ -97,7 +97,7 @@ def decimals(digits: int | None, places: int | None) -> str:
             parts = [rf"0\.0{{{n}}}[1-9][0-9]{{0,{places - 1 - n}}}" for n in range(places)]
     else:
         parts = [rf"0\.0{{{n}}}[1-9][0-9]{{0,{digits - 1 - n}}}" for n in range(digits)]
-    return "-?" + _either(parts)
+    return "-?" + either(parts)
 
 
 def _fraction(places: int) -> str:
@@ -134,12 +134,12 @@ def _from(bound: Decimal, strict: bool) -> str:
     parts = [whole(before + 1, None) + _TAIL]
     if not behind:
         parts.append(rf"{before}\.0*[1-9][0-9]*" if strict else f"{before}{_TAIL}")
-        return _either(parts)
+        return either(parts)
     for n, digit in enumerate(behind):
         if digit != "9":
             parts.append(rf"{before}\.{behind[:n]}[{int(digit) + 1}-9][0-9]*")
     parts.append(rf"{before}\.{behind}" + ("0*[1-9][0-9]*" if strict else "[0-9]*"))
-    return _either(parts)
+    return either(parts)
 
 
 def _up_to(bound: Decimal, strict: bool) -> str:
@@ -147,7 +147,7 @@ def _up_to(bound: Decimal, strict: bool) -> str:
     before, behind = _parts(bound)
     parts = [whole(0, before - 1) + _TAIL] if before else []
     if not behind:
-        return _either(parts if strict else [*parts, rf"{before}(?:\.0+)?"])
+        return either(parts if strict else [*parts, rf"{before}(?:\.0+)?"])
     parts.append(f"{before}")
     for n, digit in enumerate(behind):
         if n:
@@ -156,4 +156,4 @@ def _up_to(bound: Decimal, strict: bool) -> str:
             parts.append(rf"{before}\.{behind[:n]}[0-{int(digit) - 1}][0-9]*")
     if not strict:
         parts.append(rf"{before}\.{behind}0*")
-    return _either(parts)
+    return either(parts)

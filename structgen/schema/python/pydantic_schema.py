@@ -24,7 +24,6 @@ from structgen.schema.python.network_text import url
 from structgen.schema.python.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
 from structgen.schema.python.python_patterns import ecma
 
-"""An integer without a fraction, which is what draft 4 means by the word: `1.0` is none in strict mode."""
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _LENGTHS = {
     "min_length": ("minLength", "minItems", "minProperties"),

@@ -172,24 +172,15 @@ def float_bounds(schema: Any) -> dict[str, Any]:
     if schema.get("allow_inf_nan") is False:
         largest = float.fromhex("0x1.fffffffffffffp+1023")
         described |= {"minimum": -int(largest), "maximum": int(largest)}
-    lows = [
-        schema[name] if name == "ge" else math.nextafter(schema[name], math.inf)
-        for name in ("ge", "gt")
-        if name in schema
-    ]
-    highs = [
-        schema[name] if name == "le" else math.nextafter(schema[name], -math.inf)
-        for name in ("le", "lt")
-        if name in schema
-    ]
-    lows, highs = (
-        [x for x in lows if x is not None and x > -math.inf],
-        [x for x in highs if x is not None and x < math.inf],
-    )
-    if lows:
-        described["minimum"] = max(lows)
-    if highs:
-        described["maximum"] = min(highs)
+    bounds = {name: schema[name] for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
+    for name, end in (("gt", math.inf), ("lt", -math.inf)):
+        if name in bounds:
+            bounds[name] = math.nextafter(bounds[name], end)
+    lows, highs = ([bounds[name] for name in names if name in bounds] for names in (("ge", "gt"), ("le", "lt")))
+    if (low := max(lows, default=-math.inf)) > -math.inf:
+        described["minimum"] = low
+    if (high := min(highs, default=math.inf)) < math.inf:
+        described["maximum"] = high
     if schema.get("multiple_of") is not None:
         described["multipleOf"] = schema["multiple_of"]
     return described
