@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.errors import OptionError, quoted
 from structgen.guards.folding import Fold
-from structgen.guards.patterns import PatternSearch, PatternWalk
+from structgen.guards.patterns import PatternSearch, PatternState
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, StringFinder
-from structgen.guards.suspects import PatternTokens, Tokens, unsettled
-from structgen.guards.words import Hit, WordPlace, WordSearch, boundaries_only
+from structgen.guards.suspects import PatternTokens, WordTokens, unsettled
+from structgen.guards.words import Hit, WordSearch, WordState, boundaries_only
 from structgen.vocabulary import Vocabulary
 
-P = TypeVar("P")
+S = TypeVar("S", WordSearch, PatternSearch)
 
 EVERYTHING, STRING_VALUES = "text", "strings"
 
@@ -37,31 +37,21 @@ def require_words(name: str, words: object) -> None:
     require_unicode(name, *texts)
 
 
-class _Matching(Protocol[P]):
-    """Reads what matters of a text; see `WordSearch`."""
-
-    start: P
-
-    def feed(self, at: P, text: bytes, base: int, *, one: bool = False) -> P | Hit: ...
-
-    def finish(self, at: P) -> Hit | None: ...
-
-
 class BanState(NamedTuple):
     """The state of a ban.
 
     Attributes:
         length: bytes of the text.
-        place: where the search stands.
-        scan: where the text stands as JSON; None where all of it is searched.
+        search: the state of the search.
+        scan: the state of the text as JSON; None where all of it is searched.
     """
 
     length: int
-    place: Any
+    search: Any
     scan: Scan | None
 
 
-class Banned(Guard[BanState], Generic[P]):
+class Banned(Guard[BanState], Generic[S]):
     """Searches the text, or some of a JSON text's string values, for what is banned.
 
     Args:
@@ -69,11 +59,11 @@ class Banned(Guard[BanState], Generic[P]):
         scope: "text", "strings", or a glob over JSON pointers.
     """
 
-    def __init__(self, search: _Matching[P], scope: str) -> None:
+    def __init__(self, search: S, scope: str) -> None:
         known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES) or scope.startswith("/"))
         require(known, "scope", scope, '"text", "strings" or a JSON pointer such as "/a/*/b"')
         self.scope = scope
-        self._search = search
+        self._search: S = search
         is_pointer = scope not in (EVERYTHING, STRING_VALUES)
         self._strings = None if scope == EVERYTHING else StringFinder(scope if is_pointer else None)
         self._tokens: WeakKeyDictionary[Vocabulary, Any] = WeakKeyDictionary()
@@ -94,50 +84,49 @@ class Banned(Guard[BanState], Generic[P]):
         """The state after more bytes, or where what is banned begins."""
         length, place, scan = state
         if scan is None or (scan.mode == VALUE and not scan.rest and b'"' not in text and b"\\" not in text):
-            found = self._search.feed(place, text, length)
-            if isinstance(found, Hit):
-                return self._veto(found)
-            return tuple.__new__(BanState, (length + len(text), found, scan))  # half the time of its own constructor
+            after: Any = self._search.feed(place, text, length)
+            if isinstance(after, Hit):
+                return self._veto(after)
+            return tuple.__new__(BanState, (length + len(text), after, scan))  # half the time of its own constructor
         return self._feed_json(state, text, scan)
 
     def finish(self, state: BanState) -> Veto | None:
         """What the end of the text completes."""
         if state.scan is not None and state.scan.mode != VALUE:
             return None
-        hit = self._search.finish(state.place)
+        hit = self._search.finish(state.search)
         return None if hit is None else self._veto(hit)
 
     def suspects(self, state: BanState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Tokens that have what is banned in them or complete it, and those that cannot be told without their text."""
+        """Tokens that contain or complete a banned text, and those of which that is not known without their text."""
         _, place, scan = state
         if scan is not None and scan.rest:
             return None
         always = unsettled(vocabulary, is_json=scan is not None)
         if scan is not None and scan.mode != VALUE:
             return always
-        found = self._suspects(place, vocabulary)
-        return None if found is None else np.union1d(always, found)
+        suspects = self._suspects(place, vocabulary)
+        return None if suspects is None else np.union1d(always, suspects)
 
     @abstractmethod
-    def _suspects(self, place: P, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Of the tokens that begin with a character those that end in a hit; None where that depends on a begun one."""
+    def _suspects(self, place: Any, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        """The tokens that begin with a character and end in a hit; None where that depends on a begun character."""
 
     def _feed_json(self, state: BanState, text: bytes, scan: Scan) -> BanState | Veto:
         assert self._strings is not None
-        place = state.place
+        place = state.search
         scan, pieces = self._strings.feed(scan, text, state.length)
         for piece in pieces:
             if piece.kind == OPEN:
                 place = self._search.start
                 continue
             if piece.kind == CLOSE:
-                hit = self._search.finish(place)
-                found: Any = self._search.start if hit is None else hit
+                after: Any = self._search.finish(place) or self._search.start
             else:
-                found = self._search.feed(place, piece.text, piece.offset, one=piece.one)
-            if isinstance(found, Hit):
-                return self._veto(found)
-            place = found
+                after = self._search.feed(place, piece.text, piece.offset, one=piece.one)
+            if isinstance(after, Hit):
+                return self._veto(after)
+            place = after
         return BanState(state.length + len(text), place, scan)
 
     def _veto(self, hit: Hit) -> Veto:
@@ -148,7 +137,7 @@ class Banned(Guard[BanState], Generic[P]):
         """Why the word or pattern with this number may not be said."""
 
 
-class BannedWords(Banned[WordPlace]):
+class BannedWords(Banned[WordSearch]):
     """Words and phrases that never stand in the text, in whatever tokens.
 
         BannedWords(["talk", "listen to"], ignore_case=True, whole_word=True)
@@ -186,33 +175,33 @@ class BannedWords(Banned[WordPlace]):
             require_flag(name, flag)
         fold = Fold(ignore_case, normalised, any_space, whole_word)
         self.words = tuple(words)
-        self._words = WordSearch(self.words, fold)
-        for word, units in zip(self.words, self._words.units, strict=True):
+        search = WordSearch(self.words, fold)
+        for word, units in zip(self.words, search.units, strict=True):
             if boundaries_only(units):
                 raise OptionError(f"words: nothing is left of {quoted(word)}")
-        super().__init__(self._words, scope)
+        super().__init__(search, scope)
 
     def begun(self, state: BanState) -> int:
-        """Where the longest beginning of a word begins that the text ends with."""
+        """The first byte of the longest beginning of a word that the text ends with."""
         length, place, scan = state
         if scan is not None and scan.mode != VALUE:
             return length
         ends = length - len(place.fold.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.path[0], ends) if place.path else ends
 
-    def _suspects(self, place: WordPlace, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+    def _suspects(self, place: WordState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         if place.fold.begun:
             return None
-        known: dict[int, Tokens] = self._tokens.setdefault(vocabulary, {})
+        known: dict[int, WordTokens] = self._tokens.setdefault(vocabulary, {})
         if place.fold.last not in known:
-            known[place.fold.last] = Tokens(vocabulary, self._words, place.fold.last)
+            known[place.fold.last] = WordTokens(vocabulary, self._search, place.fold.last)
         return known[place.fold.last].suspects(place.node)
 
     def _reason(self, word: int) -> str:
         return f"banned word {quoted(self.words[word])}"
 
 
-class BannedPattern(Banned[PatternWalk]):
+class BannedPattern(Banned[PatternSearch]):
     """Texts of a regular language that never stand in the text, in whatever tokens.
 
         BannedPattern("[0-9]{3}-[0-9]{4}")
@@ -231,24 +220,23 @@ class BannedPattern(Banned[PatternWalk]):
         require(isinstance(pattern, str), "pattern", pattern, "a regular expression as text")
         require_unicode("pattern", pattern)
         self.pattern = pattern
-        self._pattern = PatternSearch(pattern)
-        super().__init__(self._pattern, scope)
+        super().__init__(PatternSearch(pattern), scope)
 
     def begun(self, state: BanState) -> int:
-        """Where the text begins that a match could still have part in."""
+        """The first byte that a match may still contain."""
         length, place, scan = state
         if scan is not None and scan.mode != VALUE:
             return length
         ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.places[0], ends) if place.places else ends
 
-    def _suspects(self, place: PatternWalk, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+    def _suspects(self, place: PatternState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         if place.begun:
             return None
         if vocabulary not in self._tokens:
-            self._tokens[vocabulary] = PatternTokens(vocabulary, self._pattern)
+            self._tokens[vocabulary] = PatternTokens(vocabulary, self._search)
         tokens: PatternTokens = self._tokens[vocabulary]
-        return tokens.suspects(place.state)
+        return tokens.suspects(place.node)
 
     def _reason(self, word: int) -> str:
         return f"banned pattern {quoted(self.pattern)}"

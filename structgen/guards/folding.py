@@ -1,8 +1,8 @@
 """Texts that count as the same: case, spelling, white space, and where words begin and end.
 
-A fold turns the bytes of a text, as they come, into *units*: bytes again, such that two texts that count as the same
-have the same units. Each character has its units whatever stands beside it, so the text can come in any pieces; only
-a run of white space and the boundary of a word look at the character before.
+A fold turns the bytes of a text into *units*: bytes again, and texts that count as the same have the same units. The
+units of a character do not depend on its neighbours, so the text can come in any pieces; only a run of white space and
+the boundary of a word look at the character before.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ BOUNDARY = b"\xff"
 BROKEN = b"\xfe"
 """The unit of a byte that belongs to no character. No byte of UTF-8."""
 OTHER, WORD, SPACE, SILENT = 0, 1, 2, 3
-"""What a character is. A silent one has no units and changes nothing."""
+"""The kinds of characters. A silent one has no units and changes nothing."""
 
 
-class Folding(NamedTuple):
-    """Where a fold stands.
+class FoldState(NamedTuple):
+    """The state of a fold.
 
     Attributes:
         begun: the bytes of a character that is not whole.
-        last: what the character before was; a text starts behind OTHER.
+        last: the kind of the character before; a text starts behind OTHER.
     """
 
     begun: bytes
     last: int
 
 
-START = Folding(b"", OTHER)
+START = FoldState(b"", OTHER)
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class Fold:
         """Are the units the bytes themselves?"""
         return not (self.ignore_case or self.normalised or self.any_space or self.whole_word)
 
-    def feed(self, at: Folding, text: bytes) -> tuple[Folding, bytes, list[int] | range]:
-        """Where the fold stands after more bytes, their units, and of each unit the byte that it comes from.
+    def feed(self, state: FoldState, text: bytes) -> tuple[FoldState, bytes, list[int] | range]:
+        """The state after more bytes, their units, and the place of each unit: the byte that it comes from.
 
-        Places are counted from the first of these bytes; negative ones are in `at.begun`.
+        Places are counted from the first of these bytes; negative ones are in `state.begun`.
         """
         if self.is_plain:
-            return at, text, range(len(text))
+            return state, text, range(len(text))
         units, places = bytearray(), list[int]()
-        data, place, last = at.begun + text, -len(at.begun), at.last
+        data, place, last = state.begun + text, -len(state.begun), state.last
         stop = len(data) - begun_character(data)
         for char in data[:stop].decode("utf-8", errors="surrogateescape"):
-            piece, kind = self._known.get(char) or self._learn(char)
+            piece, kind = self._known.get(char) or self._known.setdefault(char, self._units_of(char))
             if kind != SILENT:
                 if self.whole_word and (kind == WORD) != (last == WORD):
                     piece = BOUNDARY + piece
@@ -76,22 +76,19 @@ class Fold:
                     places += [place] * len(piece)
                 last = kind
             place += 1 if "\udc80" <= char <= "\udcff" else _width(char)
-        return Folding(data[stop:], last), bytes(units), places
+        return FoldState(data[stop:], last), bytes(units), places
 
-    def finish(self, at: Folding) -> bytes:
+    def finish(self, state: FoldState) -> bytes:
         """The units at the end of the text."""
-        return BOUNDARY if self.whole_word and at.last == WORD else b""
+        return BOUNDARY if self.whole_word and state.last == WORD else b""
 
     def units(self, text: str) -> bytes:
         """The units of a whole text."""
-        at, units, _ = self.feed(START, text.encode())
-        return units + self.finish(at)
+        state, units, _ = self.feed(START, text.encode())
+        return units + self.finish(state)
 
-    def _learn(self, char: str) -> tuple[bytes, int]:
-        found = self._known[char] = self._of(char)
-        return found
-
-    def _of(self, char: str) -> tuple[bytes, int]:
+    def _units_of(self, char: str) -> tuple[bytes, int]:
+        """The units of a character, and what it is."""
         if "\udc80" <= char <= "\udcff":
             return BROKEN, OTHER
         folded = _without_marks(char) if self.normalised else char

@@ -14,17 +14,17 @@ from structgen.regular.patterns import STATE_LIMIT, pattern_language, pattern_pr
 from structgen.regular.regex.compiler import check
 
 
-class PatternWalk(NamedTuple):
-    """Where a search stands.
+class PatternState(NamedTuple):
+    """The state of a search.
 
     Attributes:
-        state: of the automaton.
+        node: the automaton's state.
         begun: the bytes of a character that is not whole.
         tail: the text since the automaton was last at its start: a match begins in it.
         places: of each character of the tail, the byte that it comes from.
     """
 
-    state: int
+    node: int
     begun: bytes
     tail: str
     places: tuple[int, ...]
@@ -35,6 +35,9 @@ class PatternSearch:
 
     Args:
         pattern: an ECMA-262 pattern; it matches anywhere unless it has anchors.
+
+    Attributes:
+        language: the texts that have a match in them.
 
     Raises:
         OptionError: it is malformed, too long, not regular, or matches the empty text.
@@ -52,40 +55,35 @@ class PatternSearch:
             raise OptionError(f"BannedPattern({quoted(pattern)}): {limit}; ban a simpler pattern")
         if language.matches(""):
             raise OptionError(f"BannedPattern({quoted(pattern)}) matches the empty text: nothing could be said")
-        self._language = language
+        self.language = language
         self._bounds, self._classes = language.bounds.tolist(), language.classes.tolist()
         self._sure = _sure_state(language)
         self._anchored = _anchored(pattern)
-        self.start = PatternWalk(1, b"", "", ())
+        self.start = PatternState(1, b"", "", ())
 
-    @property
-    def language(self) -> CharDfa:
-        """The texts that have a match in them."""
-        return self._language
-
-    def feed(self, at: PatternWalk, text: bytes, base: int, *, one: bool = False) -> PatternWalk | Hit:
+    def feed(self, state: PatternState, text: bytes, base: int, *, one: bool = False) -> PatternState | Hit:
         """See `WordSearch.feed`."""
-        data, place = at.begun + text, base - len(at.begun)
+        data, place = state.begun + text, base - len(state.begun)
         stop = len(data) - begun_character(data)
-        state, tail, places = at.state, at.tail, list(at.places)
-        table, bounds, classes = self._language.next, self._bounds, self._classes
+        node, tail, places = state.node, state.tail, list(state.places)
+        table, bounds, classes = self.language.next, self._bounds, self._classes
         for char in data[:stop].decode("utf-8", errors="surrogateescape"):
             shown = "\ufffd" if "\udc80" <= char <= "\udcff" else char
-            state = int(table[state, classes[bisect_right(bounds, ord(shown)) - 1]])
+            node = int(table[node, classes[bisect_right(bounds, ord(shown)) - 1]])
             tail += shown
             places.append(base if one else place)
             place += 1 if shown != char else len(char.encode())
-            if state == self._sure:
+            if node == self._sure:
                 return Hit(places[self._first(tail)], 0)
-            if state == 1:
+            if node == 1:
                 tail, places = "", []
-        return PatternWalk(state, data[stop:], tail, tuple(places))
+        return PatternState(node, data[stop:], tail, tuple(places))
 
-    def finish(self, at: PatternWalk) -> Hit | None:
+    def finish(self, state: PatternState) -> Hit | None:
         """The match that the end of the text makes sure."""
-        if not self._language.final[at.state]:
+        if not self.language.final[state.node]:
             return None
-        return Hit(at.places[self._first(at.tail)] if at.places else 0, 0)
+        return Hit(state.places[self._first(state.tail)] if state.places else 0, 0)
 
     def _first(self, tail: str) -> int:
         """Where the match begins that ends with the tail, or before its last character; 0 where it cannot be told."""

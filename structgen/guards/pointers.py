@@ -56,7 +56,7 @@ class PointerReader:
             self._text = self._text[: self._length]
         self._text += more
         self._length += len(more)
-        found = []
+        spans = []
         while token := _TOKEN.match(self._text, self._at, self._length):
             self._at = token.end()
             kind = token.lastindex or 0
@@ -69,11 +69,11 @@ class PointerReader:
             elif kind == 3:
                 _, start = self._open.pop()
                 self._path.pop()
-                found.append(self._complete(start, self._at))
+                spans.append(self._complete(start, self._at))
             else:
                 self.scalars += 1
-                found.append(self._complete(start, self._at))
-        return found
+                spans.append(self._complete(start, self._at))
+        return spans
 
     def fork(self) -> PointerReader:
         """Another text that begins like this one."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 BETWEEN, VALUE, ASIDE, NAME = 0, 1, 2, 3
-"""Where a scan stands: between strings, in a value that matters, in one that does not, in a member's name."""
+"""The modes of a scan: between strings, in a value that matters, in one that does not, in a member's name."""
 OPEN, TEXT, CLOSE = 0, 1, 2
 
 _STRUCTURE = re.compile(rb'["{}\[\],:]')
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What is known behind some bytes.
+    """The state behind some bytes.
 
     Attributes:
         mode: BETWEEN, VALUE, ASIDE or NAME.
@@ -71,55 +71,52 @@ class StringFinder:
         self._matches = None if where is None else _glob(where)
 
     def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
-        """The scan after more bytes, which stand at byte `base`, and what they say of the values that matter."""
+        """The scan after more bytes, which stand at byte `base`, and the pieces of the values that matter."""
         pieces: list[Piece] = []
-        data, at = scan.rest + text, 0
+        data, offset = scan.rest + text, 0
         base -= len(scan.rest)
         scan = Scan(scan.mode, scan.frame)
-        while at < len(data):
-            if scan.mode == BETWEEN:
-                scan, at = self._between(scan.frame, data, at, base, pieces)
-                continue
-            scan, at, is_over = self._inside(scan, data, at, base, pieces)
-            if is_over:
-                break
+        while offset < len(data):
+            read = self._between if scan.mode == BETWEEN else self._inside
+            scan, offset = read(scan, data, offset, base, pieces)
         return scan, pieces
 
-    def _between(self, frame: Frame | None, data: bytes, at: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
-        found = _STRUCTURE.search(data, at)
-        if found is None:
+    def _between(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
+        """Up to behind the next sign of JSON's structure."""
+        frame, sign = scan.frame, _STRUCTURE.search(data, offset)
+        if sign is None:
             return Scan(BETWEEN, frame), len(data)
-        if found[0] != b'"':
-            return Scan(BETWEEN, _stepped(frame, found[0])), found.end()
+        if sign[0] != b'"':
+            return Scan(BETWEEN, _stepped(frame, sign[0])), sign.end()
         if frame is not None and frame.naming:
-            return Scan(NAME, frame), found.end()
+            return Scan(NAME, frame), sign.end()
         if self._matches is not None and not self._matches(_pointer(frame)):
-            return Scan(ASIDE, frame), found.end()
-        pieces.append(Piece(OPEN, b"", base + found.end()))
-        return Scan(VALUE, frame), found.end()
+            return Scan(ASIDE, frame), sign.end()
+        pieces.append(Piece(OPEN, b"", base + sign.end()))
+        return Scan(VALUE, frame), sign.end()
 
-    def _inside(self, scan: Scan, data: bytes, at: int, base: int, pieces: list[Piece]) -> tuple[Scan, int, bool]:
-        """One string, up to its end or that of the data, which is told."""
-        mode, frame, start = scan.mode, scan.frame, at
+    def _inside(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
+        """Up to behind the end of a string, or to the end of the data."""
+        mode, frame, start = scan.mode, scan.frame, offset
         while True:
-            stop = _STOPS.search(data, at)
+            stop = _STOPS.search(data, offset)
             end = len(data) if stop is None else stop.start()
-            if mode == VALUE and end > at:
-                pieces.append(Piece(TEXT, data[at:end], base + at))
+            if mode == VALUE and end > offset:
+                pieces.append(Piece(TEXT, data[offset:end], base + offset))
             if stop is None:
-                return Scan(mode, frame, data[start:] if mode == NAME else b""), end, True
+                return Scan(mode, frame, data[start:] if mode == NAME else b""), end
             if stop[0] == b'"':
                 if mode == VALUE:
                     pieces.append(Piece(CLOSE, b"", base + end))
                 if mode == NAME and frame is not None:
                     frame = frame._replace(key=data[start:end], naming=False)
-                return Scan(BETWEEN, frame), end + 1, False
+                return Scan(BETWEEN, frame), end + 1
             escape = _ESCAPE.match(data, end)
             if escape is None or (escape.end() == end + 6 and _HIGH.match(data, end)):  # more of it has to come
-                return Scan(mode, frame, data[start if mode == NAME else end :]), len(data), True
+                return Scan(mode, frame, data[start if mode == NAME else end :]), len(data)
             if mode == VALUE:
                 pieces.append(Piece(TEXT, _unescaped(escape[0]), base + end, one=True))
-            at = escape.end()
+            offset = escape.end()
 
 
 @lru_cache(maxsize=4096)

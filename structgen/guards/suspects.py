@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.guards.folding import BROKEN, Fold, Folding, begun_character
+from structgen.guards.folding import BROKEN, Fold, FoldState, begun_character
 from structgen.guards.patterns import PatternSearch
 from structgen.guards.words import WordSearch
 from structgen.vocabulary import Vocabulary
@@ -18,7 +18,7 @@ FEW = 200
 """Up to this many words are looked for one by one in all tokens at once."""
 
 
-class Tokens:
+class WordTokens:
     """The tokens of a vocabulary in the order of their units behind a character of some kind, as if the text ended.
 
     Args:
@@ -32,27 +32,27 @@ class Tokens:
         self._hits = self._ids[self._with_words()]
 
     def _with_words(self) -> NDArray[np.int64]:
-        """Where in the order the tokens are that have a word in them."""
+        """The indexes of the tokens that have a word in them."""
         words = self._search.units
         if len(words) > FEW:
-            hits = [at for at, units in enumerate(self._units) if self._search.contains(units)]
+            hits = [index for index, units in enumerate(self._units) if self._search.contains(units)]
             return np.array(hits, np.int64)
         text = BROKEN.join(self._units)
         starts = np.cumsum([0, *(len(units) + 1 for units in self._units)])
-        found = [match.start() for word in words for match in re.finditer(b"(?=%b)" % re.escape(word), text)]
-        return np.unique(np.searchsorted(starts, np.array(found, np.int64), side="right") - 1)
+        places = [match.start() for word in words for match in re.finditer(b"(?=%b)" % re.escape(word), text)]
+        return np.unique(np.searchsorted(starts, np.array(places, np.int64), side="right") - 1)
 
     def suspects(self, node: int) -> NDArray[np.int64]:
-        """Those that have a word in them, or start with what completes one that has begun."""
-        found = [self._hits]
+        """The tokens that have a word in them, or start with what completes one that has begun."""
+        suspects = [self._hits]
         for rest in set(self._search.rests(node, self._longest)):
             first = bisect_left(self._units, rest)
             last = first
             while last < len(self._units) and self._units[last].startswith(rest):
                 last += 1
             if last > first:
-                found.append(self._ids[first:last])
-        return np.unique(np.concatenate(found))
+                suspects.append(self._ids[first:last])
+        return np.unique(np.concatenate(suspects))
 
 
 class PatternTokens:
@@ -67,7 +67,7 @@ class PatternTokens:
         self._known: dict[int, NDArray[np.int64]] = {}
 
     def suspects(self, state: int) -> NDArray[np.int64]:
-        """Those behind which a match stands in the text, or would if it ended."""
+        """The tokens behind which a match stands in the text, or would if it ended."""
         if state not in self._known:
             states = np.full(len(self._ids), state, np.int64)
             for classes in self._columns:
@@ -78,7 +78,7 @@ class PatternTokens:
 
 @lru_cache(maxsize=16)
 def _columns(vocabulary: Vocabulary) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """The ids of all tokens, longest first, and of those that are so long their first character, their second, ...
+    """The ids of all tokens, longest first, and of those that have one their first character, their second, ...
 
     Bytes that belong to no character are U+FFFD; a character that is not whole at the end is left out.
     """
@@ -98,7 +98,7 @@ def _shown(text: bytes) -> str:
 @lru_cache(maxsize=16)
 def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes], NDArray[np.int64]]:
     """The units of all tokens in order, each with the end of a word behind it where it ends one, and their ids."""
-    begun, pairs = Folding(b"", last), []
+    begun, pairs = FoldState(b"", last), []
     for i in range(vocabulary.width):
         if text := vocabulary.token(i):
             after, units, _ = fold.feed(begun, text)
@@ -108,18 +108,14 @@ def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes],
 
 
 @lru_cache(maxsize=16)
-def _unsettled(vocabulary: Vocabulary, is_json: bool) -> NDArray[np.int64]:
-    found = []
+def unsettled(vocabulary: Vocabulary, *, is_json: bool) -> NDArray[np.int64]:
+    """Tokens that start within a character; of JSON, those that have a string's end or beginning in them, too."""
+    ids = []
     for i in range(vocabulary.width):
         text = vocabulary.token(i)
         if text and (0x80 <= text[0] < 0xC0 or (is_json and (b'"' in text or b"\\" in text))):
-            found.append(i)
-    return np.array(found, np.int64)
-
-
-def unsettled(vocabulary: Vocabulary, *, is_json: bool) -> NDArray[np.int64]:
-    """Tokens that start within a character; of JSON, those that have a string's end or beginning in them, too."""
-    return _unsettled(vocabulary, is_json)
+            ids.append(i)
+    return np.array(ids, np.int64)
 
 
 @lru_cache(maxsize=64)

@@ -1,9 +1,9 @@
-"""What a constraint forces although a guard forbids it, found before anything runs.
+"""Texts that a constraint forces although a guard forbids them, reported before anything runs.
 
-Two looks. `in_every_text` reads all texts of a grammar from their start, byte by byte, as long as they are few: an
-enum, the alternatives of a pattern, the names in front. `in_schema` looks for what is required anywhere in a JSON
-Schema's normal form: a member's name, or a value of which only some texts are allowed, each of them banned. Neither
-finds all there is to find; what they find is so.
+`in_every_text` reads all texts of a grammar from their start, byte by byte, as long as they are few: an enum, the
+alternatives of a pattern, the names in front. `in_schema` looks for what is required anywhere in a JSON Schema's normal
+form: a member's name, or a value of which only some texts are allowed, each of them banned. Neither is complete, but
+all that they report is unavoidable.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MOST_TOKENS = 4096
 """A mask of more tokens ends the search: it is free text."""
 
 MOST_STEPS = 2000
-"""Bytes that are followed before it counts as unknown whether there is a way."""
+"""Bytes that are read before it counts as unknown whether every text has an offence."""
 
 MOST_PLACES = 500
 """Places of a schema that are looked at."""
 
 
 class Unavoidable(NamedTuple):
-    """What stands in the way.
+    """An offence that every text has.
 
     Attributes:
         pointer: into the schema, of the place that forces it.
@@ -98,7 +98,7 @@ class _TextSearch:
         return True
 
     def _follows(self, position: int) -> tuple[bool, list[int]] | None:
-        """May a text end at a position, and which bytes may come, each as a token? None where that is not few."""
+        """May a text end at a position, and which bytes may come, each as a token? None where they are many."""
         try:
             words, ends, late = self._grammar.mask(position)
         except DeadEnd:
@@ -122,9 +122,9 @@ def in_schema(root: Node, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
     """
     for guard in guards:
         if isinstance(guard, Banned):
-            found = _RequiredPlaces(guard).blocked(root, b"")
-            if found is not None:
-                return found
+            blocked = _RequiredPlaces(guard).blocked(root, b"")
+            if blocked is not None:
+                return blocked
     return None
 
 
@@ -141,9 +141,9 @@ class _RequiredPlaces:
         if node.is_any or node in self._open or self._left < 0:
             return None
         self._open.add(node)
-        found = [self._shape(node, shape, before) for shape in node.shapes]
+        blocked = [self._shape(node, shape, before) for shape in node.shapes]
         self._open.discard(node)
-        return found[0] if found and all(found) else None
+        return blocked[0] if blocked and all(blocked) else None
 
     def _shape(self, node: Node, shape: Shape, before: bytes) -> Unavoidable | None:
         if shape.null or shape.true or shape.false or shape.numbers is not None:
@@ -168,18 +168,17 @@ class _RequiredPlaces:
 
     def _items(self, arrays: Arrays, before: bytes) -> Unavoidable | None:
         begun = before + b"["
-        for at in range(min(arrays.min_items, len(arrays.prefix) + 1)):
-            node = arrays.prefix[at] if at < len(arrays.prefix) else arrays.rest
-            found = None if node is None else self.blocked(node, begun)
-            if found is not None:
-                return found
+        for node in (*arrays.prefix, arrays.rest)[: arrays.min_items]:
+            blocked = None if node is None else self.blocked(node, begun)
+            if blocked is not None:
+                return blocked
             begun += b"null, "
         return None
 
     def _members(self, pointer: str, objects: Objects, before: bytes) -> Unavoidable | None:
         for member in objects.properties:
-            if member.required and (found := self._member(pointer, member, before + b"{")):
-                return found
+            if member.required and (blocked := self._member(pointer, member, before + b"{")):
+                return blocked
         return None
 
     def _member(self, pointer: str, member: Property, before: bytes) -> Unavoidable | None:
@@ -194,8 +193,8 @@ class _RequiredPlaces:
         state = self._guard.feed(self._guard.start(), before)
         if isinstance(state, Veto):  # names of members around it: that is told where they stand, or no offence there
             return None
-        found = self._guard.feed(state, text)
-        return found.reason if isinstance(found, Veto) and found.offset >= len(before) else None
+        veto = self._guard.feed(state, text)
+        return veto.reason if isinstance(veto, Veto) and veto.offset >= len(before) else None
 
 
 def _quoted(text: str) -> bytes:

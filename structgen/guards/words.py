@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from structgen.errors import OptionError
-from structgen.guards.folding import BOUNDARY, START, Fold, Folding
+from structgen.guards.folding import BOUNDARY, START, Fold, FoldState
 
 _new = tuple.__new__  # what a named tuple's own constructor comes to, in half the time
 REMEMBERED = 1 << 17
@@ -33,26 +33,32 @@ class Hit(NamedTuple):
     word: int
 
 
-class WordPlace(NamedTuple):
-    """Where a search stands.
+class WordState(NamedTuple):
+    """The state of a search.
 
     Attributes:
         node: of the trie; 0 is the root.
-        fold: where the fold stands.
+        fold: the state of the fold.
         path: the byte of the text of each unit that leads from the root to the node.
     """
 
     node: int
-    fold: Folding
+    fold: FoldState
     path: tuple[int, ...]
 
 
 class WordStep(NamedTuple):
-    """What some bytes do at a node: the next node or a hit, and its path: so many units that are known already, and
-    the places of the others, counted from the first of these bytes."""
+    """What some bytes do at a node.
+
+    Attributes:
+        node, fold: the next ones.
+        older: how many units of its path were read before.
+        places: of the other units, counted from the first of these bytes.
+        word: that ends with them; -1 for none.
+    """
 
     node: int
-    fold: Folding
+    fold: FoldState
     older: int
     places: tuple[int, ...]
     word: int
@@ -82,8 +88,8 @@ class WordSearch:
         keys = self._grow()
         self._failure = self._fail(keys)
         self._sorted = sorted((unit, word) for word, unit in enumerate(self.units))
-        self._known: dict[tuple[int, Folding, bytes], WordStep] = {}
-        self.start = WordPlace(0, START, ())
+        self._known: dict[tuple[int, FoldState, bytes], WordStep] = {}
+        self.start = WordState(0, START, ())
 
     def _grow(self) -> list[int]:
         """The trie; the key of each node in `after` is parent * 256 + unit."""
@@ -93,90 +99,89 @@ class WordSearch:
             node = 0
             for count, unit in enumerate(word, 1):
                 key = node << 8 | unit
-                found = after.get(key)
-                if found is None:
-                    found = after[key] = len(depth)
+                if key not in after:
+                    after[key] = len(depth)
                     depth.append(count)
                     sample.append(number)
                     ends.append(-1)
                     keys.append(key)
-                node = found
+                node = after[key]
             if ends[node] < 0:
                 ends[node] = number
         return keys
 
     def _fail(self, keys: Sequence[int]) -> list[int]:
-        """Of each node its failure. A node at which no word ends gets the longest that ends at its failure."""
-        after, ends, depth = self._after, self._ends, self._depth
+        """The failure of each node. A node at which no word ends gets the longest word that ends at its failure."""
+        ends, depth = self._ends, self._depth
         failure = [0] * len(keys)
         for node in sorted(range(1, len(keys)), key=depth.__getitem__):
             parent, unit = keys[node] >> 8, keys[node] & 255
             if parent:
-                back, found = failure[parent], after.get(failure[parent] << 8 | unit)
-                while found is None and back:
-                    back = failure[back]
-                    found = after.get(back << 8 | unit)
-                failure[node] = found or 0
+                failure[node] = self._step(failure, failure[parent], unit)
                 if ends[node] < 0:
                     ends[node] = ends[failure[node]]
         return failure
 
-    def feed(self, at: WordPlace, text: bytes, base: int, *, one: bool = False) -> WordPlace | Hit:
-        """Where the search stands after more bytes, or the first word that they end.
+    def feed(self, state: WordState, text: bytes, base: int, *, one: bool = False) -> WordState | Hit:
+        """The state after more bytes, or the first word that they end.
 
         Args:
-            at: where it stands.
             base: the byte of the whole text at which they stand.
             one: all of them come from that byte, not one from each.
         """
-        node, fold, path = at
-        node, fold, older, places, word = self._known.get((node, fold, text)) or self._learn(at, text)
+        node, fold, path = state
+        node, fold, older, places, word = self._known.get((node, fold, text)) or self._learn(state, text)
         if not places and not older:
-            return _new(WordPlace, (node, fold, ()))
+            return _new(WordState, (node, fold, ()))
         new = tuple([base + min(place, 0) for place in places] if one else [base + place for place in places])
         path = path[len(path) - older :] + new if older else new
-        return Hit(path[0], word) if word >= 0 else _new(WordPlace, (node, fold, path))
+        return Hit(path[0], word) if word >= 0 else _new(WordState, (node, fold, path))
 
-    def finish(self, at: WordPlace) -> Hit | None:
+    def finish(self, state: WordState) -> Hit | None:
         """The word that the end of the text completes."""
-        _, word, _ = self._walk(at.node, self.fold.finish(at.fold))
-        return None if word < 0 else Hit(at.path[len(at.path) + 1 - len(self.units[word])], word)
+        _, word, _ = self._walk(state.node, self.fold.finish(state.fold))
+        return None if word < 0 else Hit(state.path[len(state.path) + 1 - len(self.units[word])], word)
 
-    def _learn(self, at: WordPlace, text: bytes) -> WordStep:
-        fold, units, places = self.fold.feed(at.fold, text)
-        node, word, end = self._walk(at.node, units)
+    def _learn(self, state: WordState, text: bytes) -> WordStep:
+        fold, units, places = self.fold.feed(state.fold, text)
+        node, word, end = self._walk(state.node, units)
         depth = self._depth[node] if word < 0 else len(self.units[word])
         new = tuple(places[:end])[-depth:] if depth else ()
         if len(self._known) >= REMEMBERED:
             self._known.clear()
-        step = self._known[at.node, at.fold, text] = WordStep(node, fold, depth - len(new), new, word)
+        step = self._known[state.node, state.fold, text] = WordStep(node, fold, depth - len(new), new, word)
         return step
 
     def _walk(self, node: int, units: bytes) -> tuple[int, int, int]:
         """The node behind the units, or behind the first ones that end a word; that word or -1; how many were read."""
-        after, failure, ends = self._after, self._failure, self._ends
-        for at, unit in enumerate(units):
-            found = after.get(node << 8 | unit)
-            while found is None and node:
-                node = failure[node]
-                found = after.get(node << 8 | unit)
-            node = found or 0
+        ends = self._ends
+        for count, unit in enumerate(units, 1):
+            after = self._after.get(node << 8 | unit)
+            node = self._step(self._failure, node, unit) if after is None else after
             if ends[node] >= 0:
-                return node, ends[node], at + 1
+                return node, ends[node], count
         return node, -1, len(units)
+
+    def _step(self, failure: Sequence[int], node: int, unit: int) -> int:
+        """The node behind one more unit: of the node, or of the first of its failures from which the unit leads on."""
+        after = self._after.get(node << 8 | unit)
+        while after is None and node:
+            node = failure[node]
+            after = self._after.get(node << 8 | unit)
+        return after or 0
 
     def contains(self, units: bytes) -> bool:
         """Does a word stand in these units?"""
         return self._walk(0, units)[1] >= 0
 
-    def rests(self, node: int, most: int) -> Iterator[bytes]:
-        """What completes the words that have begun at a node, whatever comes first: `most` units at most."""
+    def rests(self, node: int, limit: int) -> Iterator[bytes]:
+        """What completes the words that have begun at a node, whatever comes first: at most `limit` units of it."""
         while node:
             begun = self.units[self._sample[node]][: self._depth[node]]
             for unit, _ in self._sorted[bisect_left(self._sorted, (begun, -1)) :]:
                 if not unit.startswith(begun):
                     break
-                if len(unit) <= len(begun) + most:
+                if len(unit) <= len(begun) + limit:
                     yield unit[len(begun) :]
             node = self._failure[node]
 
