@@ -1,4 +1,7 @@
-"""`generate` from outside, on a scripted model: prompts and schemas of every kind, errors, batches."""
+"""`generate` from outside, on a scripted model: prompts and schemas of every kind, errors, batches.
+
+Covers `decoding.generation`, `decoding.grammars` and `testing`.
+"""
 
 from __future__ import annotations
 

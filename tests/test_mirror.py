@@ -1,4 +1,4 @@
-"""The tests mirror the package: each module has a test file of its name, or a test file beside it names the module."""
+"""The tests mirror the package: each module has a test file of its name, or a test file says that it covers it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,27 @@ MODULES = [path.relative_to(PACKAGE) for path in sorted(PACKAGE.rglob("*.py")) i
 
 
 @cache
-def said_in(folder: Path) -> str:
-    """What the docstrings of the test files in a folder say."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("test_*.py"))]
-    return "\n".join(ast.get_docstring(tree) or "" for tree in trees)
+def covered_in(folder: Path, pattern: str) -> frozenset[str]:
+    """The names in backquotes behind "Covers" in the docstrings of the test files of a folder."""
+    names: set[str] = set()
+    for path in folder.glob(pattern):
+        _, _, said = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("Covers ")
+        names.update(re.findall(r"`([\w.]+)`", said))
+    return frozenset(names)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
-def test_a_module_has_a_test_file_or_is_named_by_one(module):
-    """`structgen/a/b.py` has `tests/a/test_b.py`, or a docstring of a test file in `tests/a/` says `b`."""
-    folder = TESTS / module.parent
-    covered = re.search(rf"`(?:\w+\.)*{module.stem}`", said_in(folder))
-    assert (folder / f"test_{module.stem}.py").exists() or covered, f"no test file in {folder.name}/ covers {module}"
+def test_a_module_has_a_test_file_or_one_that_covers_it(module: Path) -> None:
+    """`structgen/a/b.py` has `tests/a/test_b.py`; or a test file in `tests/a/` covers `b`, or any covers `a.b`."""
+    folder, whole = TESTS / module.parent, ".".join(module.with_suffix("").parts)
+    named = module.stem in covered_in(folder, "test_*.py") or whole in covered_in(TESTS, "**/test_*.py")
+    assert named or (folder / f"test_{module.stem}.py").exists(), f"no test file covers {whole}"
+
+
+def test_what_test_files_cover_is_there() -> None:
+    """A module that was moved or removed is covered by nobody."""
+    whole = {".".join(module.with_suffix("").parts) for module in MODULES}
+    for folder in {path.parent for path in TESTS.rglob("test_*.py")}:
+        own = ".".join(folder.relative_to(TESTS).parts)
+        for name in covered_in(folder, "test_*.py"):
+            assert name in whole or f"{own}.{name}".lstrip(".") in whole, f"{own}: {name} is no module"

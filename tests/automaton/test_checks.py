@@ -1,4 +1,7 @@
-"""Tests at run time: what a reading knows, which answers checks give, and what they suspect."""
+"""Tests at run time: what a reading knows, which answers checks give, and what they suspect.
+
+Covers `finished_items` and `reading`.
+"""
 
 # ruff: noqa: E501 - rows of tables
 

@@ -1,4 +1,7 @@
-"""The loop of turns: results, errors and refusals go back to the model."""
+"""The loop of turns: results, errors and refusals go back to the model.
+
+Covers `messages`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One turn of a model with tools: what may be called, how often, and what comes back."""
+"""One turn of a model with tools: what may be called, how often, and what comes back.
+
+Covers `chat.known`, `request`, `streaming` and `tools.docstrings`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Call formats read off the chat templates of real models."""
+"""Call formats read off the chat templates of real models.
+
+Covers `pieces`.
+"""
 
 from __future__ import annotations
 

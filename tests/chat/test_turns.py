@@ -1,4 +1,8 @@
-"""One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut."""
+"""One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut.
+
+Covers `arguments`, `call_format`, `calls_constraint`, `derive_arguments`, `derive_thinking`, `json_values`, `keyed`,
+`keyed_reader`, `literals`, `parser`, `probes` and `templates`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command line, in this process: output, exit codes, and errors without tracebacks."""
+"""The command line, in this process: output, exit codes, and errors without tracebacks.
+
+Covers `demo.show`, `doctor` and `registries`.
+"""
 
 from __future__ import annotations
 

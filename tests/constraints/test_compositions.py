@@ -1,4 +1,7 @@
-"""Compositions: every text of the language and no other, at every split, with late checks and real tokenizers."""
+"""Compositions: every text of the language and no other, at every split, with late checks and real tokenizers.
+
+Covers `parts.composed`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Byte machines of the user's own."""
+"""Byte machines of the user's own.
+
+Covers `parts.machines`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The decode loop on real architectures with random weights, held to a loop without cache and batch."""
+"""The decode loop on real architectures with random weights, held to a loop without cache and batch.
+
+Covers `run`.
+"""
 
 from __future__ import annotations
 

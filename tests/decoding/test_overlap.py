@@ -1,4 +1,7 @@
-"""The overlapped loop says what the plain one says; the order in which it does; and that nothing waits for a device."""
+"""The overlapped loop says what the plain one says; the order in which it does; and that nothing waits for a device.
+
+Covers `session`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Thinking before an answer: told apart, bounded, and read only once."""
+"""Thinking before an answer: told apart, bounded, and read only once.
+
+Covers `call_options`, `confidence` and `request`.
+"""
 
 from __future__ import annotations
 

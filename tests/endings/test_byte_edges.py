@@ -1,4 +1,7 @@
-"""Where bytes lead is what a matcher says that takes them, whatever the tests are answered."""
+"""Where bytes lead is what a matcher says that takes them, whatever the tests are answered.
+
+Covers `bounded_cache`.
+"""
 
 from __future__ import annotations
 

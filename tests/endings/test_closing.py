@@ -1,4 +1,7 @@
-"""The closing tokens end the text, in the fewest tokens of the closing text; tests and listeners have their say."""
+"""The closing tokens end the text, in the fewest tokens of the closing text; tests and listeners have their say.
+
+Covers `agreed`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cheapest way out is as short as the shortest one that trying every byte finds, and it is a way out."""
+"""The cheapest way out is as short as the shortest one that trying every byte finds, and it is a way out.
+
+Covers `frame_search` and `known_exits`.
+"""
 
 from __future__ import annotations
 

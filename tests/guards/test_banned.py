@@ -1,4 +1,7 @@
-"""Banned words and patterns as guards: what they find, where, and that no split of the bytes hides it."""
+"""Banned words and patterns as guards: what they find, where, and that no split of the bytes hides it.
+
+Covers `folding` and `words`.
+"""
 
 from __future__ import annotations
 

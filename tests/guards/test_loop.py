@@ -1,4 +1,7 @@
-"""Guards in the decode loop: what is sent back, what it costs, and what never comes out."""
+"""Guards in the decode loop: what is sent back, what it costs, and what never comes out.
+
+Covers `decoding.refusals.conflicts`, `guard_set` and `strings`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""No tokenisation lets a banned word out: real tokenizers, random words, a model that tries every way."""
+"""No tokenisation lets a banned word out: real tokenizers, random words, a model that tries every way.
+
+Covers `patterns` and `suspects`.
+"""
 
 from __future__ import annotations
 

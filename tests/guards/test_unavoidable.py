@@ -1,4 +1,7 @@
-"""What a constraint forces although a guard forbids it is found in time, or not at all."""
+"""What a constraint forces although a guard forbids it is found in time, or not at all.
+
+Covers `protocol`.
+"""
 
 from __future__ import annotations
 

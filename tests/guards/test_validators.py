@@ -1,4 +1,7 @@
-"""A type's validators as a guard: the same verdicts as the type's, and masks that never let a refused value close."""
+"""A type's validators as a guard: the same verdicts as the type's, and masks that never let a refused value close.
+
+Covers `lookahead` and `pointers`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The short way through numba's compiler: what it compiles, and how often; and the plain way beside it."""
+"""The short way through numba's compiler: what it compiles, and how often; and the plain way beside it.
+
+Covers `short_way`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tokens allowed at once, by their first byte and the class of the rest: equal to the plain twin, bit by bit."""
+"""Tokens allowed at once, by their first byte and the class of the rest: equal to the plain twin, bit by bit.
+
+Covers `string_slices`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The kernels' masks against the plain twin: at every position of many documents, over small and real vocabularies."""
+"""The kernels' masks against the plain twin: at every position of many documents, over small and real vocabularies.
+
+Covers `advance`, `bits`, `slices` and `transitions`.
+"""
 # ruff: noqa: E501 - rows of tables
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Every kind of cache against an uncached forward of the same tokens: rows that go on, wait and go back."""
+"""Every kind of cache against an uncached forward of the same tokens: rows that go on, wait and go back.
+
+Covers `hybrid`, `layers`, `recurrent`, `slot_cache` and `uncached`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Prompts with images, sounds and embeddings: every step against an uncached forward pass of transformers' own."""
+"""Prompts with images, sounds and embeddings: every step against an uncached forward pass of transformers' own.
+
+Covers `decoding.prompts.processor_prompts`, `model` and `solo`.
+"""
 
 from __future__ import annotations
 

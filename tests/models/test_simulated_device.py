@@ -1,4 +1,7 @@
-"""The decode loop on a device that is not there: what it says, what it waits for, what it captures."""
+"""The decode loop on a device that is not there: what it says, what it waits for, what it captures.
+
+Covers `attention`, `graphs`, `slots` and `transfer`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Steps of few shapes over tensors that stay where they are: the logits of a fresh forward, and of the plain way."""
+"""Steps of few shapes over tensors that stay where they are: the logits of a fresh forward, and of the plain way.
+
+Covers `evaluation_mode`, `rounding` and `row`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Special tokens in compositions: allowed where they are named, by that one token, and as a stop of text."""
+"""Special tokens in compositions: allowed where they are named, by that one token, and as a stop of text.
+
+Covers `parts`, `special` and `threads`.
+"""
 
 from __future__ import annotations
 

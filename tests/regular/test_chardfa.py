@@ -1,4 +1,7 @@
-"""The algebra of string sets, held against Python's sets and predicates."""
+"""The algebra of string sets, held against Python's sets and predicates.
+
+Covers `minimise`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Look-around, back-references and atomic groups: language and predicate together, against the `regex` module."""
+"""Look-around, back-references and atomic groups: language and predicate together, against the `regex` module.
+
+Covers `lookaround`, `regular.regex.backtrack`, `regular.regex.lazy` and `regular.regex.subset`.
+"""
 
 from __future__ import annotations
 

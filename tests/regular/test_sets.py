@@ -1,4 +1,7 @@
-"""Sets of numbers and strings as the layers above see them: languages, predicates, counts, against the definition."""
+"""Sets of numbers and strings as the layers above see them: languages, predicates, counts, against the definition.
+
+Covers `chardfa_kernels`, `interning`, `intervals`, `multiples`, `number_sets` and `regular.regex.references`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading: order, references, recursion, unions, and what a hostile schema costs."""
+"""Reading: order, references, recursion, unions, and what a hostile schema costs.
+
+Covers `references`.
+"""
 
 from __future__ import annotations
 

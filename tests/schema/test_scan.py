@@ -1,4 +1,7 @@
-"""What is wrong with a schema is found before anything runs, where jsonschema's meta-schemas find it too."""
+"""What is wrong with a schema is found before anything runs, where jsonschema's meta-schemas find it too.
+
+Covers `checks` and `keywords`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The reader against the standard's own tests and against documents of real schemas."""
+"""The reader against the standard's own tests and against documents of real schemas.
+
+Covers `containers`, `dialects`, `disjoint`, `dynamic`, `evaluation`, `facts`, `in_place_keywords`, `literals`,
+`normal`, `own_keywords` and `scalars`.
+"""
 
 from __future__ import annotations
 

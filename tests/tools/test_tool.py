@@ -1,4 +1,7 @@
-"""Tools: their schemas, what they accept, and that they still are what they were made of."""
+"""Tools: their schemas, what they accept, and that they still are what they were made of.
+
+Covers `calls`, `parameters` and `protocol`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules over the items of arrays and the members of objects: each row whole, byte by byte and at random splits."""
+"""Rules over the items of arrays and the members of objects: each row whole, byte by byte and at random splits.
+
+Covers `array_progress`, `finite`, `lockstep` and `names`.
+"""
 # ruff: noqa: E501 - rows of a table
 
 from __future__ import annotations

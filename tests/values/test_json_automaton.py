@@ -1,4 +1,7 @@
-"""JSON texts against schemas: each row is asked whole, byte by byte and at random token splits."""
+"""JSON texts against schemas: each row is asked whole, byte by byte and at random token splits.
+
+Covers `context` and `scalars`.
+"""
 # ruff: noqa: E501 - rows of a table
 
 from __future__ import annotations

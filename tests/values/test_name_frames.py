@@ -1,4 +1,7 @@
-"""Objects with many names: what a frame of names allows is what the names written in place allow, mask by mask."""
+"""Objects with many names: what a frame of names allows is what the names written in place allow, mask by mask.
+
+Covers `emptiness`, `next_names` and `object_progress`.
+"""
 
 from __future__ import annotations
 

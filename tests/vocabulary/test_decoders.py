@@ -1,4 +1,7 @@
-"""`spell` gives each token the bytes that the decoder of `tokenizers` gives it inside a text."""
+"""`spell` gives each token the bytes that the decoder of `tokenizers` gives it inside a text.
+
+Covers `alphabet`.
+"""
 
 from __future__ import annotations
 

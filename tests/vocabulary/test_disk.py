@@ -1,4 +1,7 @@
-"""A vocabulary comes back from disk as it was made, and nothing on the disk can make it wrong."""
+"""A vocabulary comes back from disk as it was made, and nothing on the disk can make it wrong.
+
+Covers `huggingface`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The readers on small tokenizers: holes, unknown tokens, raw and wrapped, slow ones of every habit."""
+"""The readers on small tokenizers: holes, unknown tokens, raw and wrapped, slow ones of every habit.
+
+Covers `slow` and `table`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ids, holes, twins, end ids, width and errors of a vocabulary."""
+"""Ids, holes, twins, end ids, width and errors of a vocabulary.
+
+Covers `ends`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fast-forward: the text stays what stepping gives, and the tokens are the tokenizer's own."""
+"""Fast-forward: the text stays what stepping gives, and the tokens are the tokenizer's own.
+
+Covers `token_boundaries`.
+"""
 
 from __future__ import annotations
 

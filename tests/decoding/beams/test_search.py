@@ -1,5 +1,8 @@
 """Beam search in the decode loop: the texts of transformers without a constraint, the best of all texts with one, and
-every guarantee that a plain row gives."""
+every guarantee that a plain row gives.
+
+Covers `batch`, `hypothesis` and `step_logits`.
+"""
 
 from __future__ import annotations
 

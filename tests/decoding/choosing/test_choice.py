@@ -1,4 +1,7 @@
-"""Masks and options to tokens: the host's way and the device's, held to each other and to plain loops."""
+"""Masks and options to tokens: the host's way and the device's, held to each other and to plain loops.
+
+Covers `penalties`.
+"""
 
 from __future__ import annotations
 

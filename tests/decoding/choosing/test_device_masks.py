@@ -1,4 +1,7 @@
-"""Masks that stay on the device, and the kernel that applies them, held to numpy."""
+"""Masks that stay on the device, and the kernel that applies them, held to numpy.
+
+Covers `triton_masks`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Logits processors of transformers in our loop, held to transformers' own `generate` and chain of warpers."""
+"""Logits processors of transformers in our loop, held to transformers' own `generate` and chain of warpers.
+
+Covers `recent_logits`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Prompts to ids with real tokenizers, and the whole way from a prompt to a value with them."""
+"""Prompts to ids with real tokenizers, and the whole way from a prompt to a value with them.
+
+Covers `per_row` and `targets`.
+"""
 
 from __future__ import annotations
 

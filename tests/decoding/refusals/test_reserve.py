@@ -1,4 +1,7 @@
-"""Validators and guards beside the budget and the caps: what is refused is said anew within what is left, or told."""
+"""Validators and guards beside the budget and the caps: what is refused is said anew within what is left, or told.
+
+Covers `guarding`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Other tokenisations of what a greedy row has begun: passed over, so that the tries are as many as the beginnings."""
+"""Other tokenisations of what a greedy row has begun: passed over, so that the tries are as many as the beginnings.
+
+Covers `allowed`.
+"""
 
 from __future__ import annotations
 

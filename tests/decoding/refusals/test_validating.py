@@ -1,4 +1,7 @@
-"""Validators in the decode loop: a refused value is tried again, in other words, until it is accepted or told."""
+"""Validators in the decode loop: a refused value is tried again, in other words, until it is accepted or told.
+
+Covers `check` and `row_policies`.
+"""
 
 from __future__ import annotations
 

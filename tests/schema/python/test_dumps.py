@@ -1,4 +1,7 @@
-"""What Pydantic writes, the masks allow: `dump_json` of values that hypothesis finds, borders first."""
+"""What Pydantic writes, the masks allow: `dump_json` of values that hypothesis finds, borders first.
+
+Covers `member_names`.
+"""
 
 from __future__ import annotations
 

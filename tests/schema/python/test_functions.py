@@ -1,4 +1,7 @@
-"""A function as `schema=`: the value is a mapping that the function can be called with, and nobody calls it before."""
+"""A function as `schema=`: the value is a mapping that the function can be called with, and nobody calls it before.
+
+Covers `users_code`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Python types: what the masks allow the validator accepts, and values at the borders are allowed."""
+"""Python types: what the masks allow the validator accepts, and values at the borders are allowed.
+
+Covers `json_text`, `network_text`, `number_text`, `object_fields`, `pydantic_schema`, `python_patterns` and
+`temporal_text`.
+"""
 
 from __future__ import annotations
 

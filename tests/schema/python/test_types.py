@@ -1,4 +1,7 @@
-"""Python types: what the schema admits, the type's own validator accepts."""
+"""Python types: what the schema admits, the type's own validator accepts.
+
+Covers `hashability`.
+"""
 
 from __future__ import annotations
 

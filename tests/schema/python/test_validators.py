@@ -1,4 +1,7 @@
-"""Which values a type's own code judges, when, and what it says of them."""
+"""Which values a type's own code judges, when, and what it says of them.
+
+Covers `core_parts`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pattern parser: what it reads, what it refuses and where it points."""
+"""The pattern parser: what it reads, what it refuses and where it points.
+
+Covers `charsets`, `errors`, `escapes`, `nodes` and `program`.
+"""
 
 from __future__ import annotations
 

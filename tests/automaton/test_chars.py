@@ -1,0 +1,133 @@
+"""A `CharDfa` lifted to bytes takes its members and no other text: plain, quoted and as a name, counted or not.
+
+Covers `char_kernels`, `outline`, `cheapest_chars`, `text_loops` and `literals`, the trie that literals are written in.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+
+from structgen.automaton.bytewise import Bytewise
+from structgen.automaton.chars import lift
+from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
+from structgen.automaton.literals import after_text, different_prefixes, write_literals, write_words
+from structgen.automaton.machine import Automaton
+from structgen.automaton.outline import outline_of
+from structgen.automaton.table_format import MAX_COUNT
+from structgen.automaton.text_loops import BIT_OF, ODD_BIT, exits
+from structgen.regular.chardfa import CharDfa, from_pattern
+from tests.automaton.test_step import takes
+
+PATTERNS = [
+    "^a*$",
+    "^(ab|é)+$",
+    "^[^x]{2,}$",
+    "^[\\u0000-\\u001f]*$",
+    '^["\\\\/]+$',
+    "^(😀|\\ud7ff|[à-ÿ])?b$",
+    "^[^]*é$",
+    "b",
+]
+CHARACTERS = ["a", "b", "x", "é", "à", "😀", "\ud7ff", '"', "\\", "/", "\x00", "\x1f", "\n"]
+TEXTS = ["", *map("".join, product(CHARACTERS, repeat=1)), *map("".join, product(CHARACTERS, repeat=2)), "abab", "ééb"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("most", [None, 1])
+def test_plain_text_is_taken_as_utf8(pattern: str, most: int | None) -> None:
+    dfa, automaton = from_pattern(pattern), Automaton()
+    start, walk = lift(automaton, dfa, lambda final: 0, quoted=False, most=most), Bytewise(automaton)
+    for text in TEXTS:
+        wanted = dfa.matches(text) and (most is None or len(text) <= most)
+        assert takes(walk, start, text.encode()) == wanted, text
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("name", [False, True])
+def test_quoted_text_is_taken_in_the_spellings_of_json(pattern: str, name: bool) -> None:
+    """A value in any spelling, a name in that of `json.dumps` alone."""
+    dfa, automaton = from_pattern(pattern), Automaton()
+    close, walk = automaton.pop(), Bytewise(automaton)
+    start = lift(automaton, dfa, lambda final: close, quoted=True, name=name)
+    for text in TEXTS:
+        plain, ascii_only = (json.dumps(text, ensure_ascii=ascii_only)[1:] for ascii_only in (False, True))
+        assert takes(walk, start, plain.encode()) == dfa.matches(text), text
+        assert takes(walk, start, ascii_only.encode()) == (dfa.matches(text) and (not name or ascii_only == plain)), (
+            text
+        )
+    assert not takes(walk, start, b'\n"')
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_shortest_ways_are_the_lengths_that_the_language_has(pattern: str) -> None:
+    dfa = from_pattern(pattern)
+    distances = shortest_ends(dfa)
+    assert distances[0] == 0
+    assert distances[1] == dfa.length_range()[0]
+    ways = PlainWays(dfa, one_end=True)
+    for q in range(1, len(dfa.next)):
+        led = ways.of(q) or {}
+        assert all(dfa.next[q, kind_of(dfa, byte)] == target for target, byte in led.items())
+        if led and distances[q] not in (0, MAX_COUNT) and len(led) == 1:
+            assert min(distances[target] for target in led) == distances[q] - 1
+
+
+def kind_of(dfa: CharDfa, code: int) -> int:
+    """The class of a character."""
+    return int(dfa.classes[np.searchsorted(dfa.bounds, code, side="right") - 1])
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_exits_are_the_buckets_of_the_characters_that_lead_elsewhere(pattern: str) -> None:
+    dfa = from_pattern(pattern)
+    wides = outline_of(dfa, quoted=False, name=False).wides
+    leads = exits(dfa.bounds, dfa.classes, dfa.next, wides) if wides.size else np.zeros((0, 2), np.int64)
+    for q in range(1, len(leads) + 1):
+        leaving = {code for code in range(128) if dfa.next[q, kind_of(dfa, code)] != q}
+        wanted = int(ODD_BIT)
+        for code in leaving:
+            wanted |= int(BIT_OF[code])
+        if any(dfa.next[q, kind] != q for kind in wides.tolist()):
+            wanted |= int(BIT_OF[128])
+        assert int(leads[q - 1, 0]) == wanted
+
+
+def test_an_outline_is_made_once_for_each_use_of_a_dfa() -> None:
+    dfa = from_pattern("^[a-c]+$")
+    assert outline_of(dfa, quoted=True, name=False) is outline_of(dfa, quoted=True, name=False)
+    assert outline_of(dfa, quoted=True, name=False) is not outline_of(dfa, quoted=True, name=True)
+    assert outline_of(dfa, quoted=False, name=False).classes_in(ord("a"), ord("c")) == {kind_of(dfa, ord("b"))}
+
+
+def test_a_trie_of_literals_leads_each_to_its_target() -> None:
+    for seed in range(30):
+        draw = random.Random(seed)
+        words = {bytes(draw.choices(b"ab\xc3", k=draw.randint(1, 6))) + b"." for _ in range(draw.randint(1, 60))}
+        automaton = Automaton()
+        targets = {
+            word: automaton.tables.ranges(automaton.tables.stub(), (), miss=(3, i, 0)) for i, word in enumerate(words)
+        }
+        root = automaton.tables.stub()
+        write_literals(automaton, root, targets.items())
+        assert {word: after_text(automaton, root, word) for word in words} == targets
+        walk = Bytewise(automaton)
+        assert all(takes(walk, root, word) and not takes(walk, root, word[:-1]) for word in words)
+        prefixes = {word[:n] for word in words for n in range(1, len(word) + 1)}
+        assert different_prefixes(automaton.tables.base, len(words)) == len(prefixes)
+
+
+def test_the_way_out_of_words_is_the_shortest_word() -> None:
+    automaton = Automaton()
+    end, root = automaton.pop(), automaton.tables.stub()
+    write_words(automaton, root, [b"long way.", b"lo.", b"other."], end)
+    state, text = automaton.way_out(root), b""
+    while state != end:
+        (low, _, state), *others = automaton.tables.edges_of(automaton.way_out(state))
+        assert not others
+        text += bytes([low])
+    assert text == b"lo."
