@@ -1,25 +1,54 @@
-"""What `generate`, `stream` and `astream` take beside the model, the prompt and the schema."""
+"""The options of `generate`, `stream` and `astream`, and how those of other libraries are called here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from structgen.arguments import is_whole, require, require_flag
 from structgen.decoding.loop import ROWS
-from structgen.decoding.unknown_options import unknown_options
+from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.schema.python.mistaken import inner_schema
 from structgen.schema.reader import require_order
 
 GREEDY = Sampling()
 LIMITS = Limits()
 
+_CLASSES: dict[str, type] = {"sampling": Sampling, "limits": Limits, "beams": Beams, "thinking": Thinking}
+"""The options whose values have fields of their own."""
+_FIELDS = {field.name: option for option, kind in _CLASSES.items() for field in fields(kind)}
+"""Which option a field belongs to."""
+_RENAMED = {
+    "max_tokens": "max_new_tokens", "max_length": "max_new_tokens", "max_completion_tokens": "max_new_tokens",
+    "stop_strings": "stop", "stop_sequences": "stop", "do_sample": "temperature", "num_beams": "count",
+    "logits_processor": "processors", "logits_processors": "processors",
+}  # fmt: skip
+"""Other names of fields."""
+_SCHEMAS = {
+    "response_model": "{}", "response_format": "{}", "json_schema": "{}", "output_type": "{}",
+    "regex": "sg.Regex({})", "grammar": "sg.Lark({})", "choices": "sg.Choice({})",
+}  # fmt: skip
+"""What is passed as `schema=`."""
+_NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
+_INSTEAD = {
+    "stream": "call sg.stream(...) or sg.astream(...)",
+    "details": "the last event of a stream has all of it in its result",
+    "n": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
+    "num_return_sequences": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
+    "tools": "pass one function as schema= for the arguments it can be called with",
+    "messages": "pass the messages as prompt, the second argument",
+    "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
+}
+"""What to do where no option says it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """What `generate` and `stream` take beside the model, the prompt and the schema; `generate` says what each is.
+    """The options of `generate` and `stream`; `generate` says what each is.
 
     Raises:
         OptionError: one of them is none of what it may be.
@@ -61,3 +90,62 @@ class CallOptions:
 
 
 DEFAULTS = CallOptions()
+
+
+def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionError:
+    """The error for options that a call does not take: it shows the right call, or the nearest name.
+
+    Args:
+        given: the unknown options, with their values.
+        known: the names of the options that the call takes.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    advice = []
+    for name, value in given.items():
+        field = _RENAMED.get(name, name)
+        if field in _FIELDS:
+            fields_given = values.setdefault(_FIELDS[field], {})
+            if name != "do_sample" or field not in fields_given:  # beside temperature= it says nothing
+                fields_given[field] = _value_of(name, value)
+        elif name in _SCHEMAS:
+            advice.append(f"pass schema={_SCHEMAS[name].format(_schema(name, value))}")
+        elif name in _INSTEAD:
+            advice.append(_INSTEAD[name].format(quoted(value)))
+        else:
+            near = get_close_matches(name, [*known, *_FIELDS], 1)
+            advice.append(f"the nearest is {_where(near[0])}" if near else f"there are {', '.join(known)}")
+    calls = [f"{option}=sg.{_CLASSES[option].__name__}({_arguments(each)})" for option, each in values.items()]
+    advice = [f"pass {', '.join(calls)}", *advice] if calls else advice
+    return OptionError(f"no option is called {', '.join(f'{name}=' for name in given)}: {'; '.join(advice)}")
+
+
+def _arguments(given: dict[str, Any]) -> str:
+    """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, and those without which they have no effect."""
+    if not given.keys().isdisjoint(_NO_EFFECT_WHEN_GREEDY):
+        given = {"temperature": 1.0, **given}
+    elif given.keys() & {"length_penalty", "early_stopping"}:
+        given = {"count": 4, **given}
+    return ", ".join(f"{name}={quoted(value)}" for name, value in given.items())
+
+
+def _value_of(name: str, value: Any) -> Any:
+    """The value of an option in the field that it is here."""
+    if name == "do_sample":
+        return 1.0 if value else 0.0
+    return [value] if isinstance(value, str) and _RENAMED.get(name, name) == "stop" else value
+
+
+def _schema(name: str, value: Any) -> str:
+    """The code that makes a schema of an option's value; the option's name stands for the value."""
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, dict):
+        return "{'type': 'object'}" if value.get("type") == "json_object" else name + inner_schema(value)
+    if isinstance(value, str):
+        return quoted(value) if name in ("regex", "grammar") else f"json.loads({name})"
+    return quoted(value)
+
+
+def _where(name: str) -> str:
+    """An option's name, or how a field is passed."""
+    return f"{_FIELDS[name]}=sg.{_CLASSES[_FIELDS[name]].__name__}({name}=...)" if name in _FIELDS else f"{name}="

@@ -14,8 +14,7 @@ from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
 from structgen.decoding.choosing.draws import Draws
 from structgen.decoding.choosing.masking import Words, existing, pack
-from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.decoding.choosing.recent_logits import RECENT, KnownLogits, RecentLogits
+from structgen.decoding.choosing.measure import RECENT, ChosenToken, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
@@ -93,7 +92,7 @@ class Session:
         self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         self._allowed = Allowed(vocabulary, self._transcript, checks, self._retries, self.budget)
         self._rollback = self._rollback_class(
-            self._transcript, checks, self._reserve, allowed=self._allowed, retries=self._retries, recent=self._recent
+            self._transcript, checks, self._reserve, self._allowed, self._retries, self._recent
         )
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet

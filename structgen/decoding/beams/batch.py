@@ -11,8 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.search import BeamSearch, Candidates
-from structgen.decoding.beams.step_logits import StepLogits
+from structgen.decoding.beams.search import BeamSearch, Candidates, StepLogits
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run

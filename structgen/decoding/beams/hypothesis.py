@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,11 +41,8 @@ class HypothesisRollback(Rollback):
     refusal: Refusal | None = None
 
     def fork(self, transcript: Transcript, checks: Checks, reserve: Reserve, allowed: Allowed) -> HypothesisRollback:
-        """Of another text that begins like this one. What was refused counts for both."""
-        twin = copy(self)
-        twin._transcript, twin._checks, twin._reserve, twin._allowed = transcript, checks, reserve, allowed
-        twin.refusal = None
-        return twin
+        """The way back of another text that begins like this one. What was refused and undone counts for both."""
+        return replace(self, transcript=transcript, checks=checks, reserve=reserve, allowed=allowed)
 
     def leave_dead_end(self, why: DeadEnd) -> None:
         """Nothing fits behind the text: it is given up.
@@ -56,7 +54,7 @@ class HypothesisRollback(Rollback):
 
     def refuse(self, refusal: Refusal) -> None:
         """Forgets the token that has completed what is refused."""
-        said = self._transcript
+        said = self.transcript
         self.never_again()
         length = len(said.tokens) - 1
         self.undone.append(Undone(length, said.cut(length), refusal.reason, refusal.pointer))
@@ -64,8 +62,8 @@ class HypothesisRollback(Rollback):
 
     def never_again(self) -> None:
         """The text is not offered any more."""
-        tokens, entries = self._transcript.tokens, self._transcript.entries
-        self._retries.add(tokens, entries, [None] * len(tokens))
+        tokens, entries = self.transcript.tokens, self.transcript.entries
+        self.retries.add(tokens, entries, [None] * len(tokens))
 
     def retreat(self, undone: Undone) -> None:
         """Goes back to earlier texts. It counts, but for what validators refuse, who count themselves.
@@ -74,7 +72,7 @@ class HypothesisRollback(Rollback):
             DeadEnd: that was too often.
         """
         if undone.pointer is None:
-            self._retries.spend_rollback(DeadEnd(undone.reason))
+            self.retries.spend_rollback(DeadEnd(undone.reason))
         self.undone.append(undone)
 
 

@@ -7,11 +7,10 @@ place, says those before it again, and leaves a place where nothing is allowed f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from structgen.decoding.choosing.measure import Ledger
-from structgen.decoding.choosing.recent_logits import RecentLogits
+from structgen.decoding.choosing.measure import Ledger, RecentLogits
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.reserve import Reserve
 from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, RetryTree, exhausted
@@ -55,6 +54,7 @@ class _Retry(NamedTuple):
     others: Iterator[RetryPlace]
 
 
+@dataclass(eq=False)
 class Rollback:
     """Takes one row back.
 
@@ -63,31 +63,25 @@ class Rollback:
         ledger: where the batch measures its choices, if it does.
     """
 
-    def __init__(
-        self,
-        transcript: Transcript,
-        checks: Checks,
-        reserve: Reserve,
-        *,
-        allowed: Allowed,
-        retries: RetryTree,
-        recent: RecentLogits,
-    ) -> None:
-        self.undone: list[Undone] = []
-        self.ledger: Ledger | None = None
-        self._transcript, self._checks, self._reserve = transcript, checks, reserve
-        self._allowed, self._retries, self._recent = allowed, retries, recent
-        self._retry: _Retry | None = None
+    transcript: Transcript
+    checks: Checks
+    reserve: Reserve
+    allowed: Allowed
+    retries: RetryTree
+    recent: RecentLogits
+    undone: list[Undone] = field(default_factory=list)
+    ledger: Ledger | None = None
+    _retry: _Retry | None = field(default=None, init=False)
 
     @property
     def count(self) -> int:
         """How often the row was sent back."""
-        return self._retries.rollbacks + self._retries.refused_values.total()
+        return self.retries.rollbacks + self.retries.refused_values.total()
 
     @property
     def uniform(self) -> float | None:
         """Draws the next token where the row has just gone back to; None where it is chosen as always."""
-        if self._retry is None or len(self._retry.place.path) != len(self._transcript.tokens):
+        if self._retry is None or len(self._retry.place.path) != len(self.transcript.tokens):
             return None
         return self._retry.place.uniform
 
@@ -101,9 +95,9 @@ class Rollback:
         Raises:
             DeadEnd: there is none.
         """
-        self._retries.spend_rollback(why)
-        tokens = tuple(self._transcript.tokens)
-        depths = self._retries.depths(len(tokens) - 1)
+        self.retries.spend_rollback(why)
+        tokens = tuple(self.transcript.tokens)
+        depths = self.retries.depths(len(tokens) - 1)
         self.refuse(Refusal(tokens, depths, str(why), lambda: exhausted(str(why), why)))
 
     def refuse(self, refusal: Refusal) -> None:
@@ -112,18 +106,18 @@ class Rollback:
         Raises:
             StructgenError: there is none; it is the refusal's.
         """
-        count, entries, nearest = len(refusal.tokens), self._transcript.entries, next(iter(refusal.depths), 0)
+        count, entries, nearest = len(refusal.tokens), self.transcript.entries, next(iter(refusal.depths), 0)
         measured = min(refusal.depths, default=0) if self.ledger else nearest
         chances = [None if entry is None else UNKNOWN for entry in entries[:count]]
         chances[measured:] = [self._chance(index) for index in range(measured, count)]
-        self._retries.add(refusal.tokens, entries[:count], chances)
-        self._allowed.note_refused(refusal.tokens, nearest)
+        self.retries.add(refusal.tokens, entries[:count], chances)
+        self.allowed.note_refused(refusal.tokens, nearest)
         if refusal.pointer is not None:
-            enlarged = self._reserve.enlarge(refusal)
+            enlarged = self.reserve.enlarge(refusal)
             if enlarged is not refusal:
-                self._retries.prune(refusal.tokens[: enlarged.depths[0] + 1])  # nothing behind it has the tokens
+                self.retries.prune(refusal.tokens[: enlarged.depths[0] + 1])  # nothing behind it has the tokens
             refusal = enlarged
-        self._go_to_first(refusal, self._retries.places(refusal))
+        self._go_to_first(refusal, self.retries.places(refusal))
 
     def move_on(self) -> bool:
         """Leaves a place where everything was tried for the next one; False where the row has gone on from it.
@@ -131,7 +125,7 @@ class Rollback:
         Raises:
             StructgenError: there is none; it is the refusal's.
         """
-        if self._retry is None or not self._retries.tried(self._transcript.tokens):
+        if self._retry is None or not self.retries.tried(self.transcript.tokens):
             return False
         self._retry.place.close()
         self._go_to_first(self._retry.refusal, self._retry.others)
@@ -158,7 +152,7 @@ class Rollback:
             self._retry = _Retry(refusal, place, places)
             self._go_to(place, refusal)
             if self._is_open():
-                if self._allowed.anything_new():
+                if self.allowed.anything_new():
                     return True
                 again.append((place, place.node.left))
             place.close()
@@ -166,27 +160,27 @@ class Rollback:
 
     def _is_open(self) -> bool:
         """May a token come here that was not tried, with the reserve for what comes later?"""
-        has_room = not self._transcript.tokens or not self._reserve.tokens or self._reserve.fits(forced=True)
-        return has_room and bool(self._allowed.after_rollback().any())
+        has_room = not self.transcript.tokens or not self.reserve.tokens or self.reserve.fits(forced=True)
+        return has_room and bool(self.allowed.after_rollback().any())
 
     def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
         """Takes back the tokens that are not before a place, and says those before it again."""
-        said = self._transcript
+        said = self.transcript
         kept = common(place.tokens, said.tokens)
         if kept < len(said.tokens):
             self.undone.append(Undone(kept, said.cut(kept), refusal.reason, refusal.pointer))
-        self._recent.truncate(kept)
+        self.recent.truncate(kept)
         for token, entry in list(zip(place.tokens, place.entries, strict=True))[kept:]:
             said.take(token, entry)
-        for check in self._checks.watching:
+        for check in self.checks.watching:
             check.read(said.tokens, said.said)  # none of them vetoes what was said before
 
     def _chance(self, index: int) -> float | None:
         """The probability of a token among those that were allowed; None where the model was not asked."""
-        entry = self._transcript.entries[index]
+        entry = self.transcript.entries[index]
         if entry is None:
             return None
         choice = None if self.ledger is None else self.ledger.choice(*entry)
         if choice is None:
-            choice = self._recent.measured(index, self._transcript.tokens[index])
+            choice = self.recent.measured(index, self.transcript.tokens[index])
         return UNKNOWN if choice is None else choice.chance

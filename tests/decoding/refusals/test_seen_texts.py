@@ -14,11 +14,10 @@ import torch
 from structgen.decoding.choosing.masking import ids_of, pack
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
-from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.allowed import Allowed, SeenTexts
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.row_policies import Checks
-from structgen.decoding.refusals.seen_texts import SeenTexts
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords
