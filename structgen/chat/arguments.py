@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.chat.nested import Nested
 from structgen.chat.pieces import Pieces, Slot, filled
 
 
@@ -69,7 +70,7 @@ class PythonText:
         return str(value)
 
 
-ValueWriter = JsonLayout | Raw | PythonText
+ValueWriter = JsonLayout | Raw | PythonText | Nested
 
 
 @dataclass(frozen=True)

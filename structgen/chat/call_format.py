@@ -98,9 +98,12 @@ class CallFormat:
 
     @property
     def trigger(self) -> str:
-        """What of `opening` stands in no text: its first tag, or all of it. Empty where calls begin with a name."""
+        """What of `opening` stands in no text: its first tag, or all of it where an answer's end
+        begins with that. Empty where calls begin with a name."""
         tag = TAG.match(self.opening)
-        return tag[0] if tag else self.opening
+        if tag is None or self.content.closing.lstrip().startswith(tag[0]):
+            return self.opening
+        return tag[0]
 
     def described(self) -> list[tuple[str, str]]:
         """The parts by name, for a person to read."""

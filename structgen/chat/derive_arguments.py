@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -16,12 +17,11 @@ from structgen.chat.arguments import (
     Raw,
     ValueWriter,
 )
-from structgen.chat.pieces import Pieces, Slot, common_prefix, common_suffix, read_off
+from structgen.chat.nested import NUMBER, OTHER, TRICKY, WORD, nested_writer
+from structgen.chat.pieces import Pieces, Slot, common_prefix, common_suffix, filled, read_off
 from structgen.chat.probes import KEYS, NAMES, Probes, Underivable
 from structgen.chat.templates import CannotRender
 
-NUMBER, OTHER = 73517, 84628
-WORD = "qvalue"
 SAMPLES: dict[str, Any] = {
     "string": WORD,
     "number": NUMBER,
@@ -30,8 +30,6 @@ SAMPLES: dict[str, Any] = {
     "array": [WORD, NUMBER],
     "object": {"qmember": WORD, "qcount": NUMBER},
 }
-TRICKY = ('"', "\\", "\n", "'", "<", ">", "&", "é", "{", "\t")
-"""Characters that a writer of strings may escape, or lose."""
 
 
 def layouts() -> Iterator[JsonLayout]:
@@ -68,6 +66,11 @@ def _keyed(probes: Probes) -> KeyedArguments:
         item = _item(probes, sample, before, after)
         if item is not None:
             items[type_] = item
+    number = items.get("number")
+    if number is not None and not ({"array", "object"} <= items.keys()):
+        nested = nested_writer(partial(_value_text, probes, number, before, after))
+        if nested is not None:
+            items |= dict.fromkeys(("array", "object"), Item(number.before, nested, number.after))
     if "string" not in items:
         raise Underivable("the template writes arguments neither as JSON nor key by key")
     if not separator and any(not item.after for item in items.values()):
@@ -123,7 +126,8 @@ def _item(probes: Probes, sample: Any, before: str, after: str) -> Item | None:
         return None
     if isinstance(sample, str):
         return _string_item(probes, text, before, after)
-    writers: list[ValueWriter] = [*layouts(), PythonText()]
+    containers = isinstance(sample, (list, dict))
+    writers: list[ValueWriter] = [*layouts()] if containers else [*layouts(), PythonText()]
     for writer in writers:
         pieces = read_off(text, {KEYS[0]: Slot.KEY, writer.write(sample): Slot.VALUE})
         if pieces.count(Slot.VALUE) == 1 and Slot.KEY in pieces:
@@ -155,6 +159,19 @@ def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None
     if not (text.startswith(before) and text.endswith(after) and len(text) >= len(before) + len(after)):
         return None
     return text[len(before) : len(text) - len(after)]
+
+
+def _value_text(probes: Probes, number: Item, before: str, after: str, value: Any) -> str:
+    """The text of a value where numbers stand.
+
+    Raises:
+        ValueError: it does not stand within what is around a number.
+    """
+    text = _argument(probes, value, before, after) or ""
+    begin, end = (filled(pieces, {Slot.KEY: KEYS[0]}) for pieces in (number.before, number.after))
+    if not (text.startswith(begin) and text.endswith(end)):
+        raise ValueError(f"{text!r} has no value between {begin!r} and {end!r}")
+    return text[len(begin) : len(text) - len(end)]
 
 
 def _divided(pieces: Pieces, writer: ValueWriter) -> Item:

@@ -12,11 +12,11 @@ from structgen.options import Whitespace
 from structgen.parts.parts import Plan
 from structgen.schema.normal import Shape
 
-_PLAIN = frozenset(
-    ("$schema", "$id", "$defs", "definitions", "title", "description", "type", "properties", "required", "default",
-     "additionalProperties", "examples", "$comment", "deprecated")
+_BINDING = frozenset(
+    ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "minProperties", "maxProperties",
+     "dependentRequired", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "unevaluatedProperties")
 )  # fmt: skip
-"""Keywords of an object that say nothing of several members at once."""
+"""Keywords of an object that say something of several members at once."""
 
 
 def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
@@ -57,7 +57,7 @@ def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]
     definitions: dict[str, Any] = {key: root[key] for key in ("$defs", "definitions") if key in root}
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
         root = dict(root["$defs"][reference.removeprefix("#/$defs/")])
-    more = sorted(root.keys() - _PLAIN)
+    more = sorted(root.keys() & _BINDING)
     if more:
         raise UnsupportedSchema(f"{more[0]} binds arguments of {tool} together: the model's format has them one by one")
     members = root.get("properties", {})

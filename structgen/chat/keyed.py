@@ -8,23 +8,15 @@ from typing import Any
 from structgen.chat.arguments import Item, JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import json_plan, members_of, types_of
 from structgen.chat.literals import Literals, optional
+from structgen.chat.nested import Nested
+from structgen.chat.nested_plans import NestedPlans, separated
 from structgen.chat.pieces import Pieces, Slot, filled
+from structgen.chat.raw_strings import raw_strings
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.parts.parts import AnyOf, Plan, Series, Words
-from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, literals, union
-from structgen.regular.string_sets import string_predicate, uncapped_language
-from structgen.regular.texts import escaped, free_text
+from structgen.regular.chardfa import literals
 from structgen.schema.normal import Shape
-
-_SPELLED = {
-    "number": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
-    "boolean": "^([Tt]rue|[Ff]alse)$",
-    "null": "^(null|None)$",
-    "array": r"^\[",
-    "object": r"^\{",
-}
-"""What a string must not look like where a value of this type may stand in the same place."""
 
 
 class KeyedPlans:
@@ -47,31 +39,26 @@ class KeyedPlans:
         members = members_of(schema, tool)
         names = sorted(members, key=str.lower) if self._writer.sorted else list(members)
         required = set(schema.get("required", ()))
-        items = [(self._member(name, members[name], tool), name in required) for name in names]
+        items: list[tuple[Plan, bool]] = []
+        for name in names:
+            member = self._member(name, members[name], tool, needed=name in required)
+            items += [] if member is None else [(member, name in required)]
         if not self._writer.separator:
             return Series(tuple(plan if needed else optional(plan) for plan, needed in items))
-        return self._separated(items)
+        return separated(items, self._literal.plan(self._writer.separator))
 
-    def _separated(self, items: Sequence[tuple[Plan, bool]]) -> Plan:
-        """Items with the separator between those that are there."""
-        separator = self._literal.plan(self._writer.separator)
-        after: Plan = Series(())
-        first: Plan = Series(())
-        for plan, needed in reversed(items):
-            begun = Series((plan, after))
-            first = begun if needed else AnyOf((begun, first))
-            later = Series((separator, plan))
-            after = Series((later if needed else optional(later), after))
-        return first
+    def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
+        """One argument: a branch for each way in which a value of its types is written; None where there is no value.
 
-    def _member(self, name: str, schema: Mapping[str, Any], tool: str) -> Plan:
-        """One argument: a branch for each way in which a value of its types is written."""
+        Raises:
+            UnsupportedSchema: no value has a spelling in the format.
+        """
         shapes = JsonSchema(dict(schema)).read().shapes
         types = types_of(shapes)
         groups: dict[tuple[Pieces, Pieces], list[tuple[str, Item]]] = {}
         for type_ in types:
             item = self._writer.item(type_)
-            if item is not None and not (isinstance(item.writer, PythonText) and type_ in ("array", "object")):
+            if item is not None:
                 groups.setdefault((item.before, item.after), []).append((type_, item))
         branches = []
         for (before, after), group in groups.items():
@@ -80,6 +67,8 @@ class KeyedPlans:
             if values:
                 beside = self._literal.plan(filled(before, {Slot.KEY: name})), self._literal.plan(behind)
                 branches.append(Series((beside[0], AnyOf(tuple(values)), beside[1])))
+        if not branches and not types and not needed:
+            return None
         if not branches:
             lost = ", ".join(types) or "any value"
             raise UnsupportedSchema(f"the model's call format has no spelling for {lost}: {quoted(name)} of {tool}")
@@ -100,6 +89,8 @@ class KeyedPlans:
                 found += [] if language.language.empty else [language]
             elif isinstance(item.writer, PythonText):
                 found += _python(schema, shapes, type_, item.writer)
+            elif isinstance(item.writer, Nested):
+                found += NestedPlans(item.writer, self._literal, behind).containers(shapes, type_)
         return found
 
 
@@ -110,30 +101,3 @@ def _python(schema: Mapping[str, Any], shapes: Sequence[Shape], type_: str, writ
     there = [("true", True), ("false", False)] if type_ == "boolean" else [("null", None)]
     values = [value for name, value in there if any(getattr(shape, name) for shape in shapes)]
     return [Words(literals([writer.write(value) for value in values]))]
-
-
-def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequence[str]) -> Words:
-    """Strings as they are, so that they can be read back.
-
-    Args:
-        shapes: of the schema.
-        writer: what it does not keep is left out.
-        behind: what ends a string: it stands in none.
-        types: of the values that may stand in the same place: no string looks like one of another type.
-    """
-    found: CharDfa | None = None
-    longest = 0
-    for shape in shapes:
-        if shape.strings is None:
-            continue
-        if string_predicate(shape.strings) is not None:
-            raise UnsupportedSchema("a string whose pattern or format no automaton holds, in a format without quotes")
-        language, most = uncapped_language(shape.strings)
-        found = language if found is None else union(found, language)
-        longest = -1 if most is None or longest < 0 else max(longest, most)
-    bounds = [free_text((), [escaped(text) for text in (behind, *writer.without) if text], 0)]
-    if writer.trimmed:
-        bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
-    bounds += [complement(from_pattern(_SPELLED[type_])) for type_ in types if type_ != "string"]
-    language = intersect(*bounds) if found is None else intersect(found, *bounds)
-    return Words(language, None if longest < 0 else longest)

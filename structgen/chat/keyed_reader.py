@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from structgen.chat.arguments import Item, JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import members_of, types_of
+from structgen.chat.nested import Nested
 from structgen.chat.pieces import Slot, filled
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import CallSyntaxError, quoted
@@ -137,6 +138,11 @@ def _value(source: Source, place: Place, tell: Tell) -> Read[None]:
     """A value and what stands behind it."""
     char = yield from source.take()
     source.unread(char)
+    nested = next((item.writer for item in place.items.values() if isinstance(item.writer, Nested)), None)
+    if nested is not None and (found := (yield from longest_of(source, [nested.array[0], nested.object[0]]))):
+        yield from _container(source, nested, found, tell)
+        yield from literal(source, place.behind)
+        return
     layouts = [type_ for type_, item in place.items.items() if isinstance(item.writer, JsonLayout)]
     opens = {"array": "[", "object": "{", "string": '"'}
     if char and any(opens.get(type_) == char for type_ in layouts):
@@ -153,6 +159,43 @@ def _value(source: Source, place: Place, tell: Tell) -> Read[None]:
         pieces: list[str] = []
         yield from _until(source, place.behind, pieces.append)
         tell(_json_of("".join(pieces), place.items))
+
+
+def _container(source: Source, nested: Nested, opening: str, tell: Tell) -> Read[None]:
+    """An array or an object, what opens it read already."""
+    is_array = opening == nested.array[0]
+    _, separator, closing = nested.array if is_array else nested.object
+    tell("[" if is_array else "{")
+    ended = yield from longest_of(source, [closing])
+    while not ended:
+        if not is_array:
+            yield from literal(source, nested.key[0])
+            tell('"')
+            yield from _until(source, nested.key[1], lambda text: tell(json.dumps(text, ensure_ascii=False)[1:-1]))
+            tell('": ')
+        yield from _nested(source, nested, tell)
+        ended = yield from longest_of(source, [closing])
+        if not ended:
+            yield from literal(source, separator)
+            tell(", ")
+    tell("]" if is_array else "}")
+
+
+def _nested(source: Source, nested: Nested, tell: Tell) -> Read[None]:
+    """A value within an array or an object."""
+    opening = yield from longest_of(source, [nested.string[0], nested.array[0], nested.object[0]])
+    if opening and opening == nested.string[0]:
+        tell('"')
+        yield from _until(source, nested.string[1], lambda text: tell(json.dumps(text, ensure_ascii=False)[1:-1]))
+        tell('"')
+    elif opening:
+        yield from _container(source, nested, opening, tell)
+    else:
+        word = yield from source.word(SCALAR)
+        spelled = dict(zip(nested.scalars, ("true", "false", "null"), strict=True)).get(word)
+        if spelled is None and not _NUMBER.fullmatch(word):
+            raise CallSyntaxError(f"{quoted(word)} is no value in a call")
+        tell(spelled or word)
 
 
 def _json_of(text: str, items: Mapping[str, Item]) -> str:

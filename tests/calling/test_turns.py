@@ -147,7 +147,7 @@ def test_a_conversation_with_calls_is_told_in_the_models_format():
     reply = sg.call(model, messages, [weather], details=True)
     assert reply.prompt == (
         '[INST]Rome?[/INST][TOOL_CALLS]weather[CALL_ID]123456789[ARGS]{"city": "Rome", "days": 2, "unit": "K"}'
-        "[TOOL_RESULTS]Rome: sunny, 2, K[/TOOL_RESULTS]"
+        "<|im_end|>[TOOL_RESULTS]Rome: sunny, 2, K[/TOOL_RESULTS]"
     )
 
 

@@ -19,6 +19,7 @@ from structgen.chat import CallFormat, call_format
 from structgen.chat.arguments import KeyedArguments, Raw
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.nested import Nested
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent, TurnParser
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema
@@ -41,6 +42,17 @@ SCALARS: dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]] = {
 }
 CONTAINERS: dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]] = {
     "list": ({"type": "array", "items": {"type": "integer"}}, st.lists(st.integers(0, 99), max_size=3)),
+    "nest": (
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"a": {"type": "boolean"}, "b": {"type": "string"}},
+                "required": ["b"],
+            },
+        },
+        st.lists(st.builds(lambda a, b: {"b": b} if a is None else {"a": a, "b": b}, st.none() | st.booleans(), WORDS)),
+    ),
     "map": (
         {"type": "object", "additionalProperties": {"type": "string"}},
         st.dictionaries(LETTERS, ANY_TEXT, max_size=2),
@@ -59,6 +71,9 @@ def kinds_of(format_: CallFormat) -> dict[str, tuple[dict[str, Any], st.SearchSt
         quoted = {"quoted": ({"type": "string"}, ANY_TEXT)}
         return SCALARS | CONTAINERS | quoted
     containers = CONTAINERS if _writes_containers(format_) else {}
+    item = format_.arguments.item("object")
+    if item is not None and isinstance(item.writer, Nested):  # what it cannot write is another test's
+        containers = {**CONTAINERS, "map": (CONTAINERS["map"][0], st.dictionaries(LETTERS, WORDS, max_size=2))}
     without = {"maybe"} if format_.arguments.item("null") is None else set()
     return {name: kind for name, kind in (SCALARS | containers).items() if name not in without}
 
@@ -133,7 +148,9 @@ def _as_written(format_: CallFormat, arguments: Any) -> Any:
 
 
 CUTS = st.lists(st.integers(0, 10**6), max_size=5)
-FAST = ("Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "google-gemma-4-31B-it", "GLM-4.6", "Kimi-K3")
+FAST = (
+    "Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "google-gemma-4-31B-it", "GLM-4.6", "openbmb-MiniCPM5-1B",
+)  # fmt: skip
 
 
 def _in_schema_order(tools: list[Tool[..., Any]], calls: list[WrittenCall]) -> list[WrittenCall]:

@@ -1,0 +1,130 @@
+"""Arrays and objects in a syntax of a format's own, as `[<|"|>a<|"|>,1]` and `{'k': True}`: how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.chat.pieces import common_prefix, common_suffix
+
+WORD, NUMBER, OTHER = "qvalue", 73517, 84628
+FIRST, SECOND, EARLIER = "qkz", "qky", "qka"
+TRICKY = ('"', "\\", "\n", "'", "<", ">", "&", "é", "{", "\t")
+"""Characters that a writer of strings may escape, or lose."""
+
+ValueText = Callable[[Any], str]
+"""The text in which a value comes out."""
+
+
+@dataclass(frozen=True)
+class Nested:
+    """How values within each other are written.
+
+    Attributes:
+        string: what stands around a string.
+        array, object: what stands around their items, and between two.
+        key: what stands before and behind a member's name.
+        scalars: `true`, `false` and `null`, in this order.
+        without: characters that no string has.
+        sorted: are members sorted by name?
+    """
+
+    string: tuple[str, str]
+    array: tuple[str, str, str]
+    object: tuple[str, str, str]
+    key: tuple[str, str]
+    scalars: tuple[str, str, str]
+    without: frozenset[str] = frozenset()
+    sorted: bool = False
+
+    def write(self, value: Any) -> str:
+        """The text of a value."""
+        if isinstance(value, str):
+            return value.join(self.string)
+        if isinstance(value, bool) or value is None:
+            return self.scalars[[True, False, None].index(value)]
+        if isinstance(value, Mapping):
+            names = sorted(value, key=str.lower) if self.sorted else list(value)
+            opening, separator, closing = self.object
+            return opening + separator.join(name.join(self.key) + self.write(value[name]) for name in names) + closing
+        if isinstance(value, (list, tuple)):
+            opening, separator, closing = self.array
+            return opening + separator.join(map(self.write, value)) + closing
+        return str(value)
+
+
+def nested_writer(text: ValueText) -> Nested | None:
+    """How a template writes arrays and objects; None where that cannot be told, or not be read back.
+
+    Args:
+        text: the text of a value; it raises ValueError where there is none.
+    """
+    try:
+        found = _read_off(text)
+    except ValueError:
+        return None
+    openings = [found.string[0], found.array[0], found.object[0]]
+    apart = all(openings) and not any(a.startswith(b) for a in openings for b in openings if a is not b)
+    if not (apart and all(found.string) and found.key[1] and found.array[2] and found.object[2]):
+        return None
+    samples: tuple[Any, ...] = (
+        [1, "x", {FIRST: None, EARLIER: True}],
+        [],
+        {},
+        {FIRST: [[], {}], SECOND: {EARLIER: [False, 2]}},
+    )
+    try:
+        return found if all(text(sample) == found.write(sample) for sample in samples) else None
+    except ValueError:
+        return None
+
+
+def _read_off(text: ValueText) -> Nested:
+    opening, closing = _around(text([NUMBER]), str(NUMBER))
+    separator = _within(text([NUMBER, OTHER]), opening + str(NUMBER), str(OTHER) + closing)
+    strings = _around(_within(text([WORD]), opening, closing), WORD)
+    scalars = [_within(text([value]), opening, closing) for value in (True, False, None)]
+    # Sorted members come in this order in any case.
+    before, behind = _around(text({SECOND: NUMBER}), SECOND)
+    middle, end = _around(behind, str(NUMBER))
+    both = _within(text({SECOND: NUMBER, FIRST: OTHER}), before + SECOND + middle + str(NUMBER), end)
+    between = _around(both, FIRST)[0]
+    empty, most = text({}), common_suffix(before, between)
+    own = next((size for size in range(most + 1) if before[: len(before) - size] + end == empty), None)
+    if own is None:
+        raise ValueError(f"an object without members is {empty!r}")
+    turned = text({FIRST: NUMBER, EARLIER: OTHER})
+    lost = {char for char in TRICKY if text([f"a{char}b"]) != opening + f"a{char}b".join(strings) + closing}
+    return Nested(
+        strings,
+        (opening, separator, closing),
+        (before[: len(before) - own], between[: len(between) - own], end),
+        (before[len(before) - own :], middle),
+        (scalars[0], scalars[1], scalars[2]),
+        frozenset(lost),
+        turned.index(EARLIER) < turned.index(FIRST),
+    )
+
+
+def _around(text: str, value: str) -> tuple[str, str]:
+    """What stands before a value, and behind it.
+
+    Raises:
+        ValueError: it is not there once.
+    """
+    if text.count(value) != 1:
+        raise ValueError(f"{value} stands {text.count(value)} times in {text!r}")
+    before, _, behind = text.partition(value)
+    return before, behind
+
+
+def _within(text: str, before: str, behind: str) -> str:
+    """What stands between two texts.
+
+    Raises:
+        ValueError: they are not its ends.
+    """
+    if common_prefix(text, before) < len(before) or not text.endswith(behind) or len(text) < len(before + behind):
+        raise ValueError(f"{text!r} does not stand between {before!r} and {behind!r}")
+    return text[len(before) : len(text) - len(behind)]

@@ -1,0 +1,132 @@
+"""Arrays and objects in a syntax of a format's own, as parts of a composition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structgen.chat.arguments import Raw
+from structgen.chat.literals import Literals, optional
+from structgen.chat.nested import Nested
+from structgen.chat.raw_strings import raw_strings
+from structgen.errors import UnsupportedSchema
+from structgen.parts.parts import AnyOf, JsonValue, Loop, Plan, Series, Words
+from structgen.regular.chardfa import from_pattern, literals
+from structgen.schema.normal import Arrays, Node, Objects, Shape
+
+MOST_DEPTH = 4
+"""Arrays and objects within each other that are written out: every one is parts of its own."""
+FREE_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
+"""Names of members that a schema does not declare."""
+
+
+class NestedPlans:
+    """Makes parts of values.
+
+    Args:
+        writer: how they are written.
+        literal: makes parts of literal text.
+        behind: what ends the whole value: it stands in no string.
+    """
+
+    def __init__(self, writer: Nested, literal: Literals, behind: str) -> None:
+        self._writer, self._literal, self._behind = writer, literal, behind
+
+    def containers(self, shapes: Sequence[Shape], type_: str) -> list[Plan]:
+        """The arrays, or the objects, of a schema.
+
+        Raises:
+            UnsupportedSchema: a schema binds items or members together.
+        """
+        if type_ == "array":
+            return [self._array(shape.arrays, 0) for shape in shapes if shape.arrays is not None]
+        return [self._object(shape.objects, 0) for shape in shapes if shape.objects is not None]
+
+    def _value(self, node: Node, depth: int) -> Plan | None:
+        """Any value of a schema; None where all of them lie too deep."""
+        found: list[Plan] = []
+        for shape in node.shapes:
+            given = (shape.true, shape.false, shape.null)
+            texts = [text for text, there in zip(self._writer.scalars, given, strict=True) if there]
+            if texts:
+                found.append(Words(literals(texts)))
+            if shape.numbers is not None:
+                found.append(_numbers(shape))
+            if shape.strings is not None:
+                found.append(self._string(shape))
+            if depth < MOST_DEPTH and shape.arrays is not None:
+                found.append(self._array(shape.arrays, depth))
+            if depth < MOST_DEPTH and shape.objects is not None:
+                found.append(self._object(shape.objects, depth))
+        return AnyOf(tuple(found)) if found else None
+
+    def _string(self, shape: Shape) -> Plan:
+        opening, closing = self._writer.string
+        without = self._writer.without | {text for text in (self._behind,) if text}
+        words = raw_strings([shape], Raw(frozenset(without)), closing, ["string"])
+        return Series((self._literal.plan(opening), words, self._literal.plan(closing)))
+
+    def _array(self, arrays: Arrays, depth: int) -> Plan:
+        if arrays.contains or arrays.unique or arrays.repeated or arrays.without:
+            raise UnsupportedSchema(
+                "contains, uniqueItems and the like: the model's call format has no JSON for arrays"
+            )
+        opening, separator, closing = map(self._literal.plan, self._writer.array)
+        rest = None if arrays.rest is None else self._value(arrays.rest, depth + 1)
+        least, most = arrays.min_items, arrays.max_items
+        if not arrays.prefix:
+            items: Plan = Series(()) if rest is None else Loop(rest, least, most, separator)
+            return Series((opening, items, closing))
+        count = len(arrays.prefix)
+        after: Plan = Series(())
+        if rest is not None and (most is None or most > count):
+            after = Loop(Series((separator, rest)), max(0, least - count), None if most is None else most - count)
+        for place in reversed(range(count)):
+            item = self._value(arrays.prefix[place], depth + 1)
+            if item is None:
+                raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
+            here = Series((separator, item, after) if place else (item, after))
+            after = here if place < least else optional(here)
+        return Series((opening, after, closing))
+
+    def _object(self, objects: Objects, depth: int) -> Plan:
+        if objects.min_properties or objects.max_properties is not None or objects.some or objects.without:
+            raise UnsupportedSchema("minProperties and the like: the model's call format has no JSON for objects")
+        opening, separator, closing = map(self._literal.plan, self._writer.object)
+        members = [member for member in objects.properties if member.declared]
+        if self._writer.sorted:
+            members.sort(key=lambda member: member.name.lower())
+        if not members:
+            value = None if objects.rest is None else self._value(objects.rest, depth + 1)
+            if value is None:
+                return Series((opening, closing))
+            free = self._member(Words(from_pattern(FREE_NAME)), value)
+            return Series((opening, Loop(free, 0, None, separator), closing))
+        items = []
+        for member in members:
+            value = self._value(member.value, depth + 1)
+            if value is not None:
+                items.append((self._member(Words(literals([member.name])), value), member.required))
+            elif member.required:
+                raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
+        return Series((opening, separated(items, separator), closing))
+
+    def _member(self, name: Plan, value: Plan) -> Plan:
+        before, behind = self._writer.key
+        return Series((self._literal.plan(before), name, self._literal.plan(behind), value))
+
+
+def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
+    """Items, required or not, with the separator between those that are there."""
+    after: Plan = Series(())
+    first: Plan = Series(())
+    for plan, needed in reversed(items):
+        begun = Series((plan, after))
+        first = begun if needed else AnyOf((begun, first))
+        later = Series((separator, plan))
+        after = Series((later if needed else optional(later), after))
+    return first
+
+
+def _numbers(shape: Shape) -> JsonValue:
+    """The numbers of a schema, as JSON has them."""
+    return JsonValue(Node("", lambda: (Shape(numbers=shape.numbers),)))
