@@ -15,7 +15,7 @@ from structgen.guards.pointers import PointerReader, Span
 from structgen.masks import Matcher
 
 LOST = 1e-3
-"""So much of the probability may lead to values that cannot be told."""
+"""The probability that may lead to values that are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Field:
 
 
 class Confidence:
-    """The fields of one text, found when they are asked for.
+    """The fields of one text, computed when they are asked for.
 
     Args:
         matcher: of the constraint, fresh.
@@ -62,16 +62,16 @@ class Confidence:
         self._vocabulary = matcher.grammar.vocabulary
         self._tokens = [token for token in tokens if token not in self._vocabulary.end_ids]
         self._forced = ForcedText(self._vocabulary)
-        self._found: dict[str, Field] | None = None
+        self._fields: dict[str, Field] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_found": self.fields()}  # what they are found in, a grammar, does not go to another process
+        return {"_fields": self.fields()}  # without the grammar, which does not go to another process
 
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
-        if self._found is None:
-            self._found = {span.pointer: self._field(span) for span in self._spans()}
-        return self._found
+        if self._fields is None:
+            self._fields = {span.pointer: self._field(span) for span in self._spans()}
+        return self._fields
 
     def _spans(self) -> list[Span]:
         text = self._vocabulary.decode(self._tokens)
@@ -81,10 +81,10 @@ class Confidence:
         return reader.feed(text) + reader.finish()
 
     def _field(self, span: Span) -> Field:
-        made, at = [], 0
+        made, end = [], 0
         for index, (token, choice) in enumerate(zip(self._tokens, self._choices, strict=False)):
-            begin, at = at, at + len(self._vocabulary.token(token))
-            if choice is not None and at > span.start and begin < span.end:
+            start, end = end, end + len(self._vocabulary.token(token))
+            if choice is not None and end > span.start and start < span.end:
                 made.append((index, choice))
         if not made:
             return Field(0.0, 0.0, (), {})
@@ -93,11 +93,12 @@ class Confidence:
         if said is not None and said in values:  # in other tokens it would have been the same value
             logprob = math.log(max(values[said], sys.float_info.min))
         deciding = max((choice for _, choice in made), key=lambda choice: choice.entropy)
-        alternatives = tuple((self._text(token), chance) for token, chance in deciding.alternatives)
-        return Field(min(logprob, 0.0), deciding.entropy, alternatives, values)
+        alternatives = [(self._vocabulary.token(token), chance) for token, chance in deciding.alternatives]
+        shown = tuple((text.decode("utf-8", errors="replace"), chance) for text, chance in alternatives)
+        return Field(min(logprob, 0.0), deciding.entropy, shown, values)
 
     def _values(self, made: Sequence[tuple[int, ChosenToken]], span: Span) -> Mapping[str, float]:
-        """At every choice, where the ways that were not taken lead to; at the end, what was said."""
+        """The values to which the other tokens of each choice lead, and the value that was said."""
         values: dict[str, float] = {}
         walk, taken, reach, lost = self._matcher.fork(), 0, 1.0, 0.0
         for index, choice in made:
@@ -135,13 +136,8 @@ class Confidence:
             return whole.decode() if ends else None
         reader = PointerReader()
         spans = reader.feed(whole) + (reader.finish() if ends else [])
-        found: Any = next((s for s in spans if s.path == span.path), None)
-        if found is None:
-            return None
-        return _scalar(whole[found.start : found.end])
-
-    def _text(self, token: int) -> str:
-        return self._vocabulary.token(token).decode("utf-8", errors="replace")
+        same = next((each for each in spans if each.path == span.path), None)
+        return None if same is None else _scalar(whole[same.start : same.end])
 
 
 def _scalar(text: bytes) -> str | None:

@@ -45,26 +45,20 @@ class Cuts:
             self._places[row] = _places(caps)
         self._left -= 1
         if self._places and not self._left:
-            warnings.warn(f"{self._told()}; {_ADVICE}", BudgetWarning, stacklevel=stacklevel + 1)
-
-    def _told(self) -> str:
-        if not self._many:
-            return f"the value is cut short{self._places[0]}"
-        each = [f"prompt[{row}]{places}" for row, places in self._places.items()]
-        return f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"
+            each = [f"prompt[{row}]{places}" for row, places in self._places.items()]
+            one = f"the value is cut short{self._places.get(0)}"
+            many = f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"
+            warnings.warn(f"{many if self._many else one}; {_ADVICE}", BudgetWarning, stacklevel=stacklevel + 1)
 
 
 def _places(caps: Iterable[Cap]) -> str:
     """Where each limit cut, in the order of the text: " at /name, /tags/3 by max_new_tokens=40"."""
     pointers: dict[str, list[str]] = {}
     for cap in caps:
-        pointers.setdefault(f"{cap.name}={cap.limit}", []).append(excerpt(cap.pointer))
-    return " and".join(_place(found, limit) for limit, found in pointers.items())
-
-
-def _place(pointers: list[str], limit: str) -> str:
-    where = _few([pointer or "its root" for pointer in pointers], ", ")
-    return f" by {limit}" if pointers == [""] else f" at {where} by {limit}"
+        pointers.setdefault(f" by {cap.name}={cap.limit}", []).append(excerpt(cap.pointer) or "its root")
+    return " and".join(
+        limit if places == ["its root"] else f" at {_few(places, ', ')}{limit}" for limit, places in pointers.items()
+    )
 
 
 def _few(each: list[str], separator: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import lru_cache, reduce
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
@@ -30,8 +30,7 @@ ANY: Any = Any
 
 def completed(tp: Any, text: bytes, span: Span) -> Any:
     """The value of a span of the text, typed where `tp` says how; parsed JSON where it does not."""
-    raw = text[span.start : span.end]
-    inner = _at(tp, span.path)
+    raw, inner = text[span.start : span.end], reduce(_child, span.path, tp)
     try:
         return json.loads(raw) if inner is ANY else validated(_adapter(inner), raw)
     except (ValidationError, ValidatorError, PydanticUserError):
@@ -51,15 +50,9 @@ def partial(tp: Any, text: bytes) -> Any:
     """
     if text.strip() in _NO_VALUE_YET:
         return None
-    raw = from_json(_whole_characters(text), allow_partial="trailing-strings")
-    if tp is ANY:
-        return raw
-    value = _typed(tp, raw)
+    characters = text.decode("utf-8", errors="ignore")  # without one that has begun
+    value = _typed(tp, from_json(characters, allow_partial="trailing-strings"))
     return None if value is UNSET else value
-
-
-def _whole_characters(text: bytes) -> bytes:
-    return text.decode("utf-8", errors="ignore").encode()
 
 
 def _typed(tp: Any, raw: Any) -> Any:
@@ -90,41 +83,25 @@ def _built(tp: Any, parts: Mapping[str, Any]) -> Any:
     return attributes
 
 
-def _at(tp: Any, path: Sequence[str | int]) -> Any:
-    for part in path:
-        tp = _child(tp, part)
-    return tp
-
-
 def _child(tp: Any, key: str | int) -> Any:
     """The type of a member or an item; `Any` where it cannot be told."""
     tp = _plain(tp)
     origin, given = get_origin(tp), get_args(tp)
     if origin in (Union, types.UnionType):
-        found = {inner for arm in given if arm is not type(None) and _is_known(inner := _child(arm, key))}
-        return found.pop() if len(found) == 1 else ANY
+        inner = [_child(arm, key) for arm in given if arm is not type(None)]
+        known = {tp for tp in inner if tp is not ANY and _is_hashable(tp)}
+        return known.pop() if len(known) == 1 else ANY
     if isinstance(key, int):
         if origin is tuple and not (len(given) == 2 and given[1] is Ellipsis):
             return given[key] if key < len(given) else ANY
         return given[0] if given and origin is not dict else ANY
     for name, field in _fields(tp).items():
         if _spelled(field, name) == key:
-            return _annotated(field) if isinstance(field, FieldInfo) else field
+            if not isinstance(field, FieldInfo):
+                return field
+            typed: Any = (field.annotation, *field.metadata)  # with its bounds, without what only a model can use
+            return Annotated[typed] if field.metadata else field.annotation
     return given[1] if origin is not None and len(given) == 2 and issubclass(origin, Mapping) else ANY
-
-
-def _annotated(field: FieldInfo) -> Any:
-    """The type of a model's member with its bounds, without what only a model can use."""
-    typed: Any = (field.annotation, *field.metadata)
-    return Annotated[typed] if field.metadata else field.annotation
-
-
-def _is_known(tp: Any) -> bool:
-    try:
-        hash(tp)
-    except TypeError:
-        return False
-    return tp is not ANY
 
 
 def _arm(tp: Any, raw: Mapping[str, Any]) -> Any:
@@ -149,21 +126,26 @@ def _plain(tp: Any) -> Any:
             return tp
 
 
+def _is_hashable(tp: Any) -> bool:
+    try:
+        hash(tp)
+    except TypeError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=256)
 def _fields(tp: Any) -> Mapping[str, Any]:
     """The members that a type declares: pydantic's description of each, or its type."""
     if isinstance(tp, type) and issubclass(tp, BaseModel):
         return tp.model_fields
     if isinstance(tp, type) and (dataclasses.is_dataclass(tp) or is_typeddict(tp)):
-        return {name: _unqualified(hint) for name, hint in get_type_hints(tp, include_extras=True).items()}
+        hints = get_type_hints(tp, include_extras=True)
+        for name in hints:
+            while get_origin(hints[name]) in (Required, NotRequired, ReadOnly):
+                (hints[name],) = get_args(hints[name])
+        return hints
     return {}
-
-
-def _unqualified(hint: Any) -> Any:
-    """The type of a typed dict's member, without `NotRequired` and its like."""
-    while get_origin(hint) in (Required, NotRequired, ReadOnly):
-        (hint,) = get_args(hint)
-    return hint
 
 
 def _spelled(field: Any, name: str) -> str:

@@ -50,7 +50,8 @@ class Lookup:
         least = max(self._least, min(last, len(word)), 1)
         length = min(len(word), LONGEST)
         while length >= least:
-            for start in _beginnings(word) if length == len(word) else [word[-length:]]:
+            starts = [b" " + word, word] if length > 1 else [b" " + word]  # a letter may also be within a word
+            for start in starts if length == len(word) else [word[-length:]]:
                 index = self._place(start)
                 if index is not None:
                     return self._ids[index : index + limit]
@@ -90,8 +91,3 @@ class Lookup:
                 return token + 1
             end -= 1
         return None
-
-
-def _beginnings(word: bytes) -> list[bytes]:
-    """Where a word may stand: behind a blank, or within another, where it is more than a letter."""
-    return [b" " + word, word] if len(word) > 1 else [b" " + word]

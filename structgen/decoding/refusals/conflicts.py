@@ -1,4 +1,4 @@
-"""Where a guard and a constraint want different things: both named, for errors."""
+"""Messages about a guard and a constraint that want different texts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from structgen.masks import Matcher
 from structgen.values.json_automaton import JsonAutomaton
 
 FEW = 4
-"""So many alternatives are told."""
+"""Alternatives that a message names."""
 
 
 def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[int], reason: str = "") -> str:
-    """What a guard refuses, and what the constraint wants in its place.
+    """A message: the text that a guard refuses, and the texts that the constraint wants in its place.
 
     Args:
         said: the text, for the message.
@@ -31,15 +31,10 @@ def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[in
         for token in tokens:
             walk.advance(token)
         texts = _alternatives(walk)
-        wanted = _place(walk) + (f", which wants {' or '.join(map(quoted, texts))} there" if texts else "")
+        if isinstance(walk.grammar.automaton, JsonAutomaton):
+            wanted = f" at {excerpt(pointer_at(walk.text)) or 'the root'}"
+        wanted += f", which wants {' or '.join(map(quoted, texts))} there" if texts else ""
     return f"{reason or veto.reason} stands in the way of the constraint{wanted}, from byte {veto.offset} on, in {said}"
-
-
-def _place(walk: Matcher) -> str:
-    """Of JSON, the pointer of the value that comes next or has begun."""
-    if not isinstance(walk.grammar.automaton, JsonAutomaton):
-        return ""
-    return f" at {excerpt(pointer_at(walk.text)) or 'the root'}"
 
 
 def _alternatives(walk: Matcher) -> list[str]:
@@ -54,10 +49,10 @@ def _alternatives(walk: Matcher) -> list[str]:
         return []
     if count(words) > FEW:
         return []
-    found = []
+    texts = []
     for token in ids_of(words).tolist():
         step = walk.fork()
         step.advance(token)
         more = b"" if step.finished else forced.text(step.grammar, step.position)[0]
-        found.append((walk.grammar.vocabulary.token(token) + more).decode("utf-8", errors="replace"))
-    return [text for text in found if text]
+        texts.append((walk.grammar.vocabulary.token(token) + more).decode("utf-8", errors="replace"))
+    return [text for text in texts if text]
