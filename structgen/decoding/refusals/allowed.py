@@ -62,9 +62,7 @@ class Allowed:
         said, steering = self._transcript, self._checks.steering
         if said.matcher is None:
             return None
-        words: Words = (
-            said.matcher.mask() if steering is None else steering.mask(said.matcher, len(said.tokens), said.said)
-        )
+        words: Words = said.matcher.mask() if steering is None else steering.mask(said.matcher, said)
         return words
 
     def left(self, words: Words | None) -> Words | None:

@@ -21,6 +21,7 @@ import numpy as np
 from structgen.decoding.choosing.masking import Words, pack
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding, GuardListener
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
@@ -68,6 +69,12 @@ class _Refusals:
     names: list[str] = field(default_factory=list)
     tries: int = 0
     waived: bool = False
+
+    def waive(self) -> None:
+        """Lets the caps go."""
+        self.waived = True
+        self.tokens.clear()
+        self.names.clear()
 
 
 class Steering:
@@ -132,45 +139,45 @@ class Steering:
         """The budget for messages, where it has changed what was said; else the empty text."""
         return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
 
-    def fits(
-        self,
-        matcher: Matcher,
-        tokens: Sequence[int],
-        said: bytes | bytearray,
-        *,
-        forced: bool = False,
-        reserve: int = 0,
-    ) -> bool:
-        """May the row go on from here? It has taken `tokens`, which spell `said`; the last may be refused.
+    def fits(self, matcher: Matcher, text: Transcript, *, forced: bool = False, reserve: int = 0) -> bool:
+        """May the row go on from here, or must its last token be refused?
 
         Args:
             forced: nothing else was allowed, so the token exceeds no cap.
             reserve: tokens that are kept for what comes later, as long as there is a choice.
         """
         if self._closes_in_time:
-            before = self._refused.get(len(tokens) - 1)
+            before = self._refused.get(len(text.tokens) - 1)
             if before is not None and before.tries >= TRIES:
                 reserve = 0  # only the close is left, and is always taken
-            left = self._budget - len(tokens) - reserve
+            left = self._budget - len(text.tokens) - reserve
             cost = self._costs.get(matcher.position)
             if cost is None:
                 cost = self._closing.cost(matcher.position)
-            if cost + self._spare > left and not self._fits_closely(matcher, tokens, said, cost, left):
+            if cost + self._spare > left and not self._fits_closely(matcher, text, cost, left):
                 return False
-        if self._cap_reader is None or len(said) <= self._cap_reader.until:
+        caps = self._cap_reader
+        if caps is None or len(text.said) <= caps.until:
             return True
-        name = self._cap_reader.read(said, len(said) - len(self._grammar.vocabulary.token(tokens[-1])))
-        return name is None or forced or not self._exceeds(self._cap_reader, name, matcher, tokens, said)
+        before_last = len(text.said) - len(self._grammar.vocabulary.token(text.tokens[-1]))
+        name = caps.read(text.said, before_last)
+        if name is None or forced:
+            return True
+        refused = self._refused.get(len(text.tokens) - 1)
+        if refused is not None and (refused.waived or refused.tries >= TRIES):
+            return True
+        if not self._may_close(caps, name, matcher.earlier(1), bytes(text.said[:before_last])):
+            return True
+        self._cause = name
+        return False
 
-    def _fits_closely(
-        self, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray, cost: int, left: int
-    ) -> bool:
-        count = len(tokens)
+    def _fits_closely(self, matcher: Matcher, text: Transcript, cost: int, left: int) -> bool:
+        count = len(text.tokens)
         known = self._closes.get(count - 1)
-        if known and known[0] == tokens[-1]:
+        if known and known[0] == text.tokens[-1]:
             close: list[int] | None = known[1:]
         else:
-            listener = self._listener(said)
+            listener = self._listener(text.said)
             if listener is not None and listener.state is None:
                 return True  # the guards refuse it, and say why
             close = self._closing.tokens(matcher, listener, self._effort, left)
@@ -198,19 +205,6 @@ class Steering:
     def _listener(self, said: bytes | bytearray) -> GuardListener | None:
         return None if self._guards is None else self._guards.listener(said)
 
-    def _exceeds(
-        self, caps: CapReader, name: str, matcher: Matcher, tokens: Sequence[int], said: bytes | bytearray
-    ) -> bool:
-        """Does the last token take a value beyond a cap where it could have been closed?"""
-        before = self._refused.get(len(tokens) - 1)
-        if before is not None and (before.waived or before.tries >= TRIES):
-            return False
-        length = len(said) - len(self._grammar.vocabulary.token(tokens[-1]))
-        if not self._may_close(caps, name, matcher.earlier(1), bytes(said[:length])):
-            return False
-        self._cause = name
-        return True
-
     def _may_close(self, caps: CapReader, name: str, position: int, said: bytes) -> bool:
         """May a value that has reached a cap be closed at once, or does the schema ask for more of it?"""
         if name in ARRAY_CAPS:
@@ -233,14 +227,14 @@ class Steering:
         if self._closes_in_time:
             self._refused.setdefault(count, _Refusals()).names.append(self._name)
 
-    def mask(self, matcher: Matcher, count: int, said: bytes | bytearray) -> Words:
-        """The tokens that may come behind the first `count`.
+    def mask(self, matcher: Matcher, text: Transcript) -> Words:
+        """The tokens that may come next.
 
         Raises:
             DeadEnd: nothing is allowed, or no close is known.
         """
         words: Words = matcher.mask()
-        refused = self._refused.get(count)
+        refused = self._refused.get(len(text.tokens))
         if refused is None or not refused.tokens:
             return words
         if refused.tries < TRIES:
@@ -249,10 +243,12 @@ class Steering:
                 return left
             refused.tries = TRIES
         if self._name in refused.names:
-            close = self._known_close(matcher, count, said)
+            close = self._known_close(matcher, text)
             return self._only(close) if close else words & self._ends
-        left = words & self._closing_words(matcher, refused.names[-1], said)
-        return left if left.any() else self._waived(refused, words)
+        left = words & self._closing_words(matcher, refused.names[-1], text.said)
+        if not left.any():
+            refused.waive()
+        return left if left.any() else words
 
     def refuses(self, count: int) -> bool:
         """Was anything refused behind the first `count` tokens?"""
@@ -263,24 +259,19 @@ class Steering:
         refused = self._refused.get(count)
         if refused is None or refused.waived or self._name in refused.names:
             return False
-        self._waived(refused, None)
+        refused.waive()
         return True
-
-    def _waived(self, refused: _Refusals, words: Words | None) -> Words:
-        refused.waived = True
-        refused.tokens.clear()
-        refused.names.clear()
-        return np.zeros(0, np.uint32) if words is None else words
 
     def _only(self, close: Sequence[int]) -> Words:
         return pack(np.array(close[:1]), self._grammar.vocabulary.width)
 
-    def _known_close(self, matcher: Matcher, count: int, said: bytes | bytearray) -> list[int]:
+    def _known_close(self, matcher: Matcher, text: Transcript) -> list[int]:
+        count = len(text.tokens)
         close, left = self._closes.get(count), self._budget - count
         if close is None:
-            close = self._closing.tokens(matcher, self._listener(said), self._effort, left)
+            close = self._closing.tokens(matcher, self._listener(text.said), self._effort, left)
             if close is None or len(close) > left:
-                raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, said)}")
+                raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, text.said)}")
             self._closes[count] = close
         return close
 

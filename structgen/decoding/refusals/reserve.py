@@ -41,7 +41,7 @@ class Reserve:
         said = self._transcript
         if self._steering is None or said.matcher is None:
             return True
-        return self._steering.fits(said.matcher, said.tokens, said.said, forced=forced, reserve=self.tokens)
+        return self._steering.fits(said.matcher, said, forced=forced, reserve=self.tokens)
 
     def enlarge(self, refusal: Refusal) -> Refusal:
         """A validator's refusal that goes back further, where the budget is to blame and more can be kept."""

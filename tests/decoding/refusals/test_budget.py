@@ -20,10 +20,12 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.endings.closing import Closing, closing_tokens
 from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar
+from structgen.models.row import Row
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
@@ -360,12 +362,11 @@ def test_real_schemas_at_tight_budgets_in_llama3s_tokens(data_folder: Path, llam
 def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:
     """The cost of a position is found once, and the answer is the slow twin's."""
     grammar = sg.JsonSchema(PERSON).compile(byte_vocabulary())
-    matcher, tokens = grammar.matcher(), list[int]()
-    steering = Steering(grammar, "max_new_tokens", 10_000)
+    matcher = grammar.matcher()
+    steering, text = Steering(grammar, "max_new_tokens", 10_000), Transcript(byte_vocabulary(), matcher, Row(()))
     for byte in b'{"name": "' + b"x" * 50:
-        matcher.advance(byte)
-        tokens.append(byte)
-        assert steering.fits(matcher, tokens, bytes(tokens))
+        text.take(byte, None)
+        assert steering.fits(matcher, text)
         close = closing_tokens(matcher)
         assert close is not None
         assert len(close) <= Closing.of(grammar).costs[matcher.position]
