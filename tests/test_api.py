@@ -18,6 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForCondition
 
 import structgen as sg
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
+from tests.support.judges import even
 
 PARIS = '{"name": "Paris", "population": 2100000}'
 ROME = '{"name": "Rome", "population": 2750000}'
@@ -34,9 +35,7 @@ class Even(BaseModel):
     @field_validator("n")
     @classmethod
     def is_even(cls, n: int) -> int:
-        if n % 2:
-            raise ValueError("odd")
-        return n
+        return even(n)
 
 
 def tiny(**config: int) -> LlamaForCausalLM:

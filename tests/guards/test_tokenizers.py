@@ -10,7 +10,6 @@ import random
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
+from tests.support.mistral import mistral
 
 PROMPT = [5, 6, 7]
 MOST_WAYS = 300
@@ -37,12 +37,8 @@ WORDS = int(os.environ.get("STRUCTGEN_BANNED_WORDS", "12"))
 
 
 @cache
-def mistral(name: str) -> Vocabulary:
-    module = pytest.importorskip("mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent")
-    path = Path(pytest.importorskip("mistral_common").__file__).parent / "data" / name
-    if not path.exists():
-        pytest.skip(f"this release of mistral-common has no {name}")
-    return Vocabulary.from_tokenizer(module.MistralTokenizer.from_file(str(path)))
+def mistral_vocabulary(name: str) -> Vocabulary:
+    return Vocabulary.from_tokenizer(mistral(name))
 
 
 LARGE = "llama3", "tekken_240911.json"
@@ -57,7 +53,7 @@ def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
     if request.param == "llama3":
         found: Vocabulary = request.getfixturevalue("llama")[1]
         return found
-    return mistral(request.param)
+    return mistral_vocabulary(request.param)
 
 
 @cache

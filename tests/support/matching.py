@@ -133,6 +133,14 @@ def accepts(constraint: Any, text: str | bytes, *, seed: int = 0) -> bool:
     return verdicts["bytes"]
 
 
+def takes_exactly(constraint: Any, good: Iterable[str], bad: Iterable[str]) -> None:
+    """Asserts the verdict on each text."""
+    for text in good:
+        assert accepts(constraint, text), text
+    for text in bad:
+        assert not accepts(constraint, text), text
+
+
 def valid(schema: Any, value: Any, **options: Any) -> bool:
     """The verdict on a value as `json.dumps` writes it, characters beyond ASCII as themselves."""
     return accepts(JsonSchema(schema, **options), json.dumps(value, ensure_ascii=False))

@@ -21,6 +21,7 @@ from structgen.decoding.session import Session
 from structgen.guards import BannedPattern
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from structgen.vocabulary import Vocabulary
+from tests.support.judges import seven
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2}
 WITHOUT_Z = Vocabulary.from_tokens(
@@ -86,9 +87,7 @@ class Person(BaseModel):
     @field_validator("age")
     @classmethod
     def seven(cls, age: int) -> int:
-        if age % 7:
-            raise ValueError("no seven in it")
-        return age
+        return seven(age)
 
 
 def everything(seed: int, execution: Execution, *, fast_forward: bool) -> list[tuple]:

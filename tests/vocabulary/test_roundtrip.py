@@ -24,6 +24,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 from structgen.vocabulary import Vocabulary
+from tests.support.mistral import mistral
 from tokenizer_files import unpacked
 
 ARTICLE_ONE = {
@@ -46,16 +47,6 @@ ARTICLE_ONE = {
     "controls": "\x00\x01\x7f\x85\u2028\ufeff\u200d",
 }
 FIRST_SPACE = b" "
-
-
-@cache
-def mistral(name: str) -> Any:
-    """A tokenizer that mistral-common carries in its package."""
-    module = pytest.importorskip("mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent")
-    path = Path(pytest.importorskip("mistral_common").__file__).parent / "data" / name
-    if not path.exists():
-        pytest.skip(f"this release of mistral-common has no {name}")
-    return module.MistralTokenizer.from_file(str(path))
 
 
 @cache

@@ -5,7 +5,6 @@ Covers `per_row` and `targets`.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -17,6 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 import structgen as sg
 from structgen.decoding.prompts.token_ids import encode, is_batch
 from structgen.errors import OptionError
+from tests.support.mistral import mistral
 
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system messages') }}{% endif %}"
@@ -44,15 +44,6 @@ def bpe() -> PreTrainedTokenizerFast:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     fast.chat_template = TEMPLATE
     return fast
-
-
-def mistral(name: str) -> Any:
-    """A tokenizer that mistral-common carries in its package: tekken, or SentencePiece with byte fallback."""
-    found = pytest.importorskip("mistral_common.tokens.tokenizers.mistral", reason="mistral-common is absent")
-    path = Path(pytest.importorskip("mistral_common").__file__).parent / "data" / name
-    if not path.exists():
-        pytest.skip(f"this release of mistral-common has no {name}")
-    return found.MistralTokenizer.from_file(str(path))
 
 
 def model_of(tokenizer: Any, width: int) -> sg.Model:

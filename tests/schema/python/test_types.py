@@ -25,12 +25,12 @@ from pydantic import (
     RootModel,
     Tag,
 )
-from typing_extensions import NotRequired, TypedDict, Unpack
+from typing_extensions import Unpack
 
 from structgen.errors import UnsupportedSchema
 from structgen.schema.python.types import from_type
 from structgen.schema.reader import read
-from tests.support.python_classes import Cat, Dog
+from tests.support.python_classes import Cat, Dog, Options
 from tests.support.schema_oracle import accepts
 
 
@@ -56,11 +56,6 @@ class Colour(enum.Enum):
 class Point(NamedTuple):
     x: int
     y: int = 0
-
-
-class Options(TypedDict):
-    a: int
-    b: NotRequired[str]
 
 
 @dataclasses.dataclass

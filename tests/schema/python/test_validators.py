@@ -28,13 +28,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 import structgen as sg
 from structgen.schema.python.validators import validators_of
-
-
-def even(n: int) -> int:
-    if n % 2:
-        raise ValueError("odd")
-    return n
-
+from tests.support.judges import even
 
 Even = Annotated[int, AfterValidator(even)]
 
