@@ -28,10 +28,10 @@ _lock = Lock()
 
 def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     """The constraint compiled for the vocabulary, remembered by value where it has a hashable one."""
-    known = _key(constraint)
-    if known is None:
+    try:
+        key = (_value(constraint), vocabulary.fingerprint)
+    except (TypeError, ValueError, RecursionError):
         return constraint.compile(vocabulary)
-    key = (known, vocabulary.fingerprint)
     with _lock:
         if key in _grammars:
             _grammars.move_to_end(key)
@@ -39,16 +39,11 @@ def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     grammar = constraint.compile(vocabulary)
     with _lock:
         _grammars[key] = grammar
-        _forget()
+        held = sum(each.nbytes + each.mask_nbytes for each in _grammars.values())
+        while len(_grammars) > REMEMBERED or (held > REMEMBERED_BYTES and len(_grammars) > 1):
+            _, oldest = _grammars.popitem(last=False)
+            held -= oldest.nbytes + oldest.mask_nbytes
     return grammar
-
-
-def _forget() -> None:
-    """Those not used for longest, where there are too many or they have become too large."""
-    held = sum(grammar.nbytes + grammar.mask_nbytes for grammar in _grammars.values())
-    while len(_grammars) > REMEMBERED or (held > REMEMBERED_BYTES and len(_grammars) > 1):
-        _, oldest = _grammars.popitem(last=False)
-        held -= oldest.nbytes + oldest.mask_nbytes
 
 
 def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
@@ -59,16 +54,8 @@ def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
     return known[1]
 
 
-def _key(constraint: Any) -> Hashable | None:
-    """A value that equal constraints share; None for one that cannot be remembered."""
-    try:
-        return _value(constraint)
-    except (TypeError, ValueError, RecursionError):
-        return None
-
-
 def _value(given: Any) -> Hashable:
-    """A constraint, or what stands in one, as a value by which it is remembered.
+    """A value that equal constraints share, or equal parts of constraints.
 
     Raises:
         TypeError, ValueError, RecursionError: it has none.

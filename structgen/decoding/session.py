@@ -20,7 +20,6 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
 from structgen.decoding.refusals.check import Check
-from structgen.decoding.refusals.reserve import Reserve
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
@@ -88,12 +87,9 @@ class Session:
         self._finish_by: dict[int, Finish] = dict.fromkeys(vocabulary.end_ids, "end")
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
-        self._reserve = Reserve(self._transcript, checks)
         self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         self._allowed = Allowed(vocabulary, self._transcript, checks, self._retries, self.budget)
-        self._rollback = self._rollback_class(
-            self._transcript, checks, self._reserve, self._allowed, self._retries, self._recent
-        )
+        self._rollback = self._rollback_class(self._transcript, checks, self._allowed, self._retries, self._recent)
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -311,7 +307,7 @@ class Session:
         said, steering = self._transcript, self._checks.steering
         said.take(token, entry)
         self.finish = self._finish_by.get(token)
-        if steering is not None and self.finish is None and not self._reserve.fits():
+        if steering is not None and self.finish is None and not self._allowed.fits():
             said.cut(len(said.tokens) - 1)
             steering.refuse(len(said.tokens), token)
             self.sent_back = True  # another is chosen, from the same logits
@@ -347,7 +343,7 @@ class Session:
             before = len(said.tokens)
             for token in self.spans.after(said.matcher, said.tokens)[: self.budget - before]:
                 said.take(token, None)
-            while len(said.tokens) > before and not self._reserve.fits(forced=True):
+            while len(said.tokens) > before and not self._allowed.fits(forced=True):
                 said.cut(len(said.tokens) - 1)
 
     def _end_if_over(self) -> None:

@@ -18,7 +18,6 @@ from structgen.decoding.choosing.masking import Words, pack
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
-from structgen.decoding.refusals.reserve import Reserve
 from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
@@ -40,9 +39,9 @@ class HypothesisRollback(Rollback):
 
     refusal: Refusal | None = None
 
-    def fork(self, transcript: Transcript, checks: Checks, reserve: Reserve, allowed: Allowed) -> HypothesisRollback:
+    def fork(self, transcript: Transcript, checks: Checks, allowed: Allowed) -> HypothesisRollback:
         """The way back of another text that begins like this one. What was refused and undone counts for both."""
-        return replace(self, transcript=transcript, checks=checks, reserve=reserve, allowed=allowed)
+        return replace(self, transcript=transcript, checks=checks, allowed=allowed)
 
     def leave_dead_end(self, why: DeadEnd) -> None:
         """Nothing fits behind the text: it is given up.
@@ -96,9 +95,9 @@ class Hypothesis(Session):
         """Another text that begins like this one, in a row that has only what is added to it."""
         twin, checks = copy(self), self._checks.fork()
         said = self._transcript.fork(checks.followers)
-        twin._checks, twin._transcript, twin._reserve = checks, said, Reserve(said, checks)
+        twin._checks, twin._transcript = checks, said
         twin._allowed = self._allowed.fork(said, checks)
-        twin._rollback = self._rollback.fork(said, checks, twin._reserve, twin._allowed)
+        twin._rollback = self._rollback.fork(said, checks, twin._allowed)
         return twin
 
     @property

@@ -7,23 +7,32 @@ tokenisations, and the row can go back to those that it has begun. So after a ro
 leads to a text begun before: a refused text of n bytes has n beginnings, and each retry comes to a new one, or
 completes the refused text at once. The token is not forbidden: it may come where nothing else is left, because of the
 budget perhaps. A row that samples gives each tokenisation its own probability, and passes nothing over.
+
+A budget closes a value in the fewest tokens. If its last part is refused by a validator then, other parts do not fit
+any more: the text before it is too long. So the row goes back to the last token behind which more tokens are left than
+the refused part had, twice as many each time, and these are kept in *reserve* until the part begins. The text before
+that token stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
 from structgen.decoding.choosing.masking import Words, pack
 from structgen.decoding.refusals.conflicts import conflict
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.retry_tree import RetryTree
+from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
 from structgen.vocabulary import Vocabulary
+
+FIRST_RESERVE = 4
+"""Tokens that are kept at first."""
 
 
 class Allowed:
@@ -39,12 +48,45 @@ class Allowed:
         self.budget = budget
         self._vocabulary, self._transcript, self._checks, self._retries = vocabulary, transcript, checks, retries
         self._seen = SeenTexts(vocabulary) if retries.is_greedy else None
+        self._kept = self._values = 0  # tokens in reserve until so many scalar values are complete
 
     def fork(self, transcript: Transcript, checks: Checks) -> Allowed:
         """The masks of another text that begins like this one; what was refused counts for both."""
         twin = copy(self)
         twin._transcript, twin._checks = transcript, checks
+        twin._kept = twin._values = 0
         return twin
+
+    @property
+    def reserve(self) -> int:
+        """The tokens of the budget that are kept for a value to come."""
+        validating = self._checks.validating
+        return self._kept if self._kept and validating is not None and validating.complete < self._values else 0
+
+    def fits(self, *, forced: bool = False) -> bool:
+        """May the row go on from here, as far as its limits tell?
+
+        Args:
+            forced: nothing but the last token was allowed.
+        """
+        said, steering = self._transcript, self._checks.steering
+        if steering is None or said.matcher is None:
+            return True
+        return steering.fits(said.matcher, said, forced=forced, reserve=self.reserve)
+
+    def with_reserve(self, refusal: Refusal) -> Refusal:
+        """A validator's refusal that goes back further, where the budget is to blame and more can be kept."""
+        start, steering, matcher = refusal.depths[0], self._checks.steering, self._transcript.matcher
+        if steering is None or matcher is None or not steering.cuts_behind(start):
+            return refusal
+        count, entries = len(matcher.token_ids), self._transcript.entries
+        spare = [steering.spare(matcher.earlier(count - depth), depth) for depth in range(start + 1)]
+        for wanted in (max(FIRST_RESERVE, 2 * spare[start]), spare[start] + 1):
+            depth = next((depth for depth in range(start - 1, -1, -1) if entries[depth] and spare[depth] >= wanted), -1)
+            if depth >= 0:
+                self._kept, self._values = wanted, refusal.values
+                return replace(refusal, depths=(depth, *(other for other in refusal.depths if other < depth)))
+        return refusal
 
     @property
     def is_free(self) -> bool:

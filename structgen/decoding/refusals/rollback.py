@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from structgen.decoding.choosing.measure import Ledger, RecentLogits
 from structgen.decoding.refusals.allowed import Allowed
-from structgen.decoding.refusals.reserve import Reserve
 from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, RetryTree, exhausted
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
@@ -65,7 +64,6 @@ class Rollback:
 
     transcript: Transcript
     checks: Checks
-    reserve: Reserve
     allowed: Allowed
     retries: RetryTree
     recent: RecentLogits
@@ -113,10 +111,10 @@ class Rollback:
         self.retries.add(refusal.tokens, entries[:count], chances)
         self.allowed.note_refused(refusal.tokens, nearest)
         if refusal.pointer is not None:
-            enlarged = self.reserve.enlarge(refusal)
-            if enlarged is not refusal:
-                self.retries.prune(refusal.tokens[: enlarged.depths[0] + 1])  # nothing behind it has the tokens
-            refusal = enlarged
+            earlier = self.allowed.with_reserve(refusal)
+            if earlier is not refusal:
+                self.retries.prune(refusal.tokens[: earlier.depths[0] + 1])  # nothing behind it leaves the reserve
+            refusal = earlier
         self._go_to_first(refusal, self.retries.places(refusal))
 
     def move_on(self) -> bool:
@@ -160,7 +158,7 @@ class Rollback:
 
     def _is_open(self) -> bool:
         """May a token come here that was not tried, with the reserve for what comes later?"""
-        has_room = not self.transcript.tokens or not self.reserve.tokens or self.reserve.fits(forced=True)
+        has_room = not self.transcript.tokens or not self.allowed.reserve or self.allowed.fits(forced=True)
         return has_room and bool(self.allowed.after_rollback().any())
 
     def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
