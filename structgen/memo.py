@@ -1,13 +1,19 @@
-"""Results that are computed once: for the arguments of a method, or for an object, and kept as long as that lives."""
+"""Results that are computed once: for the arguments of a method, or for an object, and kept as long as that lives.
+
+Caches that must not grow without end have a limit: `cached_up_to` for a method, `BoundedCache` for what is looked up by
+hand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, update_wrapper, wraps
+from functools import lru_cache, update_wrapper, wraps
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
+K = TypeVar("K")
+V = TypeVar("V")
 S = TypeVar("S")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,8 +27,8 @@ class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_pr
     the same arguments. An overriding method must not call the cached one of its base.
     """
 
-    def __init__(self, method: Callable[Concatenate[S, P], T]) -> None:
-        self._method = method
+    def __init__(self, method: Callable[Concatenate[S, P], T], limit: int | None = None) -> None:
+        self._method, self._limit = method, limit
         update_wrapper(cast(Any, self), method)
 
     @overload
@@ -34,8 +40,13 @@ class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_pr
     def __get__(self, instance: S | None, owner: type) -> cached_method[S, P, T] | Callable[P, T]:
         if instance is None:
             return self
-        kept = cache(MethodType(self._method, instance))  # shadows this descriptor from now on
+        kept = lru_cache(self._limit)(MethodType(self._method, instance))  # shadows this descriptor from now on
         return cast("Callable[P, T]", instance.__dict__.setdefault(self._method.__name__, kept))
+
+
+def cached_up_to(limit: int) -> Callable[[Callable[Concatenate[S, P], T]], cached_method[S, P, T]]:
+    """A `cached_method` that keeps at most `limit` results of each object; the one not used for longest goes first."""
+    return lambda method: cached_method(method, limit)
 
 
 def once_per_object(function: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -54,3 +65,22 @@ def once_per_object(function: Callable[Concatenate[S, P], T]) -> Callable[Concat
         return results[key]
 
     return once
+
+
+class BoundedCache(dict[K, V]):
+    """A dictionary of at most `limit` entries; where there would be more, it forgets the half that came first.
+
+    Threads may look up and `keep` without a lock.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def keep(self, key: K, value: V) -> V:
+        """Adds an entry, and returns its value."""
+        if len(self) >= self.limit:
+            for old in list(self)[: self.limit // 2]:
+                self.pop(old, None)
+        self[key] = value
+        return value

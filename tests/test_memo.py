@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from structgen.memo import cached_method, once_per_object
+from structgen.memo import BoundedCache, cached_method, cached_up_to, once_per_object
 
 
 class Squares:
@@ -65,3 +65,35 @@ def test_a_function_runs_once_for_each_object_and_is_forgotten_with_it() -> None
     del squares
     gc.collect()
     assert dead() is None
+
+
+class Limited:
+    """Counts how often a number is doubled; two results are kept."""
+
+    def __init__(self) -> None:
+        self.runs: list[int] = []
+
+    @cached_up_to(2)
+    def doubled(self, number: int) -> int:
+        self.runs.append(number)
+        return 2 * number
+
+
+def test_a_limit_drops_what_was_not_used_for_longest() -> None:
+    limited = Limited()
+    assert [limited.doubled(number) for number in (1, 2, 1, 3, 1, 2)] == [2, 4, 2, 6, 2, 4]
+    assert limited.runs == [1, 2, 3, 2]
+
+
+def test_a_bounded_cache_forgets_the_half_that_came_first() -> None:
+    cache: BoundedCache[int, str] = BoundedCache(4)
+    for number in range(4):
+        assert cache.keep(number, str(number)) == str(number)
+    assert list(cache) == [0, 1, 2, 3]
+    cache.keep(4, "4")
+    assert dict(cache) == {2: "2", 3: "3", 4: "4"}
+    for number in range(100):
+        assert len(cache) <= 4
+        assert cache.keep(number, "") == cache[number] == ""
+    with pytest.raises(KeyError):
+        cache[0]

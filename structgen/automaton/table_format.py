@@ -30,6 +30,8 @@ All kernels find all of this through `registers`, int64, which hold the arrays' 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -90,6 +92,17 @@ ASK, YES, REFUSE, OPEN = range(4)
 STEPS_KEPT = 2048
 STACK_DEPTH = 256
 """Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
+
+
+def merged_edges(targets: Iterable[int]) -> list[Edge]:
+    """The edges of a state whose byte `i` leads to `targets[i]` (0: nowhere): one for each run of equal targets."""
+    edges: list[Edge] = []
+    for byte, target in enumerate(targets):
+        if target and edges and edges[-1][1:] == (byte - 1, target):
+            edges[-1] = (edges[-1][0], byte, target)
+        elif target:
+            edges.append((byte, byte, target))
+    return edges
 
 
 def position(state: int, frame: int = 0, count: int = 0) -> int:

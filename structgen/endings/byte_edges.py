@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from structgen.endings.bounded_cache import BoundedCache
 from structgen.masks.transitions import CheckAnswers, Question, Transitions
+from structgen.memo import cached_up_to
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
@@ -41,7 +41,6 @@ class Leads:
 
     def __init__(self, grammar: Transitions, tokens: dict[int, int]) -> None:
         self._grammar, self._tokens = grammar, tokens
-        self._forks: BoundedCache[tuple[int, int, bytes], _Fork] = BoundedCache(MOST_KEPT)
 
     def after(self, position: int, tried: bytes, reading: Callable[[], JsonReading]) -> Iterator[tuple[int, bytes]]:
         """The positions to which some bytes lead, each with those that do. `reading()`: the text behind the position,
@@ -60,13 +59,9 @@ class Leads:
                 yield from following.led
                 yield from self._answered(following, asked)
 
+    @cached_up_to(MOST_KEPT)
     def _fork(self, position: int, taken: int, tried: bytes) -> _Fork:
         """Where bytes lead from a position to which the first `taken` bytes of each have led."""
-        key = position, taken, tried
-        fork = self._forks.get(key)
-        return self._forks.keep(key, self._new_fork(*key)) if fork is None else fork
-
-    def _new_fork(self, position: int, taken: int, tried: bytes) -> _Fork:
         led: dict[int, bytes] = {}
         asked: dict[tuple[Question, bytes], bytes] = {}
         for byte in tried:

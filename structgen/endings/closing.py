@@ -11,6 +11,7 @@ searched for (see `agreed`) with every test answered for the text at hand.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 
@@ -18,12 +19,11 @@ import numpy as np
 
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.known_exits import Exit, NoWayOut
-from structgen.endings.bounded_cache import BoundedCache
 from structgen.endings.agreed import MOST_BYTES, Effort, EndSearch, Listener, agrees
 from structgen.endings.byte_edges import Leads
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
-from structgen.memo import cached_method, once_per_object
+from structgen.memo import BoundedCache, cached_method, cached_up_to, once_per_object
 from structgen.vocabulary import Vocabulary
 
 UNKNOWN = 1 << 40
@@ -48,7 +48,6 @@ class Closing:
 
     def __init__(self, grammar: Grammar) -> None:
         self.costs: BoundedCache[int, int] = BoundedCache(MOST_COSTS)
-        self._exits: BoundedCache[int, Exit | None] = BoundedCache(MOST_EXITS)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
@@ -79,16 +78,11 @@ class Closing:
             return UNKNOWN if tokens is None else len(tokens)
         return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
 
+    @cached_up_to(MOST_EXITS)
     def _end(self, position: int) -> Exit | None:
-        exit_ = self._exits.get(position)
-        if exit_ is not None or position in self._exits:
-            return exit_
-        with self._grammar.lock:
-            try:
-                exit_ = self._distances.end(position)
-            except NoWayOut:
-                exit_ = None
-        return self._exits.keep(position, exit_)
+        with self._grammar.lock, suppress(NoWayOut):
+            return self._distances.end(position)
+        return None
 
     @cached_property
     def least(self) -> int:

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 from structgen.endings.frame_search import FrameSearch
 from structgen.endings.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
-from structgen.endings.bounded_cache import BoundedCache
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, HI, INC, LO, NOTHING, ROOM, TARGET
+from structgen.memo import BoundedCache
 
 LATER_EXITS = 32
 """Where the frame below tells outcomes apart, exits that cost so much more than the first are not looked for."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from structgen.endings.bounded_cache import BoundedCache
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import GOTO, NOTHING
+from structgen.memo import BoundedCache
 
 Node = tuple[int, int, int]
 """State, counter, barred bytes as bits."""

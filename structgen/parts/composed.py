@@ -45,7 +45,7 @@ from structgen.automaton.table_format import (
     TARGET,
     UNBOUNDED,
     ZERO,
-    Edge,
+    merged_edges,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
@@ -215,20 +215,13 @@ class Composed(Automaton):
         rest = self._state(Reach(others, ends)) if base and others else 0
         opened = [t.part.opens for t in threads if t.fresh and t.part.opens is not ANY_BYTE]
         known: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}
-        edges: list[Edge] = []
         row = []
         for byte, column in enumerate(columns):
             key = column, tuple(byte in opens for opens in opened)
-            target = known.get(key)
-            if target is None:
-                target = known[key] = self._moved(threads, base, column, byte)
-            row.append(target)
-            if target & (INC | ROOM) and rest:
-                target |= SPILL
-            if target and edges and edges[-1][1:] == (byte - 1, target):
-                edges[-1] = (edges[-1][0], byte, target)
-            elif target:
-                edges.append((byte, byte, target))
+            if key not in known:
+                known[key] = self._moved(threads, base, column, byte)
+            row.append(known[key])
+        edges = merged_edges(target | SPILL if target & (INC | ROOM) and rest else target for target in row)
         miss = (GOTO, rest, 0) if rest else (POP, 0, 0) if ends else (NOTHING, 0, 0)
         mode, aux = self._shortcut(state, threads, columns, row)
         self.tables.ranges(state, edges, miss=miss, mode=mode, aux=aux, hi=self._limit(threads))

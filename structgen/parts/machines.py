@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import NOTHING, POP, Edge
+from structgen.automaton.table_format import NOTHING, POP, merged_edges
 from structgen.callbacks import Calling
 from structgen.errors import OptionError, quoted
 from structgen.parts.parts import Entered, Families, Part
@@ -64,14 +64,8 @@ class _Interned:
         return known
 
     def _expand(self, of: Hashable, state: int) -> None:
-        edges: list[Edge] = []
         with self._calling:
             after = [self._machine.step(of, byte) for byte in range(256)]
             ends = self._machine.accepts(of)
-        for byte, state_after in enumerate(after):
-            target = 0 if state_after is None else self.state(state_after)
-            if target and edges and edges[-1][1:] == (byte - 1, target):
-                edges[-1] = (edges[-1][0], byte, target)
-            elif target:
-                edges.append((byte, byte, target))
+        edges = merged_edges(0 if state_after is None else self.state(state_after) for state_after in after)
         self._automaton.tables.ranges(state, edges, miss=(POP, 0, 0) if ends else (NOTHING, 0, 0))

@@ -1,7 +1,7 @@
 """One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut.
 
 Covers `arguments`, `call_format`, `calls_constraint`, `derive_arguments`, `derive_thinking`, `json_values`, `keyed`,
-`keyed_reader`, `literals`, `parser`, `probes` and `templates`.
+`keyed_reader`, `literals`, `nested`, `nested_plans`, `parser`, `probes`, `raw_strings` and `templates`.
 """
 
 from __future__ import annotations

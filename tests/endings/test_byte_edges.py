@@ -1,17 +1,11 @@
-"""Where bytes lead is what a matcher says that takes them, whatever the tests are answered.
-
-Covers `bounded_cache`.
-"""
+"""Where bytes lead is what a matcher says that takes them, whatever the tests are answered."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-import pytest
-
 from structgen.constraints.basic import JsonSchema
-from structgen.endings.bounded_cache import BoundedCache
 from structgen.endings.byte_edges import Leads
 from structgen.errors import TokenRejected
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary
@@ -73,14 +67,3 @@ def test_what_was_found_is_kept_for_other_texts_and_forgotten_in_time() -> None:
     assert walks[0].position == walks[1].position
     led = [b"".join(tried for _, tried in leads.after(each.position, b"0,]", each.reading)) for each in walks]
     assert led == [b"0,]", b"0"]
-
-
-def test_a_dictionary_keeps_what_came_last() -> None:
-    kept: BoundedCache[int, int] = BoundedCache(10)
-    for n in range(100):
-        assert kept.keep(n, -n) == -n
-        assert len(kept) <= 10
-        assert kept[n] == -n
-    assert list(kept) == list(range(100 - len(kept), 100))
-    with pytest.raises(KeyError):
-        kept[0]

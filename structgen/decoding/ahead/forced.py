@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from structgen.decoding.choosing.masking import FEW, Words, count, ids_of, pack
-from structgen.endings.bounded_cache import BoundedCache
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
 from structgen.masks.grammar import only_token
+from structgen.memo import BoundedCache
 from structgen.models.row import common
 from structgen.vocabulary import Vocabulary
 

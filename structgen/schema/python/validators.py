@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
+from structgen.memo import cached_up_to
 from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
 from structgen.schema.python.object_fields import fields_of
 from structgen.schema.python.types import from_type
@@ -58,7 +59,6 @@ class Validators:
         self._whole = adapter.validator
         self._core = CoreParts(adapter.core_schema)
         self._is_tagged = self._core.is_tagged(self._core.root.node)
-        self._parts: dict[Path, list[ValuePart]] = {}
         self._validators: dict[tuple[int, frozenset[str]], SchemaValidator] = {}
 
     @property
@@ -119,12 +119,11 @@ class Validators:
         """What may describe the value at a path; nothing where it cannot be judged."""
         if self._is_tagged:
             return self._members(path, from_json(begun, allow_partial=True) if begun.strip() else None)
-        known = self._parts.get(path)
-        if known is None:
-            if len(self._parts) >= REMEMBERED:
-                self._parts.clear()
-            known = self._parts[path] = self._members(path, None)
-        return known
+        return self._untagged(path)
+
+    @cached_up_to(REMEMBERED)
+    def _untagged(self, path: Path) -> list[ValuePart]:
+        return self._members(path, None)
 
     def _members(self, path: Path, value: Any) -> list[ValuePart]:
         """What may describe the value at a path.

@@ -1,7 +1,4 @@
-"""Fast-forward: the text stays what stepping gives, and the tokens are the tokenizer's own.
-
-Covers `token_boundaries`.
-"""
+"""Fast-forward: the text stays what stepping gives, and the tokens are the tokenizer's own."""
 
 from __future__ import annotations
 
