@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import TemplateError
-
 from structgen.arguments import require
 from structgen.chat import CallFormat
+from structgen.chat.templates import MISTAKES
 from structgen.errors import OptionError, excerpt
 from structgen.models.model import Model
 from structgen.tools import Tool, ToolCall
@@ -76,7 +75,7 @@ def prompt_ids(
             sanitize_control_tokens=True,
             **options,
         )
-    except (ValueError, TypeError, LookupError, AttributeError, TemplateError) as error:  # a template's mistakes, too
+    except MISTAKES as error:
         raise OptionError(f"the chat template refuses the conversation: {excerpt(error)}") from error
     return [int(token) for token in encoded["input_ids"]]
 

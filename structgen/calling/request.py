@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from structgen.arguments import is_whole, require
 from structgen.calling.messages import Message, as_messages, prompt_ids
 from structgen.chat import CallFormat, call_format
-from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.calls_constraint import Turn, TurnRules, turn
 from structgen.chat.parser import TurnParser
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
@@ -20,6 +21,7 @@ from structgen.errors import OptionError, quoted
 from structgen.models.model import as_model
 from structgen.options import Thinking, Whitespace
 from structgen.tools import Tool
+from structgen.vocabulary import Vocabulary
 
 Choice = Any
 """`"auto"`, `"required"`, `"none"`, or a tool that must be called."""
@@ -99,10 +101,24 @@ def prepared(
             answer=None if forced or answer is None else _composable(answer),
             order=order,
         )
-        constraint = turn(format_, rules, owner.vocabulary)
+        constraint = _turn(format_, rules, owner.vocabulary)
     call_options = CallOptions.of(options)
     request = prepare(owner, ids, constraint, call_options)
     return TurnRequest(request, {tool.name: tool for tool in chosen}, format_, answer)
+
+
+@lru_cache(32)
+def _remembered(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
+    return turn(format_, rules, vocabulary)
+
+
+def _turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
+    """The constraint of a turn: the same object for the same tools, so that its masks are kept."""
+    try:
+        hash(rules)
+    except TypeError:  # an answer in a JSON Schema that is a dict
+        return turn(format_, rules, vocabulary)
+    return _remembered(format_, rules, vocabulary)
 
 
 def _choice(

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+from structgen.automaton.machine import Automaton
 from structgen.chat.pieces import common_prefix
-from structgen.parts.parts import AnyOf, Loop, Plan, Series, Words
+from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series
 from structgen.parts.special import Special
-from structgen.regular.chardfa import literals
 from structgen.vocabulary.vocabulary import special_text
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Part):
+    """One text. Its states are written when a text comes to it: of a hundred tools one name is read.
+
+    Attributes:
+        text: its bytes, at least one.
+    """
+
+    text: bytes
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        return Entered(automaton.later(partial(self._write, automaton)), frozenset())
+
+    def _write(self, automaton: Automaton, state: int) -> None:
+        after = automaton.pop(0)
+        for byte in reversed(self.text[1:]):
+            after = automaton.tables.ranges(automaton.tables.stub(), [(byte, byte, after)])
+        automaton.tables.ranges(state, [(self.text[0], self.text[0], after)])
 
 
 class Literals:
@@ -35,7 +57,7 @@ class Literals:
             if place % 2:
                 found.append(Special(piece, special_text(piece)))
             elif piece:
-                found.append(Words(literals([piece])))
+                found.append(Fixed(piece.encode()))
         return found
 
     def is_token(self, text: str) -> bool:
@@ -61,11 +83,11 @@ def by_beginning(entries: Sequence[tuple[str, Plan]]) -> Plan:
     """
     if len(entries) == 1:
         text, rest = entries[0]
-        return Series((Words(literals([text])), rest)) if text else rest
+        return Series((Fixed(text.encode()), rest)) if text else rest
     texts = [text for text, _ in entries]
     shared = texts[0][: common_prefix(min(texts), max(texts))]
     groups: dict[str, list[tuple[str, Plan]]] = {}
     for text, rest in entries:
         groups.setdefault(text[len(shared) : len(shared) + 1], []).append((text[len(shared) :], rest))
     branches = AnyOf(tuple(by_beginning(group) for group in groups.values()))
-    return Series((Words(literals([shared])), branches)) if shared else branches
+    return Series((Fixed(shared.encode()), branches)) if shared else branches

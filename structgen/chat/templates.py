@@ -19,6 +19,10 @@ from structgen.errors import OptionError, excerpt
 Message = Mapping[str, Any]
 
 
+MISTAKES = (ValueError, TypeError, LookupError, AttributeError, RecursionError, jinja2.TemplateError)
+"""What a template raises to refuse a conversation, or by mistake."""
+
+
 class CannotRender(OptionError):
     """A chat template refuses a conversation, or fails."""
 
@@ -59,7 +63,7 @@ class TokenizerTemplate:
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=prompt, tokenize=False, **options
             )
-        except (ValueError, TypeError, LookupError, AttributeError, jinja2.TemplateError) as error:
+        except MISTAKES as error:
             raise CannotRender(f"the chat template refuses this conversation: {excerpt(error)}") from error
         return text
 
@@ -80,7 +84,7 @@ class JinjaTemplate:
         given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
         try:
             return self._compiled.render(**self._names, **self._asked(tools), **given, **options)
-        except (ValueError, TypeError, LookupError, AttributeError, jinja2.TemplateError) as error:
+        except MISTAKES as error:
             raise CannotRender(f"the chat template refuses this conversation: {excerpt(error)}") from error
 
     @cached_property
