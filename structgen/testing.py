@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -25,7 +26,9 @@ from structgen.guards import Guard, Veto
 from structgen.models.model import Model
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["ByteTokenizer", "ScriptedModel", "byte_vocabulary", "check_machine", "scripted", "veto_of"]
+__all__ = [
+    "ByteTokenizer", "ScriptedModel", "byte_vocabulary", "check_machine", "scripted", "scripted_chat", "veto_of",
+]  # fmt: skip
 
 END = 256
 """The end token of the byte vocabulary."""
@@ -205,6 +208,56 @@ def scripted(text: str | Sequence[str], **config: Any) -> Model:
     """
     vocabulary = byte_vocabulary()
     return Model(ScriptedModel(text, vocabulary, **config), ByteTokenizer(), vocabulary)
+
+
+HERMES = """{%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}<|im_end|>
+{% endif %}{%- for message in messages %}<|im_start|>{{ message.role }}
+{% if message.reasoning_content %}<think>
+{{ message.reasoning_content }}
+</think>
+
+{% endif %}{{ message.content }}{% for call in message.tool_calls or [] %}{% if message.content or not loop.first %}
+
+{% endif %}<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""A chat template: tools declared as JSON, calls as JSON between tags behind text, thinking."""
+
+
+class ScriptedChatModel(ScriptedModel):  # type: ignore[no-untyped-call]
+    """A `ScriptedModel` that says another text in each turn of a conversation: the turns are counted in its prompt."""
+
+    def _started(self, cache: Cache, ids: Tensor, positions: Tensor | None) -> list[int | None]:
+        mark = torch.tensor(self.vocabulary.special_names["<|im_start|>"])
+        header = torch.cat([mark[None], torch.tensor([self._by_bytes[bytes([byte])] for byte in b"assistant\n"])])
+        turns = [int((row.unfold(0, len(header), 1) == header).all(1).sum()) if len(row) >= len(header) else 0
+                 for row in ids]  # fmt: skip
+        started = super()._started(cache, ids, positions)
+        return [None if new is None else turn - 1 for new, turn in zip(started, turns, strict=True)]
+
+
+def scripted_chat(*turns: str) -> Model:
+    """A loaded model over bytes, with a chat template that renders calls, that wants to say a text in each turn.
+
+        call = '<tool_call>\\n{"name": "add", "arguments": {"a": 1, "b": 2}}\\n</tool_call>'
+        run(scripted_chat(call, "Three."), "How many?", [add])
+
+    Args:
+        turns: what it wants to say in its first turn of a conversation, in its second, ...
+    """
+    characters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE({character: i for i, character in enumerate(characters)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    made: Any = PreTrainedTokenizerFast
+    tokenizer = made(tokenizer_object=backend, eos_token="<|im_end|>", chat_template=HERMES)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    return Model(ScriptedChatModel(list(turns), vocabulary), tokenizer, vocabulary)
 
 
 def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 import structgen as sg
 from structgen.errors import OptionError, RunError
-from tests.support.calling_models import scripted_chat
+from structgen.testing import scripted_chat
 
 
 class Plan(BaseModel):
@@ -19,24 +19,6 @@ class Plan(BaseModel):
 
 def call_text(name: str, arguments: str) -> str:
     return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
-
-
-class Script:
-    """A model that says its texts one after the other, a text in each turn."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *texts: str) -> None:
-        from structgen.calling import conversation
-
-        self.prompts: list[str] = []
-        real, left = conversation.call, list(texts)
-
-        def call(model, *args, **options):
-            reply = real(scripted_chat("hermes", left.pop(0)), *args, **options)
-            self.prompts.append(reply.prompt)
-            return reply
-
-        monkeypatch.setattr(conversation, "call", call)
-        self.model = scripted_chat("hermes", "")
 
 
 @sg.tool
@@ -51,33 +33,34 @@ def fail(why: str) -> str:
     raise ValueError(why)
 
 
-def test_results_go_back_until_there_is_an_answer(monkeypatch):
+def test_results_go_back_until_there_is_an_answer():
     both = call_text("add", '{"a": 1, "b": 2}') + "\n" + call_text("add", '{"a": 3, "b": 4}')
-    script = Script(monkeypatch, both, '{"nights": 7}')
-    done = sg.run(script.model, "How many?", [add], schema=Plan, details=True)
+    model = scripted_chat(both, '{"nights": 7}')
+    done = sg.run(model, "How many?", [add], schema=Plan, details=True)
     assert done.answer == Plan(nights=7)
     assert [len(reply.calls) for reply in done.replies] == [2, 0]
     assert [message["role"] for message in done.messages] == ["user", "assistant", "tool", "tool", "assistant"]
     assert [message["content"] for message in done.messages if message["role"] == "tool"] == ["3", "7"]
-    assert "<|im_start|>tool\n3<|im_end|>\n<|im_start|>tool\n7" in script.prompts[1]
+    assert "<|im_start|>tool\n3<|im_end|>\n<|im_start|>tool\n7" in done.replies[1].prompt
 
 
-def test_errors_of_tools_are_told_to_the_model(monkeypatch):
+def test_errors_of_tools_are_told_to_the_model():
     wrong = call_text("fail", '{"why": "no such city"}')
-    script = Script(monkeypatch, wrong, "Sorry.")
-    assert sg.run(script.model, "Go.", [fail]) == "Sorry."
-    assert "Error: ValueError: no such city" in script.prompts[1]
+    model = scripted_chat(wrong, "Sorry.")
+    done = sg.run(model, "Go.", [fail], details=True)
+    assert done.answer == "Sorry."
+    assert "Error: ValueError: no such city" in done.replies[1].prompt
 
 
-def test_too_many_errors_are_raised(monkeypatch):
+def test_too_many_errors_are_raised():
     wrong = call_text("fail", '{"why": "no such city"}')
-    script = Script(monkeypatch, wrong, wrong, "Sorry.")
+    model = scripted_chat(wrong, wrong, "Sorry.")
     with pytest.raises(RunError, match="no such city") as raised:
-        sg.run(script.model, "Go.", [fail], max_errors=1)
+        sg.run(model, "Go.", [fail], max_errors=1)
     assert isinstance(raised.value.__cause__, ValueError)
 
 
-def test_a_call_may_need_a_persons_consent(monkeypatch):
+def test_a_call_may_need_a_persons_consent():
     calls = call_text("add", '{"a": 1, "b": 2}') + "\n" + call_text("fail", '{"why": "x"}')
     asked = []
 
@@ -85,33 +68,35 @@ def test_a_call_may_need_a_persons_consent(monkeypatch):
         asked.append(call.name)
         return "Not now." if call.name == "add" else False
 
-    script = Script(monkeypatch, calls, "Well.")
-    assert sg.run(script.model, "Go.", [add, fail], confirm=confirm) == "Well."
+    model = scripted_chat(calls, "Well.")
+    done = sg.run(model, "Go.", [add, fail], confirm=confirm, details=True)
+    assert done.answer == "Well."
     assert asked == ["add", "fail"]
-    assert "Not now." in script.prompts[1]
-    assert "does not allow" in script.prompts[1]
+    assert "Not now." in done.replies[1].prompt
+    assert "does not allow" in done.replies[1].prompt
 
 
-def test_the_last_turn_is_an_answer(monkeypatch):
+def test_the_last_turn_is_an_answer():
     again = call_text("add", '{"a": 1, "b": 2}')
-    script = Script(monkeypatch, again, "Three.")
-    done = sg.run(script.model, "Go.", [add], max_turns=2, details=True)
+    model = scripted_chat(again, "Three.")
+    done = sg.run(model, "Go.", [add], max_turns=2, details=True)
     assert (done.answer, len(done.replies)) == ("Three.", 2)
 
 
 def test_tools_must_be_able_to_run():
-    model = scripted_chat("hermes", "")
+    model = scripted_chat("")
     with pytest.raises(OptionError, match="with a function"):
         sg.run(model, "Go.", [{"name": "ping"}])
     with pytest.raises(OptionError, match="max_turns"):
         sg.run(model, "Go.", [add], max_turns=0)
 
 
-def test_async_tools_run(monkeypatch):
+def test_async_tools_run():
     @sg.tool
     async def double(n: int) -> int:
         return 2 * n
 
-    script = Script(monkeypatch, call_text("double", '{"n": 21}'), "Done.")
-    assert sg.run(script.model, "Go.", [double]) == "Done."
-    assert "42" in script.prompts[1]
+    model = scripted_chat(call_text("double", '{"n": 21}'), "Done.")
+    done = sg.run(model, "Go.", [double], details=True)
+    assert done.answer == "Done."
+    assert "42" in done.replies[1].prompt

@@ -47,7 +47,9 @@ def gold_call(tool: Tool[..., Any], given: dict[str, list[Any]], pick: int) -> W
     members = tool.parameters["properties"]
     known = [key for key in members if key in given]
     values = {key: value_of(given[key], pick, members[key]) for key in known if given[key]}
-    arguments = {key: value for key, value in values.items() if value != "" or key in tool.parameters.get("required", ())}
+    arguments = {
+        key: value for key, value in values.items() if value != "" or key in tool.parameters.get("required", ())
+    }
     try:
         tool.parse(json.dumps(arguments))
     except (ValidationFailed, TypeError):

@@ -6,26 +6,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from structgen.models.model import Model
-from structgen.testing import ScriptedModel
+from structgen.testing import HERMES, ScriptedModel
 from structgen.vocabulary import Vocabulary
 from tests.support.small_tokenizers import byte_level_bpe
-
-HERMES = """{%- if tools %}<|im_start|>system
-{% for tool in tools %}{{ tool | tojson }}
-{% endfor %}<|im_end|>
-{% endif %}{%- for message in messages %}<|im_start|>{{ message.role }}
-{% if message.reasoning_content %}<think>
-{{ message.reasoning_content }}
-</think>
-
-{% endif %}{{ message.content }}{% for call in message.tool_calls or [] %}{% if message.content or not loop.first %}
-
-{% endif %}<tool_call>
-{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
-</tool_call>{% endfor %}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
-"""Calls as JSON between tags, text before them, thinking."""
 
 MISTRAL = """{%- for message in messages %}{% if message.role == "user" %}[INST]{{ message.content }}[/INST]\
 {% elif message.tool_calls %}{% for call in message.tool_calls %}[TOOL_CALLS]{{ call.function.name }}[CALL_ID]\
