@@ -9,7 +9,6 @@ its place of the cache the next one is written. So the order changes what is rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 import torch
@@ -65,13 +64,9 @@ def decode(
     record: bool = False,
     execution: Execution = AUTOMATIC,
 ) -> Batch:
-    """Runs every session to its end; a row's failure stays in its session. See `Batch`."""
+    """Runs every session to its end, see `Batch`."""
     with evaluating(module):
-        batch = Batch(module, vocabulary, sessions, rows=rows, record=record, execution=execution)
-        with closing(batch):
-            while batch.step():
-                pass
-    return batch
+        return Batch(module, vocabulary, sessions, rows=rows, record=record, execution=execution).finish()
 
 
 class Batch(Run[Session]):
@@ -136,13 +131,11 @@ class Batch(Run[Session]):
         self._ahead = (), None
         still = [i for i, s in enumerate(sessions) if s.finish is None and s.row.is_read]
         if logits is None or not still:
-            sessions, logits = tuple(self._active), self._read_now(self._active)
+            sessions, drafts = tuple(self._active), self._drafts
+            logits = self._forward.read([s.row for s in sessions]) if drafts is None else drafts.read(sessions)
         elif len(still) < len(sessions):
             sessions, logits = [sessions[i] for i in still], logits.index_select(0, upload_one(still, logits.device))
         return sessions, without_padding(logits, self._vocabulary)
-
-    def _read_now(self, sessions: Sequence[Session]) -> Tensor:
-        return self._forward.read([s.row for s in sessions]) if self._drafts is None else self._drafts.read(sessions)
 
     def _read_ahead(self, sessions: Sequence[Session], asks: Sequence[Ask], drawn: Drawn) -> None:
         """Has the device read the tokens that it chooses before the host knows them, and what else is pending.
@@ -217,6 +210,6 @@ def without_padding(logits: Tensor, vocabulary: Vocabulary) -> Tensor:
         OptionError: the logits are narrower.
     """
     if logits.shape[-1] < vocabulary.width:
-        found = f"the model's logits have {logits.shape[-1]} columns, the tokenizer's ids need {vocabulary.width}"
-        raise OptionError(f"{found}: load the tokenizer that belongs to the model, or resize its embeddings")
+        widths = f"the model's logits have {logits.shape[-1]} columns, the tokenizer's ids need {vocabulary.width}"
+        raise OptionError(f"{widths}: load the tokenizer that belongs to the model, or resize its embeddings")
     return logits[:, : vocabulary.width]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -66,10 +65,8 @@ class Request:
 
     def run(self, *, record: bool) -> Run[Any]:
         """Runs it to its end; a row's failure stays in its row. See `batch`."""
-        with evaluating(self.model.module), closing(self.batch(record=record)) as batch:
-            while batch.step():
-                pass
-        return batch
+        with evaluating(self.model.module):
+            return self.batch(record=record).finish()
 
     def result(self, row: int, run: Run[Any]) -> Generation[Any]:
         """The outcome of one row, once it is done."""

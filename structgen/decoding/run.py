@@ -6,9 +6,11 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Generic, Protocol, TypeVar
 
 import torch
+from typing_extensions import Self
 
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
@@ -100,6 +102,13 @@ class Run(ABC, Generic[R]):
         if self._steps == 1:
             self._prefilled = time.perf_counter()
         return bool(self._active or self._waiting)
+
+    def finish(self) -> Self:
+        """Runs every row to its end; a row's failure stays in the row."""
+        with closing(self):
+            while self.step():
+                pass
+        return self
 
     @abstractmethod
     def _advance(self) -> None:

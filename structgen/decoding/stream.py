@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.request import Request
-from structgen.decoding.run import Run, RunRow
+from structgen.decoding.run import RunRow
 from structgen.guards.folding import begun_character
 from structgen.guards.pointers import PointerReader, Span
 from structgen.models.evaluation_mode import evaluating
@@ -150,7 +150,10 @@ def events(request: Request) -> Generator[Event[Any]]:
                 yield from watches[row].events()
                 if batch.rows[row].done:
                     running.remove(row)
-                    yield watches[row].last(_outcome(request, row, batch))
+                    result = request.result(row, batch)
+                    if result.error is not None and not request.many:
+                        raise result.error
+                    yield watches[row].last(result)
             more = more and batch.step()
 
 
@@ -168,17 +171,6 @@ def told(request: Request) -> Iterator[Event[Any]]:
             yield event
 
 
-def _outcome(request: Request, row: int, batch: Run[Any]) -> Generation[Any]:
-    result = request.result(row, batch)
-    if result.error is not None and not request.many:
-        raise result.error
-    return result
-
-
-def _next(events: Iterator[Event[T]]) -> Event[T] | None:
-    return next(events, None)
-
-
 async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
     """As `told`, without blocking the event loop: each step runs in a thread. May be stopped at any event."""
     loop = asyncio.get_running_loop()
@@ -186,7 +178,8 @@ async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
     with closing(events(request)) as source:
         while True:
             # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
-            step = loop.run_in_executor(None, copy_context().run, _next, source)
+            run: Callable[..., Event[Any] | None] = copy_context().run
+            step = loop.run_in_executor(None, run, next, source, None)
             try:
                 event = await asyncio.shield(step)
             except asyncio.CancelledError:

@@ -105,12 +105,19 @@ class Banned(Guard[BanState], Generic[S]):
         always = unsettled(vocabulary, is_json=scan is not None)
         if scan is not None and scan.mode != VALUE:
             return always
-        suspects = self._suspects(place, vocabulary)
-        return None if suspects is None else np.union1d(always, suspects)
+        return None if place.begun else np.union1d(always, self._suspects(place, vocabulary))
+
+    def begun(self, state: BanState) -> int:
+        """The first byte that a hit may still contain."""
+        length, place, scan = state
+        if scan is not None and scan.mode != VALUE:
+            return length
+        ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
+        return min(place.places[0], ends) if place.places else ends
 
     @abstractmethod
-    def _suspects(self, place: Any, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """The tokens that begin with a character and end in a hit; None where that depends on a begun character."""
+    def _suspects(self, place: Any, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The tokens that begin with a character and end in a hit, behind whole characters."""
 
     def _feed_json(self, state: BanState, text: bytes, scan: Scan) -> BanState | Veto:
         assert self._strings is not None
@@ -181,17 +188,7 @@ class BannedWords(Banned[WordSearch]):
                 raise OptionError(f"words: nothing is left of {quoted(word)}")
         super().__init__(search, scope)
 
-    def begun(self, state: BanState) -> int:
-        """The first byte of the longest beginning of a word that the text ends with."""
-        length, place, scan = state
-        if scan is not None and scan.mode != VALUE:
-            return length
-        ends = length - len(place.fold.begun) - (len(scan.rest) if scan is not None else 0)
-        return min(place.path[0], ends) if place.path else ends
-
-    def _suspects(self, place: WordState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        if place.fold.begun:
-            return None
+    def _suspects(self, place: WordState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         known: dict[int, WordTokens] = self._tokens.setdefault(vocabulary, {})
         if place.fold.last not in known:
             known[place.fold.last] = WordTokens(vocabulary, self._search, place.fold.last)
@@ -222,17 +219,7 @@ class BannedPattern(Banned[PatternSearch]):
         self.pattern = pattern
         super().__init__(PatternSearch(pattern), scope)
 
-    def begun(self, state: BanState) -> int:
-        """The first byte that a match may still contain."""
-        length, place, scan = state
-        if scan is not None and scan.mode != VALUE:
-            return length
-        ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
-        return min(place.places[0], ends) if place.places else ends
-
-    def _suspects(self, place: PatternState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        if place.begun:
-            return None
+    def _suspects(self, place: PatternState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         if vocabulary not in self._tokens:
             self._tokens[vocabulary] = PatternTokens(vocabulary, self._search)
         tokens: PatternTokens = self._tokens[vocabulary]

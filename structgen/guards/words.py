@@ -39,12 +39,17 @@ class WordState(NamedTuple):
     Attributes:
         node: of the trie; 0 is the root.
         fold: the state of the fold.
-        path: the byte of the text of each unit that leads from the root to the node.
+        places: the byte of the text of each unit that leads from the root to the node.
     """
 
     node: int
     fold: FoldState
-    path: tuple[int, ...]
+    places: tuple[int, ...]
+
+    @property
+    def begun(self) -> bytes:
+        """The bytes of a character that is not whole."""
+        return self.fold.begun
 
 
 class WordStep(NamedTuple):
@@ -140,7 +145,7 @@ class WordSearch:
     def finish(self, state: WordState) -> Hit | None:
         """The word that the end of the text completes."""
         _, word, _ = self._walk(state.node, self.fold.finish(state.fold))
-        return None if word < 0 else Hit(state.path[len(state.path) + 1 - len(self.units[word])], word)
+        return None if word < 0 else Hit(state.places[len(state.places) + 1 - len(self.units[word])], word)
 
     def _learn(self, state: WordState, text: bytes) -> WordStep:
         fold, units, places = self.fold.feed(state.fold, text)

@@ -126,8 +126,8 @@ def _tensor(value: Any, where: str) -> Tensor:
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        found = f"{where} of type {type(value).__name__}"
-        raise OptionError(f"{found}: expected a tensor; ask the processor for return_tensors='pt'") from error
+        given = f"{where} of type {type(value).__name__}"
+        raise OptionError(f"{given}: expected a tensor; ask the processor for return_tensors='pt'") from error
 
 
 def _require_known(module: PreTrainedModel, names: Set[str], where: str) -> None:

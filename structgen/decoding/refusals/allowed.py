@@ -23,8 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from structgen.decoding.choosing.masking import Words, pack
-from structgen.decoding.refusals.conflicts import conflict
-from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.guarding import Guarding, conflict
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript

@@ -34,7 +34,7 @@ class Checks:
     @property
     def followers(self) -> list[Follower]:
         """All that there are: each goes back with the row."""
-        return [*self.watching, *([] if self.steering is None else [self.steering])]
+        return [each.truncate for each in (*self.watching, self.steering) if each is not None]
 
     def fork(self) -> Checks:
         """The checks of another text that begins like this one."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Protocol
 
 from structgen.decoding.choosing.measure import Entry
 from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 
-
-class Follower(Protocol):
-    """Has read a text token by token, and goes back with it."""
-
-    def truncate(self, count: int, said: bytes | bytearray) -> None:
-        """Goes back to the first `count` tokens, which spell `said`."""
+Follower = Callable[[int, bytearray], None]
+"""Goes back to the first tokens of a text, given how many they are and what they spell."""
 
 
 class Transcript:
@@ -86,7 +81,7 @@ class Transcript:
         del self.said[len(self.said) - len(taken_back) :]
         self._cut_off = b""
         for follower in self._followers:
-            follower.truncate(length, self.said)
+            follower(length, self.said)
         self.row.truncate(len(self.row.ids) - len(gone))
         return taken_back.decode("utf-8", errors="replace")
 
