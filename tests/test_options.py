@@ -1,7 +1,4 @@
-"""What a user may set: a wrong value is told by its name, what was found and what is allowed.
-
-Covers `decoding.unknown_options`.
-"""
+"""What a user may set: a wrong value is told by its name, what was found and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Logits processors of transformers in our loop, held to transformers' own `generate` and chain of warpers.
-
-Covers `recent_logits`.
-"""
+"""Logits processors of transformers in our loop, held to transformers' own `generate` and chain of warpers."""
 
 from __future__ import annotations
 
