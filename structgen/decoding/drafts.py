@@ -30,21 +30,13 @@ LONGEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The tokens that a row may say next.
+    """The tokens that a row may say next."""
 
-    Attributes:
-        session: of the row.
-        start: how many ids the row had before them.
-        tokens: the draft.
-        forced: how many of the first were forced text; the others are a guess of the lookup.
-        position: in the constraint, where they begin; negative without one.
-    """
-
-    session: Session
-    start: int
-    tokens: list[int]
-    forced: int
-    position: int = -1
+    session: Session  # the row's
+    start: int  # how many ids the row had before them
+    tokens: list[int]  # the draft
+    forced: int  # how many of the first were forced text; the others are a guess of the lookup
+    position: int = -1  # in the constraint, where they begin; negative without one
 
     @property
     def taken(self) -> int:

@@ -35,16 +35,11 @@ LIMIT = "thinking.max_tokens"
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The tags in a model's tokens.
+    """The tags in a model's tokens."""
 
-    Attributes:
-        opening: of all that thinking begins with.
-        closing, gap: of all that it ends with; of the white space behind the tag.
-    """
-
-    opening: list[int]
-    closing: list[int]
-    gap: list[int]
+    opening: list[int]  # the opening tag, and the white space around it
+    closing: list[int]  # the closing tag, and the white space around it
+    gap: list[int]  # the white space behind the closing tag alone
 
 
 class ThinkingSession(Session):

@@ -38,17 +38,11 @@ def require_words(name: str, words: object) -> None:
 
 
 class BanState(NamedTuple):
-    """The state of a ban.
+    """The state of a ban."""
 
-    Attributes:
-        length: bytes of the text.
-        search: the state of the search.
-        scan: the state of the text as JSON; None where all of it is searched.
-    """
-
-    length: int
-    search: Any
-    scan: Scan | None
+    length: int  # bytes of the text
+    search: Any  # the state of the search
+    scan: Scan | None  # the state of the text as JSON; None where all of it is searched
 
 
 class Banned(Guard[BanState], Generic[S]):

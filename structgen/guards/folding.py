@@ -20,15 +20,10 @@ OTHER, WORD, SPACE, SILENT = 0, 1, 2, 3
 
 
 class FoldState(NamedTuple):
-    """The state of a fold.
+    """The state of a fold."""
 
-    Attributes:
-        begun: the bytes of a character that is not whole.
-        last: the kind of the character before; a text starts behind OTHER.
-    """
-
-    begun: bytes
-    last: int
+    begun: bytes  # the bytes of a character that is not whole
+    last: int  # the kind of the character before; a text starts behind OTHER
 
 
 START = FoldState(b"", OTHER)

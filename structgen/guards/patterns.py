@@ -15,19 +15,12 @@ from structgen.regular.regex.compiler import check
 
 
 class PatternState(NamedTuple):
-    """The state of a search.
+    """The state of a search."""
 
-    Attributes:
-        node: the automaton's state.
-        begun: the bytes of a character that is not whole.
-        tail: the text since the automaton was last at its start: a match begins in it.
-        places: of each character of the tail, the byte that it comes from.
-    """
-
-    node: int
-    begun: bytes
-    tail: str
-    places: tuple[int, ...]
+    node: int  # the automaton's state
+    begun: bytes  # the bytes of a character that is not whole
+    tail: str  # the text since the automaton was last at its start: a match begins in it
+    places: tuple[int, ...]  # the byte that each character of the tail comes from
 
 
 class PatternSearch:

@@ -18,21 +18,13 @@ _BLANK = re.compile(_BETWEEN)
 
 
 class Span(NamedTuple):
-    """A value that is complete.
+    """A value that is complete."""
 
-    Attributes:
-        pointer: JSON pointer of it; "" is the whole text.
-        path: the same as names and indexes.
-        start: of its first byte.
-        end: behind its last byte.
-        around: the first byte of the container that it is in; its own where it is in none.
-    """
-
-    pointer: str
-    path: tuple[str | int, ...]
-    start: int
-    end: int
-    around: int
+    pointer: str  # JSON pointer of the value; "" is the whole text
+    path: tuple[str | int, ...]  # its names and indexes
+    start: int  # its first byte
+    end: int  # the byte behind it
+    around: int  # the first byte of the container that it is in; its own where it is in none
 
 
 class PointerReader:

@@ -31,33 +31,20 @@ class Frame(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Part of a string value.
+    """Part of a string value."""
 
-    Attributes:
-        kind: OPEN: it begins; TEXT: what it spells next; CLOSE: it ends.
-        text: the bytes that are spelled.
-        offset: of the text's byte with which the piece begins.
-        one: the piece is an escape: all its bytes come from that byte.
-    """
-
-    kind: int
-    text: bytes
-    offset: int
-    one: bool = False
+    kind: int  # OPEN: it begins; TEXT: what it spells next; CLOSE: it ends
+    text: bytes  # the bytes that are spelled
+    offset: int  # the byte of the text with which the piece begins
+    one: bool = False  # the piece is an escape: all its bytes come from that byte
 
 
 class Scan(NamedTuple):
-    """The state behind some bytes.
+    """The state behind some bytes."""
 
-    Attributes:
-        mode: BETWEEN, VALUE, ASIDE or NAME.
-        frame: the innermost open container.
-        rest: an escape that is not whole; in a name, all of the name.
-    """
-
-    mode: int = BETWEEN
-    frame: Frame | None = None
-    rest: bytes = b""
+    mode: int = BETWEEN  # BETWEEN, VALUE, ASIDE or NAME
+    frame: Frame | None = None  # the innermost open container
+    rest: bytes = b""  # an escape that is not whole; in a name, all of the name
 
 
 class StringFinder:

@@ -33,17 +33,11 @@ MOST_PLACES = 500
 
 
 class Unavoidable(NamedTuple):
-    """An offence that every text has.
+    """An offence that every text has."""
 
-    Attributes:
-        pointer: into the schema, of the place that forces it.
-        reason: the guard's.
-        forced: what is forced, for messages.
-    """
-
-    pointer: str
-    reason: str
-    forced: str
+    pointer: str  # the place in the schema that forces it
+    reason: str  # the reason of the guard's veto
+    forced: str  # the text that is forced, for messages
 
 
 def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable | None:

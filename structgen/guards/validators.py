@@ -25,29 +25,18 @@ REMEMBERED = 1024
 
 @dataclass(frozen=True, slots=True)
 class ValueVeto(Veto):
-    """What a type's validators have against a value.
+    """What a type's validators have against a value."""
 
-    Attributes:
-        pointer: JSON pointer of the value.
-        end: the byte behind it.
-        message: the validators' own.
-    """
-
-    pointer: str
-    end: int
-    message: str
+    pointer: str  # JSON pointer of the value
+    end: int  # the byte behind it
+    message: str  # what the validators say
 
 
 class Accepted(NamedTuple):
-    """A whole text that its type takes.
+    """A whole text that its type takes."""
 
-    Attributes:
-        text: the bytes.
-        value: what the validators made of them.
-    """
-
-    text: bytes
-    value: Any
+    text: bytes  # the bytes
+    value: Any  # what the validators made of them
 
 
 class ValueGuard(Guard[PointerReader]):

@@ -22,29 +22,18 @@ MOST_BYTES = 2_000_000
 
 
 class Hit(NamedTuple):
-    """A word stands in the text.
+    """A word stands in the text."""
 
-    Attributes:
-        offset: its first byte.
-        word: its number.
-    """
-
-    offset: int
-    word: int
+    offset: int  # the first byte of the word
+    word: int  # the number of the word
 
 
 class WordState(NamedTuple):
-    """The state of a search.
+    """The state of a search."""
 
-    Attributes:
-        node: of the trie; 0 is the root.
-        fold: the state of the fold.
-        places: the byte of the text of each unit that leads from the root to the node.
-    """
-
-    node: int
-    fold: FoldState
-    places: tuple[int, ...]
+    node: int  # of the trie; 0 is the root
+    fold: FoldState  # the state of the fold
+    places: tuple[int, ...]  # the bytes of the units that lead from the root to the node
 
     @property
     def begun(self) -> bytes:
@@ -53,20 +42,13 @@ class WordState(NamedTuple):
 
 
 class WordStep(NamedTuple):
-    """What some bytes do at a node.
+    """What some bytes do at a node."""
 
-    Attributes:
-        node, fold: the next ones.
-        older: how many units of its path were read before.
-        places: of the other units, counted from the first of these bytes.
-        word: that ends with them; -1 for none.
-    """
-
-    node: int
-    fold: FoldState
-    older: int
-    places: tuple[int, ...]
-    word: int
+    node: int  # the next node
+    fold: FoldState  # the next state of the fold
+    older: int  # how many units of its path were read before
+    places: tuple[int, ...]  # the bytes of the other units, counted from the first of these bytes
+    word: int  # the word that ends with them; -1 for none
 
 
 class WordSearch:

@@ -31,13 +31,9 @@ GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
 
 
 class HypothesisRollback(Rollback):
-    """The way back of a hypothesis: the last token was not taken.
+    """The way back of a hypothesis: the last token was not taken."""
 
-    Attributes:
-        refusal: why; None where the last one was.
-    """
-
-    refusal: Refusal | None = None
+    refusal: Refusal | None = None  # why; None where the last one was
 
     def fork(self, transcript: Transcript, checks: Checks, allowed: Allowed) -> HypothesisRollback:
         """The way back of another text that begins like this one. What was refused and undone counts for both."""

@@ -38,32 +38,20 @@ ScoredToken = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Taken(Generic[T]):
-    """A candidate that was taken.
+    """A candidate that was taken."""
 
-    Attributes:
-        parent: the number of the beam that it continues.
-        score: the sum of its tokens' log-probabilities.
-        text: what it has become.
-    """
-
-    parent: int
-    score: float
-    text: T
+    parent: int  # the number of the beam that it continues
+    score: float  # the sum of its tokens' log-probabilities
+    text: T  # what it has become
 
 
 @dataclass(slots=True)
 class BeamStep(Generic[T]):
-    """The candidates that a step takes, best first.
+    """The candidates that a step takes, best first."""
 
-    Attributes:
-        beams: those that go on, at most as many as there are to be.
-        done: those that are complete and were among the best `count`.
-        exhausted: there are no other candidates.
-    """
-
-    beams: list[Taken[T]] = field(default_factory=list)
-    done: list[Taken[T]] = field(default_factory=list)
-    exhausted: bool = False
+    beams: list[Taken[T]] = field(default_factory=list)  # those that go on, at most as many as there are to be
+    done: list[Taken[T]] = field(default_factory=list)  # those that are complete and were among the best `count`
+    exhausted: bool = False  # there are no other candidates
 
 
 def select(

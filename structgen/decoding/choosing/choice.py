@@ -23,21 +23,13 @@ from structgen.vocabulary import Vocabulary
 
 
 class Ask(NamedTuple):
-    """What one row wants of its logits.
+    """What one row wants of its logits."""
 
-    Attributes:
-        words: the allowed tokens, uint32[words]; None allows every token that exists.
-        sampling: the row's options.
-        uniform: its next random number in [0, 1); 0 for greedy rows.
-        prompt: token ids before the row's own, for the penalty on repetition and processors.
-        tokens: the row's own, for all penalties and processors.
-    """
-
-    words: Words | None
-    sampling: Sampling
-    uniform: float = 0.0
-    prompt: Sequence[int] = ()
-    tokens: Sequence[int] = ()
+    words: Words | None  # the allowed tokens, uint32[words]; None allows every token that exists
+    sampling: Sampling  # the row's options
+    uniform: float = 0.0  # its next random number in [0, 1); 0 for greedy rows
+    prompt: Sequence[int] = ()  # token ids before the row's own, for the penalty on repetition and processors
+    tokens: Sequence[int] = ()  # the row's own, for all penalties and processors
 
 
 class Drawn:

@@ -84,15 +84,10 @@ class Ledger:
 
 
 class _OnDevice(NamedTuple):
-    """A step's measures that nobody has asked for yet.
+    """A step's measures that nobody has asked for yet."""
 
-    Attributes:
-        numbers: the result of `measured_together`.
-        masked: whether each row had a mask.
-    """
-
-    numbers: Tensor
-    masked: list[bool]
+    numbers: Tensor  # the result of `measured_together`
+    masked: list[bool]  # whether each row had a mask
 
 
 def measured(scores: Scores, words: Words | None, token: int) -> ChosenToken:
@@ -169,19 +164,12 @@ def _choice(numbers: Sequence[float], *, masked: bool) -> ChosenToken | None:
 
 
 class KnownLogits(NamedTuple):
-    """The logits of a choice.
+    """The logits of a choice."""
 
-    Attributes:
-        length: tokens before it.
-        logits: float[rows, width].
-        row: its row of the logits.
-        words: the tokens that were allowed; None for every one.
-    """
-
-    length: int
-    logits: Tensor
-    row: int
-    words: Words | None
+    length: int  # tokens before it
+    logits: Tensor  # float[rows, width]
+    row: int  # its row of the logits
+    words: Words | None  # the tokens that were allowed; None for every one
 
 
 class RecentLogits:

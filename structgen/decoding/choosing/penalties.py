@@ -15,19 +15,12 @@ from structgen.options import Sampling
 
 
 class Penalties(NamedTuple):
-    """What is done to single scores, one entry for each: divided where positive, multiplied where not, then lowered.
+    """What is done to single scores, one entry for each: divided where positive, multiplied where not, then lowered."""
 
-    Attributes:
-        rows: int64[entries]; no token of a row is there twice.
-        tokens: int64[entries].
-        factors: float32[entries], of the penalty on repetition; 1 is none.
-        amounts: float32[entries], of frequency and presence together; 0 is none.
-    """
-
-    rows: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    factors: NDArray[np.float32]
-    amounts: NDArray[np.float32]
+    rows: NDArray[np.int64]  # int64[entries]; no token of a row is there twice
+    tokens: NDArray[np.int64]  # int64[entries]
+    factors: NDArray[np.float32]  # float32[entries], of the penalty on repetition; 1 is none
+    amounts: NDArray[np.float32]  # float32[entries], of frequency and presence together; 0 is none
 
 
 def penalties(

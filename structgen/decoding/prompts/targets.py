@@ -18,19 +18,12 @@ from structgen.schema.python.users_code import validated
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a row's text must be, and how it becomes a value.
+    """What a row's text must be, and how it becomes a value."""
 
-    Attributes:
-        constraint: None for plain text.
-        parse: text to value.
-        is_json: the text is JSON.
-        type: of the value, where JSON is read as a Python type; `Any` elsewhere.
-    """
-
-    constraint: Constraint | None
-    parse: Callable[[str], Any]
-    is_json: bool
-    type: Any
+    constraint: Constraint | None  # None for plain text
+    parse: Callable[[str], Any]  # text to value
+    is_json: bool  # the text is JSON
+    type: Any  # of the value, where JSON is read as a Python type; `Any` elsewhere
 
 
 def targets_of(schemas: Sequence[Any], whitespace: Whitespace, order: str | Sequence[str]) -> list[Target]:

@@ -56,19 +56,12 @@ class Cap:
 
 @dataclass(slots=True)
 class _Refusals:
-    """What was refused behind one prefix.
+    """What was refused behind one prefix."""
 
-    Attributes:
-        tokens: the refused ones.
-        names: of the limits that refused them.
-        tries: how many; `TRIES` where nothing else was left.
-        waived: the caps do not hold here, for nothing else is allowed.
-    """
-
-    tokens: list[int] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    tries: int = 0
-    waived: bool = False
+    tokens: list[int] = field(default_factory=list)  # the refused ones
+    names: list[str] = field(default_factory=list)  # of the limits that refused them
+    tries: int = 0  # how many; `TRIES` where nothing else was left
+    waived: bool = False  # the caps do not hold here, for nothing else is allowed
 
     def waive(self) -> None:
         """Lets the caps go."""

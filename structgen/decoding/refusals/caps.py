@@ -37,41 +37,24 @@ def in_escape(said: bytes) -> bool:
 
 
 class Level(NamedTuple):
-    """An open container.
+    """An open container."""
 
-    Attributes:
-        array: or an object.
-        start: its first byte.
-        items: how many items of an array are complete.
-        equal: how many of the last ones are spelled alike.
-        last: the first byte of the last one, and the byte behind it.
-        parent: the container around it.
-    """
-
-    array: bool
-    start: int
-    items: int
-    equal: int
-    last: tuple[int, int]
-    parent: Level | None
+    array: bool  # or an object
+    start: int  # its first byte
+    items: int  # how many items of an array are complete
+    equal: int  # how many of the last ones are spelled alike
+    last: tuple[int, int]  # the first byte of the last one, and the byte behind it
+    parent: Level | None  # the container around it
 
 
 class CapState(NamedTuple):
-    """What has been read.
+    """What has been read."""
 
-    Attributes:
-        end: bytes.
-        kind: STRING or SCALAR where the text ends within one, else NONE.
-        start: the first byte of that.
-        top: the innermost open container.
-        until: no text that begins like this one and has at most `until` bytes exceeds a cap.
-    """
-
-    end: int
-    kind: int
-    start: int
-    top: Level | None
-    until: int = 0
+    end: int  # bytes
+    kind: int  # STRING or SCALAR where the text ends within one, else NONE
+    start: int  # the first byte of that
+    top: Level | None  # the innermost open container
+    until: int = 0  # no text that begins like this one and has at most `until` bytes exceeds a cap
 
 
 class CapReader:

@@ -44,19 +44,12 @@ LEAST = 1e-9
 
 @dataclass(eq=False, slots=True)
 class TriedNode:
-    """A text that was begun.
+    """A text that was begun."""
 
-    Attributes:
-        entry: where the token that leads here was measured.
-        left: the part of the probability here that leads to none of the children.
-        children: the nodes behind it, by token.
-        chances: the probability of each child.
-    """
-
-    entry: Entry | None = None
-    left: float = 1.0
-    children: dict[int, TriedNode] = field(default_factory=dict)
-    chances: dict[int, float] = field(default_factory=dict)
+    entry: Entry | None = None  # where the token that leads here was measured
+    left: float = 1.0  # the part of the probability here that leads to none of the children
+    children: dict[int, TriedNode] = field(default_factory=dict)  # the nodes behind it, by token
+    chances: dict[int, float] = field(default_factory=dict)  # the probability of each child
 
 
 Path = tuple[tuple[int, TriedNode], ...]
@@ -65,17 +58,11 @@ Path = tuple[tuple[int, TriedNode], ...]
 
 @dataclass(frozen=True, slots=True)
 class RetryPlace:
-    """A node from which a row can go on.
+    """A node from which a row can go on."""
 
-    Attributes:
-        path: of the text before it.
-        node: in the tree.
-        uniform: draws the next token of a greedy row; None takes the likeliest.
-    """
-
-    path: Path
-    node: TriedNode
-    uniform: float | None = None
+    path: Path  # of the text before the place
+    node: TriedNode  # the last one of the path
+    uniform: float | None = None  # draws the next token of a greedy row; None takes the likeliest
 
     @property
     def tokens(self) -> list[int]:

@@ -40,35 +40,24 @@ class Undone:
 
 
 class _Retry(NamedTuple):
-    """Where a row has gone on from.
+    """Where a row has gone on from."""
 
-    Attributes:
-        refusal: why it went back.
-        place: where it went.
-        others: where else it may go.
-    """
-
-    refusal: Refusal
-    place: RetryPlace
-    others: Iterator[RetryPlace]
+    refusal: Refusal  # why it went back
+    place: RetryPlace  # where it went
+    others: Iterator[RetryPlace]  # where else it may go
 
 
 @dataclass(eq=False)
 class Rollback:
-    """Takes one row back.
-
-    Attributes:
-        undone: what was said and taken back.
-        ledger: where the batch measures its choices, if it does.
-    """
+    """Takes one row back."""
 
     transcript: Transcript
     checks: Checks
     allowed: Allowed
     retries: RetryTree
     recent: RecentLogits
-    undone: list[Undone] = field(default_factory=list)
-    ledger: Ledger | None = None
+    undone: list[Undone] = field(default_factory=list)  # what was said and taken back
+    ledger: Ledger | None = None  # where the batch measures its choices, if it does
     _retry: _Retry | None = field(default=None, init=False)
 
     @property
