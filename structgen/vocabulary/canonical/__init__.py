@@ -1,0 +1,15 @@
+"""Canonical tokens: the sequences that a tokenizer itself would make of their text.
+
+- `merges`: which tokens byte-pair encoding leaves side by side; `merge_kernels` do the work.
+- `classes`, `splits`: where the pre-tokenizer cuts, learned by asking it; `signs`: what that means for tokens.
+- `added`: the contents of added tokens, which no other tokens may spell.
+- `model`: reads a tokenizer of Hugging Face; `canonical`: all of it together, one token after the other.
+
+It knows tokens and texts, and nothing of grammars. Sources: V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex
+Constraints* (2024), for what it is good for; T. Vieira et al., *Language Models over Canonical Byte-Pair Encodings*
+(2025), for the theorem on neighbours.
+"""
+
+from structgen.vocabulary.canonical.canonical import Canonical, CanonicalState
+
+__all__ = ["Canonical", "CanonicalState"]

@@ -1,0 +1,75 @@
+"""Added tokens, spelled by others: an encoder takes their contents out of the text before anything else.
+
+So the text of an added token is never encoded to other tokens. What is known of a text is the longest end of it with
+which such a content may begin.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from structgen.vocabulary.canonical.merges import Words
+
+
+class AddedContents:
+    """The contents of added tokens.
+
+    Args:
+        contents: of all added tokens, in bytes.
+        tokens: the bytes of each ordinary token by id; empty for others.
+        words: 32-bit words of a mask.
+    """
+
+    def __init__(self, contents: Iterable[bytes], tokens: Sequence[bytes], words: int) -> None:
+        self._contents = sorted(set(contents) - {b""})
+        self._beginnings = {content[:size] for content in self._contents for size in range(1, len(content))}
+        self._longest = max(map(len, self._contents), default=0)
+        self._words = words
+        self._sorted = sorted((token, i) for i, token in enumerate(tokens) if token)
+        nothing = rb"(?!)"
+        self._anywhere = re.compile(b"|".join(map(re.escape, self._contents)) or nothing)
+        openings = {content[:1] for content in self._contents}
+        self._opening = re.compile(b"[" + b"".join(map(re.escape, sorted(openings))) + b"]" if openings else nothing)
+        self._whole = [i for token, i in self._sorted if self._anywhere.search(token)]
+        self.harmless = lru_cache(256)(self._harmless)
+
+    def begun(self, before: bytes, text: bytes) -> bytes | None:
+        """The longest end of a text with which a content may begin; None where a content is complete.
+
+        Args:
+            before: that of the text without the bytes that are new.
+            text: the bytes that are new.
+        """
+        if not before and self._opening.search(text) is None:
+            return b""
+        text = before + text
+        if self._anywhere.search(text) is not None:
+            return None
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            if text[start:] in self._beginnings:
+                return text[start:]
+        return b""
+
+    def _harmless(self, before: bytes) -> Words:
+        """uint32[words]: the tokens with which no content would be complete."""
+        flags = np.ones(self._words * 32, np.uint8)
+        flags[self._whole] = 0
+        for content in self._contents if before else ():
+            for size in range(1, len(content)):
+                if before.endswith(content[:size]):
+                    flags[self._starting_with(content[size:])] = 0
+        return np.packbits(flags, bitorder="little").view(np.uint32)
+
+    def _starting_with(self, beginning: bytes) -> list[int]:
+        low = bisect_left(self._sorted, (beginning, -1))
+        ids = []
+        for token, i in self._sorted[low:]:
+            if not token.startswith(beginning):
+                break
+            ids.append(i)
+        return ids

@@ -1,0 +1,188 @@
+"""The tokens that keep a sequence canonical: such as the tokenizer itself would have made of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from structgen.vocabulary.canonical.added import AddedContents
+from structgen.vocabulary.canonical.merges import Merges, Words
+from structgen.vocabulary.canonical.model import EncoderModel
+from structgen.vocabulary.canonical.signs import Signs, packed
+from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
+from structgen.vocabulary.vocabulary import Vocabulary
+
+NO_TOKEN = -1
+"""In place of the last token, where a text begins."""
+REMEMBERED = 256
+"""Masks that are kept of each kind: on JSON nine of ten are met again among as many."""
+
+
+class CanonicalState(NamedTuple):
+    """What has to be known of the tokens so far.
+
+    Attributes:
+        split: the state of `Splits` behind the last whole character.
+        last: the last token; `NO_TOKEN` where a text begins.
+        pending: the bytes of a character that is not complete.
+        place: the kind of place before that character, see `Splits`.
+        begun: the end of the text with which an added token's content may begin, see `AddedContents`.
+        spaced: must the text begin with a space?
+        uncut: the pre-tokenizer must not cut here: a chunk that ends here would be one token.
+        recent: the last tokens, each with the state of `Splits` before it, where a chunk may be one token.
+    """
+
+    split: int
+    last: int
+    pending: bytes = b""
+    place: int = FREE
+    begun: bytes = b""
+    spaced: bool = False
+    uncut: bool = False
+    recent: tuple[tuple[int, int], ...] = ()
+
+
+class Canonical:
+    """Tells canonical sequences of tokens, one token after the other.
+
+        state = canonical.start
+        for token in tokens:
+            canonical.mask(state)                     # what may come next: uint32[vocabulary.words]
+            state = canonical.advance(state, token)   # None where the token is not among them
+
+    Allowed are the tokens whose text the pre-tokenizer may still cut as the tokens say, and that byte-pair encoding
+    would leave beside the last one or that begin a new chunk: `cut[state] | (free[state] & followers[last])`. Nothing
+    depends on a grammar. A state may be a dead end: nothing can follow a half character that no token completes.
+
+    Args:
+        vocabulary: of the tokenizer.
+        model: how the tokenizer encodes.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, model: EncoderModel) -> None:
+        self._splits = model.splits
+        self._merges = Merges(model.spelled, model.merged, vocabulary.words)
+        self._texts = [vocabulary.token(i) if model.spelled[i] else b"" for i in range(vocabulary.width)]
+        contents = (content.encode() for content in model.added.values())
+        self._contents = AddedContents(contents, self._texts, vocabulary.words)
+        self._chunks = _by_last(self._merges.encoded) if model.whole else {}
+        self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
+        self._reach = max((len(chunk) for chunks in self._chunks.values() for chunk in chunks), default=0)
+        self._signs = Signs(self._texts, model.splits, model.byte_tokens, model.characters)
+        self._index(vocabulary)
+        at_start, behind_added = model.spaced
+        self.start = CanonicalState(START, NO_TOKEN, spaced=at_start)
+        self._behind_added = CanonicalState(START, NO_TOKEN, spaced=behind_added)
+        self._masked = lru_cache(REMEMBERED)(self._mask)
+        self._followers = lru_cache(REMEMBERED)(self._merges.followers)
+        self._standing = lru_cache(REMEMBERED)(self._standing_at)
+        self._continuing = lru_cache(REMEMBERED)(self._continuing_from)
+
+    def is_canonical(self, token_ids: Iterable[int]) -> bool:
+        """Would the tokenizer make the same tokens of their text? Added tokens stand for themselves."""
+        state: CanonicalState | None = self.start
+        for token in token_ids:
+            state = self.advance(state, token)
+            if state is None:
+                return False
+        return self.may_end(state)
+
+    def behind(self, token_ids: Sequence[int]) -> CanonicalState:
+        """The state behind a prompt, or the last part of it that is canonical."""
+        state = self.start
+        afresh = CanonicalState(START, NO_TOKEN)
+        for token in token_ids:
+            state = self.advance(state, token) or self.advance(afresh, token) or afresh
+        return state
+
+    def may_end(self, state: CanonicalState) -> bool:
+        """May the text end here?"""
+        if state.pending or state.uncut:
+            return False
+        return state.last == NO_TOKEN or bool(self._splits.may_end[state.split])
+
+    def advance(self, state: CanonicalState, token: int) -> CanonicalState | None:
+        """The state behind one more token; None where it is not canonical."""
+        text = self._texts[token]
+        if not text:
+            return self._behind_added if self.may_end(state) else None
+        if not self._merges.alone[token] and token not in self._whole:
+            return None
+        joins = state.last != NO_TOKEN and self._merges.joins(state.last, token)
+        if (state.pending or state.uncut) and not joins or state.spaced and not text.startswith(b" "):
+            return None
+        place = state.place if state.pending else INSIDE if state.uncut else FREE if joins else CUT
+        read = self._signs.read(state.split, place, state.pending, token)
+        begun = self._contents.begun(state.begun, text)
+        if read is None or begun is None:
+            return None
+        split, pending, place = read
+        recent: tuple[tuple[int, int], ...] = ()
+        if self._chunks:
+            recent = (*state.recent, (token, DEAD if state.pending else state.split))[-self._reach :]
+        uncut = not pending and any(self._may_be_whole(chunk, recent) for chunk in self._chunks.get(token, ()))
+        return CanonicalState(split, token, pending, place, begun, False, uncut, recent)
+
+    def mask(self, state: CanonicalState) -> Words:
+        """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
+        return self._masked(state._replace(recent=()))
+
+    def _mask(self, state: CanonicalState) -> Words:
+        if state.pending:
+            words = self._continuing(state.split, state.place, state.pending) & self._followers(state.last)
+        elif state.last == NO_TOKEN:
+            words = self._standing(state.split, CUT)
+        elif state.uncut:
+            words = self._standing(state.split, INSIDE) & self._followers(state.last)
+        else:
+            words = self._standing(state.split, FREE) & self._followers(state.last)
+            words |= self._standing(state.split, CUT)
+        if state.spaced:
+            words = words & self._spaced
+        words = words & self._contents.harmless(state.begun)
+        if self.may_end(state):
+            words |= self._outer
+        words.setflags(write=False)
+        return words
+
+    def _index(self, vocabulary: Vocabulary) -> None:
+        """The sets of tokens that every mask needs."""
+        alone, width = self._merges.alone, vocabulary.width
+        whole = alone.copy()
+        whole[list(self._whole)] = True
+        self._candidates = {INSIDE: alone, FREE: alone, CUT: whole}
+        outer = np.array([not text for text in self._texts]) & (np.diff(vocabulary.offsets) > 0)
+        outer[list(vocabulary.special_ids)] = True
+        self._outer = packed(outer, vocabulary.words)
+        self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), vocabulary.words)
+        self._words, self._width = vocabulary.words, width
+
+    def _standing_at(self, split: int, place: int) -> Words:
+        """The tokens that may begin at a place of this kind."""
+        return packed(self._signs.alive(split, place) & self._candidates[place], self._words)
+
+    def _continuing_from(self, split: int, place: int, pending: bytes) -> Words:
+        """The tokens that may continue a character."""
+        flags = np.zeros(self._width, np.bool_)
+        for token in self._signs.continuing:
+            flags[token] = self._signs.read(split, place, pending, token) is not None
+        return packed(flags, self._words)
+
+    def _may_be_whole(self, chunk: Sequence[int], recent: Sequence[tuple[int, int]]) -> bool:
+        """Do the last tokens spell a token, and may they have begun a chunk that was not cut since?"""
+        last = recent[-len(chunk) :]
+        if tuple(token for token, _ in last) != chunk or last[0][1] == DEAD:
+            return False
+        text = b"".join(self._texts[token] for token in chunk).decode()
+        return self._splits.follow(last[0][1], text, CUT) != DEAD
+
+
+def _by_last(encoded: Mapping[int, tuple[int, ...]]) -> dict[int, list[tuple[int, ...]]]:
+    """Sequences of tokens by their last one."""
+    chunks: dict[int, list[tuple[int, ...]]] = {}
+    for chunk in encoded.values():
+        chunks.setdefault(chunk[-1], []).append(chunk)
+    return chunks

@@ -1,0 +1,183 @@
+"""The kinds of characters that a pre-tokenizer tells apart, as the tokenizer's own library tells them.
+
+Its patterns are taken apart into their atoms (`\\p{L}`, `[^\\r\\n\\p{L}]`, a letter): each is a set of characters, and
+what the tokenizer cuts depends on nothing but in which of these sets each character is. The library that cuts is
+asked, not another one: two libraries with different editions of Unicode differ on thousands of code points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import OptionError, quoted
+
+MOST_CLASSES = 64
+"""More kinds of characters than any known pre-tokenizer tells apart."""
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""The pattern within `ByteLevel(use_regex=True)`."""
+_DIGITS = r"\p{Nd}|\p{Nl}|\p{No}"
+_SKIPPED = re.compile(r"\{\d*,?\d*\}|[?*+^$|]")
+_GROUP = re.compile(r"\((?:\?(?:(?P<flags>[imsx-]*)(?P<scope>[:)])|[=!>]|<[=!]))?")
+_ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|x\{?[0-9a-fA-F]+\}?|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_FOLDED = re.compile(r"\(\?i:(.)\)", re.DOTALL)
+_ANCHORS = frozenset(r"\b \B \A \z \Z \G".split())
+_CODE_POINTS = 0x110000
+_SURROGATES = range(0xD800, 0xE000)
+_PLANES = range(0x40000, 0xE0000), range(0xE1000, 0xF0000), range(0xF0000, _CODE_POINTS)
+"""Characters that no edition of Unicode tells apart: unassigned ones, the same, and those for private use."""
+
+
+def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
+    """uint8[0x110000]: the class of each character, numbered from 0; surrogates have the class of U+0000.
+
+    Args:
+        pre_tokenizer: its description, as in a `tokenizer.json`; None where there is none.
+
+    Raises:
+        OptionError: it is of a kind whose cuts are not known, or tells too many kinds of characters apart.
+    """
+    found = np.zeros(_CODE_POINTS, np.int64)
+    atoms = dict.fromkeys(atom for pattern in _patterns(pre_tokenizer) for atom in _atoms(pattern))
+    for number, atom in enumerate(atoms):
+        if number % 32 == 31:  # before the numbers get too large
+            found = np.unique(found, return_inverse=True)[1]
+        found = found * 2 + _members(atom)
+    found[_SURROGATES.start : _SURROGATES.stop] = found[0]
+    classes = np.unique(found, return_inverse=True)[1]
+    if classes.max() >= MOST_CLASSES:
+        raise OptionError(f"canonical tokens: the pre-tokenizer tells more than {MOST_CLASSES} kinds of characters apart")
+    return classes.astype(np.uint8)
+
+
+def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> Iterator[str]:
+    """The regular expressions by which it cuts."""
+    if pre_tokenizer is None:
+        return
+    kind = pre_tokenizer["type"]
+    if kind == "Sequence":
+        for each in pre_tokenizer["pretokenizers"]:
+            yield from _patterns(each)
+    elif kind == "Split" and pre_tokenizer["behavior"] != "Removed":
+        pattern = pre_tokenizer["pattern"]
+        yield pattern["Regex"] if "Regex" in pattern else re.escape(pattern["String"])
+    elif kind == "ByteLevel":
+        if pre_tokenizer.get("use_regex", True):
+            yield GPT2
+    elif kind == "Digits":
+        yield _DIGITS
+    elif kind == "Metaspace" and not pre_tokenizer.get("split", True):
+        return
+    else:
+        raise OptionError(f"canonical tokens: how a pre-tokenizer {quoted(kind)} cuts texts is not known")
+
+
+def _atoms(pattern: str) -> Iterator[str]:
+    """The sets of characters that a pattern names, each as a pattern of its own."""
+    folding = [False]  # in each group that is open: is case ignored?
+    at = 0
+    while at < len(pattern):
+        if skipped := _SKIPPED.match(pattern, at):
+            at = skipped.end()
+        elif group := _GROUP.match(pattern, at):
+            flags, scope = group["flags"] or "", group["scope"]
+            folds = ("i" in flags.partition("-")[0]) or (folding[-1] and "i" not in flags.partition("-")[2])
+            if scope == ")":
+                folding[-1] = folds
+            else:
+                folding.append(folds)
+            at = group.end()
+        elif pattern[at] == ")":
+            folding.pop()
+            at += 1
+        else:
+            end = _after_atom(pattern, at)
+            atom = r"\n" if pattern[at] == "." else pattern[at:end]
+            if atom not in _ANCHORS:
+                yield f"(?i:{atom})" if folding[-1] else atom
+            at = end
+
+
+def _after_atom(pattern: str, at: int) -> int:
+    """The place behind an atom."""
+    if pattern[at] == "[":
+        return _after_bracket(pattern, at)
+    escape = _ESCAPE.match(pattern, at)
+    return at + 1 if escape is None else escape.end()
+
+
+def _after_bracket(pattern: str, at: int) -> int:
+    """The place behind a bracketed class, which may hold others."""
+    depth, first = 0, True
+    while at < len(pattern):
+        if pattern[at] == "\\":
+            at += 1
+        elif pattern[at] == "[":
+            depth += 1
+            first = True
+            at += pattern.startswith("[^", at)
+            at += 1
+            continue
+        elif pattern[at] == "]" and not first:
+            depth -= 1
+            if not depth:
+                return at + 1
+        first = False
+        at += 1
+    raise OptionError(f"canonical tokens: no end of a class in the pre-tokenizer's pattern {quoted(pattern)}")
+
+
+@cache
+def _sample() -> tuple[str, NDArray[np.int64]]:
+    """Every character that may be told from others, as a text and as code points."""
+    apart = np.ones(_CODE_POINTS, np.bool_)
+    for block in (_SURROGATES, *_PLANES):
+        apart[block.start : block.stop] = False
+    apart[[block.start for block in _PLANES]] = True
+    places = np.flatnonzero(apart)
+    return places.astype("<u4").tobytes().decode("utf-32-le"), places
+
+
+@cache
+def _same_but_for_case() -> Mapping[str, str]:
+    """For each folded character, the characters that fold to it."""
+    folded: dict[str, str] = {}
+    for character in _sample()[0]:
+        key = character.casefold()
+        folded[key] = folded.get(key, "") + character
+    return folded
+
+
+def _members(atom: str) -> NDArray[np.bool_]:
+    """bool[0x110000]: the characters that an atom takes."""
+    text, places = _sample()
+    folded = _FOLDED.fullmatch(atom)
+    letter = atom if folded is None else folded[1]
+    if len(letter) == 1:  # quicker than to ask about all
+        text = letter if folded is None else _same_but_for_case()[letter.casefold()]
+        places = np.array([ord(each) for each in text])
+    taken = np.zeros(_CODE_POINTS, np.bool_)
+    taken[places] = True
+    for start, end in _left(atom, text):
+        taken[places[start:end]] = False
+    for block in _PLANES:
+        taken[block.start : block.stop] = taken[block.start]
+    return taken
+
+
+def _left(atom: str, text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a text without characters that an atom takes."""
+    from tokenizers import Regex
+    from tokenizers.pre_tokenizers import Split
+
+    try:
+        cut = Split(Regex(f"(?:{atom})+"), "removed")
+    except Exception as error:  # the library raises `Exception` itself
+        raise OptionError(f"canonical tokens: the tokenizer's library refuses {quoted(atom)}: {error}") from error
+    return (span for _, span in cut.pre_tokenize_str(text))

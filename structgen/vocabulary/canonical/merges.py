@@ -1,0 +1,107 @@
+"""Which tokens may follow each other inside one chunk: byte-pair encoding as a relation of neighbours.
+
+A chunk is what the pre-tokenizer cuts off; byte-pair encoding runs on each alone. Theorem: tokens are the encoding of
+their text if and only if every two neighbours are the encoding of theirs. (A run on the whole, restricted to two
+neighbours, makes the same choices: the order of merges, by rank and then from the left, is kept by substrings. So the
+first merge that crosses a joint would also happen in the run on the two tokens around it.) The same statement is in
+Vieira et al., *Language Models over Canonical Byte-Pair Encodings* (2025), and in the `bpe` crate of rust-gems.
+
+Of a token, only how it is merged from its parts matters. A merge (x, y) crosses the joint of a and b where x is on the
+right spine of a (a, its right part, the right part of that, ...), y is on the left spine of b, and the merge comes
+before x is merged into its parent in a and not after y is merged into its parent in b. The tokens with y on their left
+spine are a subtree of the forest in which a token's parent is its left part; with children ordered by when they are
+merged, latest first, those for which the merge comes early enough are one interval in preorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.vocabulary.canonical.merge_kernels import (
+    RANK_BITS, clear_crossed, crossed, derive, preorder, reach,
+)  # fmt: skip
+
+Int64 = NDArray[np.int64]
+Words = NDArray[np.uint32]
+
+NO_PART = -1
+"""In place of the parts of a token that is not merged from any."""
+
+
+class Merges:
+    """The merges of a byte-pair encoding, and the tokens that may stand side by side.
+
+    Args:
+        spelled: the atoms of each token by id: the ids of its characters; empty for an id that no text is encoded to.
+        merged: of each merge, the most urgent first, its left part, its right part, and what they make.
+        words: 32-bit words of a mask.
+
+    Attributes:
+        alone: bool[tokens]: the encoding of the token's text is the token.
+        encoded: of each token that is not `alone` and has atoms, the encoding of its text by merges.
+    """
+
+    def __init__(self, spelled: Sequence[Sequence[int]], merged: Sequence[tuple[int, int, int]], words: int) -> None:
+        count = len(spelled)
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, spelled), np.int64, count), out=offsets[1:])
+        atoms = np.fromiter((atom for each in spelled for atom in each), np.int64, int(offsets[-1]))
+        table = np.array(merged, np.int64).reshape(-1, 3)
+        left, self._right = np.full(count, NO_PART, np.int64), np.full(count, NO_PART, np.int64)
+        self._time = np.full(count, -1, np.int64)
+        self.alone = np.zeros(count, np.bool_)
+        slots = 1 << (2 * len(table) + 1).bit_length()
+        counts, by_length = np.zeros(count, np.int64), np.argsort(np.diff(offsets), kind="stable")
+        keys, ranks = np.full(slots, -1, np.int64), np.zeros(slots, np.int64)
+        derive(atoms, offsets, counts, table, keys, ranks, by_length, left, self._right, self._time, self.alone)
+        self.encoded: Mapping[int, tuple[int, ...]] = {
+            token: tuple(atoms[offsets[token] : offsets[token] + counts[token]].tolist())
+            for token in np.flatnonzero(~self.alone & (counts > 0)).tolist()
+        }
+        self._order, self._first = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+        self._index(table, left, last=np.zeros(count, np.int64))
+        flags = np.zeros(words * 32, np.uint8)
+        flags[:count] = self.alone
+        self._alone_words: Words = np.packbits(flags, bitorder="little").view(np.uint32)
+
+    def _index(self, table: Int64, left: Int64, last: Int64) -> None:
+        """Number the tokens in preorder, and find the interval of each merge."""
+        count, time = len(left), self._time
+        parts = np.flatnonzero(left >= 0)
+        children = parts[np.lexsort((-time[parts], left[parts]))]
+        starts = np.searchsorted(left[children], np.arange(count + 1))
+        preorder(
+            np.flatnonzero(self.alone & (left < 0)), starts, children, np.zeros(count + 1, np.int64),
+            self._order, self._first, last,
+        )  # fmt: skip
+        a, b = table[:, 0], table[:, 1]
+        ranks = np.flatnonzero(self.alone[a] & self.alone[b])
+        stages = np.maximum(ranks, np.maximum(time[a[ranks]] >> RANK_BITS, time[b[ranks]] >> RANK_BITS))
+        times = stages << RANK_BITS | ranks
+        sort = np.lexsort((times, a[ranks]))
+        rights = np.ascontiguousarray(b[ranks[sort]])
+        self._times = times[sort]
+        self._starts = np.searchsorted(a[ranks[sort]], np.arange(count + 1))
+        self._lows, self._highs = self._first[rights], np.zeros(len(rights), np.int64)
+        reach(rights, self._times, starts, children, time, self._first, last, self._highs)
+
+    def followers(self, token: int) -> Words:
+        """uint32[words]: the tokens that may stand behind this one in a chunk."""
+        if not self.alone[token]:
+            return np.zeros_like(self._alone_words)
+        words = self._alone_words.copy()
+        clear_crossed(
+            token, self._right, self._time, self._starts, self._times, self._lows, self._highs, self._order, words
+        )
+        return words
+
+    def joins(self, a: int, b: int) -> bool:
+        """May `b` stand behind `a` in a chunk?"""
+        if not (self.alone[a] and self.alone[b]):
+            return False
+        place = self._first.item(b)
+        tables = (self._right, self._time, self._starts, self._times, self._lows, self._highs)
+        return not crossed(a, place, *tables)

@@ -1,0 +1,141 @@
+"""The byte-pair encodings of Hugging Face `tokenizers`, as `Canonical` needs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.errors import OptionError, quoted
+from structgen.vocabulary.canonical.classes import classes_of
+from structgen.vocabulary.canonical.splits import Cuts, Splits
+from structgen.vocabulary.decoders import BYTE_PIECE
+
+SPACE = "\u2581"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderModel:
+    """What a tokenizer says of how it encodes.
+
+    Attributes:
+        spelled: the atoms of each token, see `Merges`.
+        merged: the merges, see `Merges`.
+        splits: where it cuts.
+        byte_tokens: the tokens that are one byte of a character that the vocabulary lacks.
+        characters: those that the vocabulary has.
+        spaced: does a text begin with a space, which the encoder adds? At its start, and behind an added token.
+        whole: a chunk that is a token is encoded to it, whatever the merges say.
+        added: the contents of added tokens, by id.
+    """
+
+    spelled: Sequence[Sequence[int]]
+    merged: Sequence[tuple[int, int, int]]
+    splits: Splits
+    byte_tokens: Mapping[int, int]
+    characters: frozenset[str]
+    spaced: tuple[bool, bool]
+    whole: bool
+    added: Mapping[int, str]
+
+
+def encoder_model(backend: Any, width: int) -> EncoderModel:
+    """Reads a `tokenizers.Tokenizer`.
+
+    Args:
+        backend: the tokenizer.
+        width: of the logits.
+
+    Raises:
+        OptionError: it is no byte-pair encoding, or changes texts in a way that is not known.
+    """
+    told = json.loads(backend.to_str())
+    model = told["model"]
+    if model["type"] != "BPE":
+        raise OptionError(
+            f"canonical tokens: the tokenizer is a {model['type']} model; they are known for byte-pair encodings alone"
+        )
+    if model.get("dropout") or model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
+        raise OptionError("canonical tokens: byte-pair encodings with dropout, prefixes or suffixes are not known")
+    changes = _Changes(told["normalizer"], told["pre_tokenizer"])
+    ids: dict[str, int] = {piece: i for piece, i in model["vocab"].items() if i < width}
+    falls_back = bool(model.get("byte_fallback"))
+    byte_tokens = {i: int(found[1], 16) for piece, i in ids.items() if (found := BYTE_PIECE.fullmatch(piece))}
+    byte_tokens = byte_tokens if falls_back else {}
+    added = {token["id"]: token["content"] for token in told["added_tokens"]}
+    spelled: list[Sequence[int]] = [()] * width
+    for piece, i in ids.items():
+        if i in byte_tokens:
+            spelled[i] = (i,)
+        elif i not in added:
+            atoms = tuple([ids.get(character, -1) for character in piece])
+            spelled[i] = atoms if -1 not in atoms else ()
+    return EncoderModel(
+        spelled,
+        list(_merged(model["merges"], ids)),
+        Splits(classes_of(changes.pre_tokenizer), changes.cuts(backend.pre_tokenizer)),
+        byte_tokens,
+        frozenset(piece.replace(SPACE, " ") for piece in ids if len(piece) == 1) | {SPACE},
+        changes.spaced,
+        bool(model.get("ignore_merges")),
+        added,
+    )
+
+
+def _merged(merges: Sequence[str | Sequence[str]], ids: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
+    """The merges whose parts and result are tokens."""
+    for merge in merges:
+        a, b = merge.split(" ") if isinstance(merge, str) else merge
+        if a in ids and b in ids and a + b in ids:
+            yield ids[a], ids[b], ids[a + b]
+
+
+class _Changes:
+    """What is done to a text before it is encoded.
+
+    Args:
+        normalizer: its description; None where there is none.
+        pre_tokenizer: the same.
+
+    Attributes:
+        pre_tokenizer: what of it cuts; None where nothing does.
+        spaced: see `EncoderModel`.
+
+    Raises:
+        OptionError: something that is not known.
+    """
+
+    def __init__(self, normalizer: Mapping[str, Any] | None, pre_tokenizer: Mapping[str, Any] | None) -> None:
+        self.pre_tokenizer = pre_tokenizer
+        self.spaced = False, False
+        for each in _steps(normalizer, "normalizers"):
+            if each["type"] == "Prepend" and each["prepend"] in (SPACE, " "):
+                self.spaced = True, True
+            elif each["type"] != "Replace" or (each["pattern"], each["content"]) != ({"String": " "}, SPACE):
+                raise OptionError(f"canonical tokens: what a normalizer {quoted(each['type'])} changes is not known")
+        for each in _steps(pre_tokenizer, "pretokenizers"):
+            if each["type"] == "Metaspace":
+                if each.get("split", True) or each["replacement"] != SPACE:
+                    raise OptionError("canonical tokens: how a pre-tokenizer 'Metaspace' cuts texts is not known")
+                scheme = each.get("prepend_scheme", "always")
+                self.spaced, self.pre_tokenizer = (scheme != "never", scheme == "always"), None
+            elif each["type"] == "ByteLevel" and each.get("add_prefix_space"):
+                self.spaced = True, True
+
+    def cuts(self, pre_tokenizer: Any) -> Cuts:
+        """Asks the pre-tokenizer itself."""
+        if self.pre_tokenizer is None:
+            return lambda text: []
+        return lambda text: [start for _, (start, _) in pre_tokenizer.pre_tokenize_str(text)][1:]
+
+
+def _steps(told: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:
+    """What is done, one after the other."""
+    if told is None:
+        return
+    if told["type"] != "Sequence":
+        yield told
+        return
+    for each in told[name]:
+        yield from _steps(each, name)

@@ -1,0 +1,142 @@
+"""Where a pre-tokenizer cuts, as an automaton over the characters of a text and the joints of its tokens.
+
+It reads letters: the class of a character, and what is said of the place before it.
+
+- `INSIDE`: within a token, so the pre-tokenizer must not cut there.
+- `CUT`: between two tokens that byte-pair encoding would not leave side by side, so it must cut there.
+- `FREE`: between two tokens that may stand side by side; it may cut there or not.
+
+A text with its tokens is canonical where the pre-tokenizer cuts at all places marked `CUT` and at none marked `INSIDE`.
+What it does at a place may depend on what follows (`\\s+(?!\\S)`); states keep what is still owed. The automaton is
+learned by asking (Myhill and Nerode): two beginnings are one state where no short continuation tells them apart.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import OptionError
+
+INSIDE, CUT, FREE = 0, 1, 2
+DEAD, START = 0, 1
+"""States: no continuation is canonical, and nothing was read."""
+
+MOST_STATES = 1_000
+CHECKED = 1_000
+"""Random texts with which what was learned is tried."""
+
+Cuts = Callable[[str], "list[int]"]
+"""The places where a pre-tokenizer cuts a text, but for its start and its end."""
+Word = tuple[tuple[int, int], ...]
+"""Letters: class and place."""
+
+
+class Splits:
+    """The learned automaton.
+
+    Args:
+        classes: uint8[0x110000]: the class of each character.
+        cuts: asks the pre-tokenizer.
+
+    Attributes:
+        classes: as given.
+        following: int16[states, classes, 3]: the state behind a letter; `DEAD` where that is not canonical.
+        may_end: bool[states]: may the text end?
+
+    Raises:
+        OptionError: the pre-tokenizer depends on more than was learned.
+    """
+
+    def __init__(self, classes: NDArray[np.uint8], cuts: Cuts) -> None:
+        self.classes = classes
+        self._cuts = cuts
+        self._members = [_some_of(np.flatnonzero(classes == i)) for i in range(int(classes.max()) + 1)]
+        self._asked: dict[tuple[int, ...], int] = {}
+        alphabet = range(len(self._members))
+        self._tests: list[tuple[int, ...]] = [()]
+        self._tests += [(a,) for a in alphabet] + list(product(alphabet, alphabet)) + [(a, a, a) for a in alphabet]
+        self._learn()
+        self._check()
+        self._asked.clear()
+
+    def follow(self, state: int, text: str, place: int) -> int:
+        """The state behind some characters, of which the first stands at a place of that kind."""
+        for character in text:
+            state = self.following.item(state, self.classes.item(ord(character)), place)
+            place = INSIDE
+        return state
+
+    def _learn(self) -> None:
+        words: list[Word] = [(), ()]
+        known: dict[tuple[int, ...], int] = {self._answers(()): START}
+        rows, ends = [[[DEAD] * 3 for _ in self._members]], [False]
+        at = START
+        while at < len(words):
+            rows.append([])
+            ends.append(self._answers(words[at])[0] >= 0)
+            for letter in range(len(self._members)):
+                targets = []
+                for place in (INSIDE, CUT, FREE):
+                    word = (*words[at], (letter, place))
+                    answers = self._answers(word)
+                    target = DEAD
+                    if any(answer >= 0 for answer in answers):
+                        target = known.setdefault(answers, len(words))
+                        if target == len(words):
+                            words.append(word)
+                    targets.append(target)
+                rows[at].append(targets)
+            if len(words) > MOST_STATES:
+                raise OptionError(f"canonical tokens: the pre-tokenizer takes more than {MOST_STATES:,} states")
+            at += 1
+        self.following = np.array(rows, np.int16)
+        self.may_end = np.array(ends, np.bool_)
+
+    def _answers(self, word: Word) -> tuple[int, ...]:
+        """For each test behind a word: -1 where the word is not canonical, else the cuts from its end on."""
+        read = tuple(letter for letter, _ in word)
+        inside = sum(1 << i for i, (_, place) in enumerate(word) if place == INSIDE)
+        cut = sum(1 << i for i, (_, place) in enumerate(word) if place == CUT)
+        answers = []
+        for test in self._tests:
+            bits = self._bits(read + test)
+            answers.append(-1 if bits & inside or ~bits & cut else bits >> len(word))
+        return tuple(answers)
+
+    def _bits(self, letters: tuple[int, ...]) -> int:
+        """The cuts of a text of these classes as bits; the start is one."""
+        bits = self._asked.get(letters)
+        if bits is None:
+            text = "".join(self._members[letter][0] for letter in letters)
+            bits = self._asked[letters] = sum(1 << place for place in self._cuts(text)) | bool(text)
+        return bits
+
+    def _check(self) -> None:
+        """Try what was learned on random texts."""
+        draw = random.Random(0)
+        for _ in range(CHECKED):
+            letters = draw.choices(range(len(self._members)), k=draw.randint(1, 10))
+            text = "".join(draw.choice(self._members[letter]) for letter in letters)
+            cuts = set(self._cuts(text))
+            places = [FREE] + [draw.choice([CUT if at in cuts else INSIDE, FREE]) for at in range(1, len(text))]
+            wrong = draw.randrange(len(text))
+            spoiled = places[:]
+            if wrong:
+                spoiled[wrong] = INSIDE if wrong in cuts else CUT
+            for tried, expected in ((places, True), (spoiled, not wrong)):
+                state = START
+                for letter, place in zip(letters, tried, strict=True):
+                    state = int(self.following[state, letter, place])
+                if bool(self.may_end[state]) != expected:
+                    raise OptionError("canonical tokens: how the pre-tokenizer cuts texts was not understood")
+
+
+def _some_of(members: NDArray[np.int64]) -> str:
+    """Some characters of a class."""
+    step = max(1, len(members) // 32)
+    return "".join(map(chr, members[::step].tolist()))
