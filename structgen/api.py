@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         banned: Sequence[str] | Sequence[Sequence[str]]
         thinking: bool | Thinking | Sequence[bool | Thinking]
         beams: int | Beams
+        canonical: bool | Literal["off", "prefer", "strict"]
 
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -134,6 +135,7 @@ def generate(
     banned: Sequence[str] | Sequence[Sequence[str]] = (),
     thinking: bool | Thinking | Sequence[bool | Thinking] = False,
     beams: int | Beams = 1,
+    canonical: bool | Literal["off", "prefer", "strict"] = "off",
     details: bool = False,
     **unknown: Any,
 ) -> Any:
@@ -164,6 +166,9 @@ def generate(
             may take; a list gives each prompt its own. `Generation.thinking` has it, a stream tells it first.
         beams: search for the likeliest text with so many beams (`Beams(...)` has more to choose), `Generation.beams`
             has the best ones; 1 takes the likeliest token each time.
+        canonical: say only what the tokenizer itself would have made of the text, which is what the model has learned
+            from. "prefer" (or True) lets a step pass for which nothing like that is left, and counts it in
+            `Stats.canonical_relaxed`; "strict" raises `DeadEnd` there.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
         unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
@@ -184,7 +189,7 @@ def generate(
     options = {
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
-        "thinking": thinking, "beams": beams,
+        "thinking": thinking, "beams": beams, "canonical": canonical,
     }  # fmt: skip
     request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
     return _values(request, details=details)

@@ -15,6 +15,7 @@ from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.schema.python.mistaken import inner_schema
 from structgen.schema.reader import require_order
 
+CANONICAL = "off", "prefer", "strict"
 GREEDY = Sampling()
 LIMITS = Limits()
 
@@ -65,6 +66,7 @@ class CallOptions:
     banned: Sequence[str] | Sequence[Sequence[str]] = ()
     thinking: bool | Thinking | Sequence[bool | Thinking] = False
     beams: int | Beams = 1
+    canonical: bool | str = "off"
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):
@@ -74,6 +76,9 @@ class CallOptions:
         require_flag("fast_forward", self.fast_forward)
         require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
         require_order(self.order)
+        mode = ("prefer" if self.canonical else "off") if isinstance(self.canonical, bool) else self.canonical
+        require(mode in CANONICAL, "canonical", mode, 'True, False, "off", "prefer" or "strict"')
+        object.__setattr__(self, "canonical", mode)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> CallOptions:

@@ -33,6 +33,7 @@ class Stats:
         cache: how the model's cache is held: "slots" (all rows in one forward pass), "slots and states", "one by row"
             (a forward pass for each row), "one by row, read again" (after going back), or "none" (every row is read
             from its beginning at every step). Empty where no forward pass was needed.
+        canonical_relaxed: tokens of this row for which nothing canonical was left, with `canonical="prefer"`.
         why_slow: what makes the run slower than the model allows, each also a `PerformanceWarning`: another kind of
             cache than its configuration allows, because that one gave other logits; attention without masks of our
             own; masks without Triton.
@@ -49,6 +50,7 @@ class Stats:
     drafted: int = 0
     cache: str = ""
     why_slow: tuple[str, ...] = ()
+    canonical_relaxed: int = 0
 
     @property
     def tokens_per_second(self) -> float:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from structgen.arguments import is_listed, require, require_unicode
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.grammars import grammar_for, spans_for
+from structgen.decoding.grammars import continuations_for, grammar_for, spans_for
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
+from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
@@ -94,13 +95,14 @@ class RowBuilder:
             _require_searchable(plan)
         limits, bound = self._within_context(plan.prompt, plan.limits)
         kind = Session if self.beams is None else Hypothesis
+        forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
         session = kind(
             plan.prompt,
             model.vocabulary,
             matcher=None if grammar is None else grammar.matcher(),
             sampling=plan.sampling,
             limits=limits,
-            spans=spans_for(grammar, model.tokenizer) if self._options.fast_forward and grammar is not None else None,
+            spans=spans_for(grammar, model.tokenizer) if forced and grammar is not None else None,
             checks=self._checks(plan, grammar, limits, bound),
         )
         if plan.thinking is not None:
@@ -145,7 +147,19 @@ class RowBuilder:
             steering = Steering(grammar, bound, budget, guards=guards, closes=closes, cap_reader=caps)
         validators = None if plan.target.type is Any else validators_of(plan.target.type)
         validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
-        return Checks(guards, validating, steering)
+        return Checks(guards, validating, steering, self._canonical(grammar))
+
+    def _canonical(self, grammar: Grammar | None) -> CanonicalRow | None:
+        """What keeps a row's tokens canonical.
+
+        Raises:
+            OptionError: how the tokenizer encodes is not known.
+        """
+        if self._options.canonical == "off":
+            return None
+        vocabulary = self._model.vocabulary
+        continuations = None if grammar is None else continuations_for(grammar, vocabulary.canonical)
+        return CanonicalRow(vocabulary, continuations, strict=self._options.canonical == "strict")
 
 
 def _require_searchable(plan: RowPlan) -> None:

@@ -51,6 +51,10 @@ class RunRow(Protocol):
     def rollbacks(self) -> int:
         """How often the row was sent back."""
 
+    @property
+    def canonical_relaxed(self) -> int:
+        """For how many tokens nothing canonical was left."""
+
     def unsettled(self) -> int:
         """How many bytes at the end of `said` are not shown yet, because they may be taken away."""
 
@@ -133,6 +137,7 @@ class Run(ABC, Generic[R]):
             fast_forwarded=row.forced,
             drafted=self._drafted[row],
             rollbacks=row.rollbacks,
+            canonical_relaxed=row.canonical_relaxed,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
             replayed=self._forward.replays,

@@ -89,7 +89,15 @@ class Session:
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
         self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         self._allowed = Allowed(vocabulary, self._transcript, checks, self._retries, self.budget)
+<<<<<<< HEAD
         self._rollback = self._rollback_class(self._transcript, checks, self._allowed, self._retries, self._recent)
+=======
+        self._rollback = self._rollback_class(
+            self._transcript, checks, self._reserve, allowed=self._allowed, retries=self._retries, recent=self._recent
+        )
+        if checks.canonical is not None:
+            checks.canonical.start(self._transcript.row.ids)
+>>>>>>> b4a7d07 (generate(canonical=...): only tokens that the tokenizer itself would have made of the text)
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -217,6 +225,8 @@ class Session:
 
     def go_on_in(self, row: Row) -> None:
         """Takes over the row of what was said before."""
+        if self._checks.canonical is not None:
+            self._checks.canonical.start(row.ids)
         row.ids += self.tokens
         self._transcript.row = row
 
@@ -259,6 +269,11 @@ class Session:
         if ledger is None:
             return []
         return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
+
+    @property
+    def canonical_relaxed(self) -> int:
+        """For how many tokens nothing canonical was left."""
+        return 0 if self._checks.canonical is None else len(self._checks.canonical.relaxed)
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
@@ -307,7 +322,16 @@ class Session:
         said, steering = self._transcript, self._checks.steering
         said.take(token, entry)
         self.finish = self._finish_by.get(token)
+<<<<<<< HEAD
         if steering is not None and self.finish is None and not self._allowed.fits():
+=======
+        canonical = self._checks.canonical
+        if canonical is not None and not canonical.keeps(said.matcher, said.tokens):
+            said.cut(len(said.tokens) - 1)
+            self.finish, self.sent_back = None, True  # another is chosen, from the same logits
+            return
+        if steering is not None and self.finish is None and not self._reserve.fits():
+>>>>>>> b4a7d07 (generate(canonical=...): only tokens that the tokenizer itself would have made of the text)
             said.cut(len(said.tokens) - 1)
             steering.refuse(len(said.tokens), token)
             self.sent_back = True  # another is chosen, from the same logits
@@ -341,7 +365,10 @@ class Session:
             self.finish = "stop"
         elif self.spans is not None and said.matcher is not None:
             before = len(said.tokens)
+            canonical = self._checks.canonical
             for token in self.spans.after(said.matcher, said.tokens)[: self.budget - before]:
+                if canonical is not None and not canonical.forces(said.matcher, said.tokens, token):
+                    break
                 said.take(token, None)
             while len(said.tokens) > before and not self._allowed.fits(forced=True):
                 said.cut(len(said.tokens) - 1)

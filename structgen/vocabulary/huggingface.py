@@ -16,13 +16,15 @@ class FastSource:
     """A `tokenizers.Tokenizer`, with what its transformers wrapper (if any) says about special tokens.
 
     Args:
-        backend: the `tokenizers.Tokenizer`.
         special: ids that the wrapper holds to be special.
         ends: ids that the wrapper declares to end a text.
+
+    Attributes:
+        backend: the `tokenizers.Tokenizer`.
     """
 
     def __init__(self, backend: Any, special: frozenset[int], ends: list[int]) -> None:
-        self._backend = backend
+        self.backend = backend
         self._special = special
         self._ends = ends
 
@@ -59,34 +61,34 @@ class FastSource:
     @cached_property
     def _added(self) -> dict[int, Any]:
         """id -> `AddedToken`."""
-        added: dict[int, Any] = self._backend.get_added_tokens_decoder()
+        added: dict[int, Any] = self.backend.get_added_tokens_decoder()
         return added
 
     @cached_property
     def _pieces(self) -> list[str | None]:
         """The tokens by id as the decoder is given them; None where an id is nobody's."""
-        count: int = self._backend.get_vocab_size(with_added_tokens=True)
+        count: int = self.backend.get_vocab_size(with_added_tokens=True)
         rows = max(count, max(self._added, default=-1) + 1)
-        piece_of = self._backend.id_to_token
+        piece_of = self.backend.id_to_token
         pieces = [piece_of(i) for i in range(rows)]
         if rows - pieces.count(None) < count:
             # There are holes, so ids go beyond the count; the dictionary is slower to read but complete.
-            highest = max(self._backend.get_vocab(with_added_tokens=True).values())
+            highest = max(self.backend.get_vocab(with_added_tokens=True).values())
             pieces += [piece_of(i) for i in range(rows, highest + 1)]
         return pieces
 
     @cached_property
     def _decoder(self) -> dict[str, Any] | None:
-        if self._backend.decoder is None:
+        if self.backend.decoder is None:
             return None
-        decoder: dict[str, Any] = json.loads(self._backend.decoder.__getstate__())
+        decoder: dict[str, Any] = json.loads(self.backend.decoder.__getstate__())
         return decoder
 
     def _unknown_ids(self) -> set[int]:
         """The id that stands for "unknown": decoded as such, it is the text of nothing."""
-        model = self._backend.model
+        model = self.backend.model
         if hasattr(model, "unk_token"):
-            unknown = None if model.unk_token is None else self._backend.token_to_id(model.unk_token)
+            unknown = None if model.unk_token is None else self.backend.token_to_id(model.unk_token)
         else:
             state = re.match(rb'\{"type":"Unigram","unk_id":(\d+)', model.__getstate__())
             unknown = None if state is None else int(state[1])

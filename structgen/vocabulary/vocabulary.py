@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from structgen.arguments import MOST, is_whole, require, require_count, several
 from structgen.errors import OptionError, VocabularyError, quoted
+from structgen.vocabulary.canonical import Canonical
+from structgen.vocabulary.canonical.model import encoder_model
 from structgen.vocabulary.disk import load, store
 from structgen.vocabulary.ends import declared_ends, declared_width
 from structgen.vocabulary.sources import source_of
@@ -45,6 +47,7 @@ class Vocabulary:
         end_ids: Iterable[int],
         special: Mapping[int, str],
     ) -> None:
+        self._backend: Any = None  # what encodes, where that is a tokenizer of Hugging Face
         self._text = data.tobytes()
         self._offset = offsets.item
         self.data: NDArray[np.uint8] = np.frombuffer(self._text, np.uint8)
@@ -117,9 +120,11 @@ class Vocabulary:
         key = digest(request, source.signature()).hex()
         stored = load(key)
         if stored is not None:
-            return cls._from_arrays(stored)
-        vocabulary = cls._assemble(source.table(), given, rows, declared)
-        store(key, vocabulary._arrays())
+            vocabulary = cls._from_arrays(stored)
+        else:
+            vocabulary = cls._assemble(source.table(), given, rows, declared)
+            store(key, vocabulary._arrays())
+        vocabulary._backend = getattr(source, "backend", None)
         return vocabulary
 
     @classmethod
@@ -190,6 +195,32 @@ class Vocabulary:
         except TypeError:
             raise OptionError(f"token_ids={quoted(token_ids)}: expected token ids") from None
         return b"".join(map(self.token, each))
+
+    def is_canonical(self, token_ids: Iterable[int]) -> bool:
+        """Would the tokenizer itself make these tokens of their text? Special and added tokens stand for themselves.
+
+        Raises:
+            OptionError: that is not known of the tokenizer, see `canonical`; or an id is no row of the logits.
+        """
+        ids = several("token_ids", token_ids, "a list of token ids")
+        for i in ids:
+            require(is_whole(i, 0, self.width - 1), "token_ids", i, f"ids of tokens, 0 to {self.width - 1}")
+        return self.canonical.is_canonical(ids)
+
+    @cached_property
+    def canonical(self) -> Canonical:
+        """Tells which tokens keep a sequence canonical. Made at the first use, in a second or two.
+
+        Raises:
+            OptionError: the vocabulary was not made `from_tokenizer`, or how that tokenizer encodes is not known:
+                structgen knows the byte-pair encodings of Hugging Face's `tokenizers`.
+        """
+        if self._backend is None:
+            raise OptionError(
+                "canonical tokens are known for fast tokenizers of Hugging Face alone: Vocabulary.from_tokenizer(...)"
+            )
+        tokens = [self.token(i) for i in range(self.width)]
+        return Canonical(tokens, sorted(self.special_ids), encoder_model(self._backend, self.width))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -155,6 +155,11 @@ class BeamSearch:
         return self.text.rollbacks
 
     @property
+    def canonical_relaxed(self) -> int:
+        """For how many tokens of the best text nothing canonical was left."""
+        return self.text.canonical_relaxed
+
+    @property
     def error(self) -> StructgenError | None:
         """Why it has failed."""
         return self.text.error

@@ -92,6 +92,7 @@ class Allowed:
         """True when the constraint's own mask is all there is to it, and so never empty."""
         steering, guards = self._checks.steering, self._checks.guards
         limited = steering is not None and steering.refuses(len(self._transcript.tokens))
+        limited = limited or self._checks.canonical is not None
         return self._retries.is_empty and not limited and (guards is None or not guards.looks_ahead)
 
     def constrained(self) -> Words | None:
@@ -116,6 +117,8 @@ class Allowed:
                 words = guards.plain  # an id that is no token stays forbidden
             untried = ~pack(np.array(tried), self._vocabulary.width)
             words = untried if words is None else words & untried
+        if (canonical := self._checks.canonical) is not None:
+            words = canonical.allowed(words, self._transcript.matcher, tokens)
         again = self._begun_again()
         if words is None or again is None:  # what was tried is forbidden in a mask
             return words

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from structgen.decoding.refusals.budget import Steering
+from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.check import Check
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.transcript import Follower
@@ -20,11 +21,13 @@ class Checks:
         validating: judges the values; the batch must measure the row's choices then.
         steering: keeps a constrained row within its limits; None raises `BudgetExhausted` where the budget comes too
             early.
+        canonical: keeps the row's tokens canonical; None where they need not be.
     """
 
     guards: Guarding | None = None
     validating: Validating | None = None
     steering: Steering | None = None
+    canonical: CanonicalRow | None = None
 
     @property
     def watching(self) -> list[Check]:
@@ -34,10 +37,11 @@ class Checks:
     @property
     def followers(self) -> list[Follower]:
         """All that there are: each goes back with the row."""
-        return [each.truncate for each in (*self.watching, self.steering) if each is not None]
+        return [each.truncate for each in (*self.watching, self.steering, self.canonical) if each is not None]
 
     def fork(self) -> Checks:
         """The checks of another text that begins like this one."""
         guards = None if self.guards is None else self.guards.fork()
         steering = None if self.steering is None else self.steering.fork(guards)
-        return Checks(guards, None if self.validating is None else self.validating.fork(steering), steering)
+        canonical = None if self.canonical is None else self.canonical.fork()
+        return Checks(guards, None if self.validating is None else self.validating.fork(steering), steering, canonical)

@@ -13,7 +13,6 @@ from structgen.vocabulary.canonical.merges import Merges, Words
 from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.signs import Signs, packed
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
-from structgen.vocabulary.vocabulary import Vocabulary
 
 NO_TOKEN = -1
 """In place of the last token, where a text begins."""
@@ -58,23 +57,29 @@ class Canonical:
     depends on a grammar. A state may be a dead end: nothing can follow a half character that no token completes.
 
     Args:
-        vocabulary: of the tokenizer.
+        tokens: the bytes of each token by id; empty for one that is no text.
+        special_ids: of tokens that exist and are no text.
         model: how the tokenizer encodes.
+
+    Attributes:
+        start: the state before a text.
+        afresh: the state before a text of which nothing is asked: it may begin without a space.
     """
 
-    def __init__(self, vocabulary: Vocabulary, model: EncoderModel) -> None:
-        self._splits = model.splits
-        self._merges = Merges(model.spelled, model.merged, vocabulary.words)
-        self._texts = [vocabulary.token(i) if model.spelled[i] else b"" for i in range(vocabulary.width)]
+    def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel) -> None:
+        self._splits, self._words = model.splits, (len(tokens) + 31) // 32
+        self._merges = Merges(model.spelled, model.merged, self._words)
+        self._texts = [token if spelled else b"" for token, spelled in zip(tokens, model.spelled, strict=True)]
         contents = (content.encode() for content in model.added.values())
-        self._contents = AddedContents(contents, self._texts, vocabulary.words)
+        self._contents = AddedContents(contents, self._texts, self._words)
         self._chunks = _by_last(self._merges.encoded) if model.whole else {}
         self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
         self._reach = max((len(chunk) for chunks in self._chunks.values() for chunk in chunks), default=0)
         self._signs = Signs(self._texts, model.splits, model.byte_tokens, model.characters)
-        self._index(vocabulary)
+        self._index([bool(token) for token in tokens], list(special_ids))
         at_start, behind_added = model.spaced
         self.start = CanonicalState(START, NO_TOKEN, spaced=at_start)
+        self.afresh = CanonicalState(START, NO_TOKEN)
         self._behind_added = CanonicalState(START, NO_TOKEN, spaced=behind_added)
         self._masked = lru_cache(REMEMBERED)(self._mask)
         self._followers = lru_cache(REMEMBERED)(self._merges.followers)
@@ -83,19 +88,19 @@ class Canonical:
 
     def is_canonical(self, token_ids: Iterable[int]) -> bool:
         """Would the tokenizer make the same tokens of their text? Added tokens stand for themselves."""
-        state: CanonicalState | None = self.start
+        state = self.start
         for token in token_ids:
-            state = self.advance(state, token)
-            if state is None:
+            after = self.advance(state, token)
+            if after is None:
                 return False
+            state = after
         return self.may_end(state)
 
     def behind(self, token_ids: Sequence[int]) -> CanonicalState:
-        """The state behind a prompt, or the last part of it that is canonical."""
+        """The state behind a prompt; of one that is not canonical, behind the last part that is."""
         state = self.start
-        afresh = CanonicalState(START, NO_TOKEN)
         for token in token_ids:
-            state = self.advance(state, token) or self.advance(afresh, token) or afresh
+            state = self.advance(state, token) or self.advance(self.afresh, token) or self.afresh
         return state
 
     def may_end(self, state: CanonicalState) -> bool:
@@ -112,7 +117,7 @@ class Canonical:
         if not self._merges.alone[token] and token not in self._whole:
             return None
         joins = state.last != NO_TOKEN and self._merges.joins(state.last, token)
-        if (state.pending or state.uncut) and not joins or state.spaced and not text.startswith(b" "):
+        if ((state.pending or state.uncut) and not joins) or (state.spaced and not text.startswith(b" ")):
             return None
         place = state.place if state.pending else INSIDE if state.uncut else FREE if joins else CUT
         read = self._signs.read(state.split, place, state.pending, token)
@@ -148,17 +153,16 @@ class Canonical:
         words.setflags(write=False)
         return words
 
-    def _index(self, vocabulary: Vocabulary) -> None:
+    def _index(self, is_text: Sequence[bool], special_ids: Sequence[int]) -> None:
         """The sets of tokens that every mask needs."""
-        alone, width = self._merges.alone, vocabulary.width
+        alone = self._merges.alone
         whole = alone.copy()
         whole[list(self._whole)] = True
         self._candidates = {INSIDE: alone, FREE: alone, CUT: whole}
-        outer = np.array([not text for text in self._texts]) & (np.diff(vocabulary.offsets) > 0)
-        outer[list(vocabulary.special_ids)] = True
-        self._outer = packed(outer, vocabulary.words)
-        self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), vocabulary.words)
-        self._words, self._width = vocabulary.words, width
+        outer = np.array([not text for text in self._texts]) & np.array(is_text)
+        outer[special_ids] = True
+        self._outer = packed(outer, self._words)
+        self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), self._words)
 
     def _standing_at(self, split: int, place: int) -> Words:
         """The tokens that may begin at a place of this kind."""
@@ -166,7 +170,7 @@ class Canonical:
 
     def _continuing_from(self, split: int, place: int, pending: bytes) -> Words:
         """The tokens that may continue a character."""
-        flags = np.zeros(self._width, np.bool_)
+        flags = np.zeros(len(self._texts), np.bool_)
         for token in self._signs.continuing:
             flags[token] = self._signs.read(split, place, pending, token) is not None
         return packed(flags, self._words)

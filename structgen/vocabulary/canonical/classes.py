@@ -52,7 +52,9 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
     found[_SURROGATES.start : _SURROGATES.stop] = found[0]
     classes = np.unique(found, return_inverse=True)[1]
     if classes.max() >= MOST_CLASSES:
-        raise OptionError(f"canonical tokens: the pre-tokenizer tells more than {MOST_CLASSES} kinds of characters apart")
+        raise OptionError(
+            f"canonical tokens: the pre-tokenizer tells more than {MOST_CLASSES} kinds of characters apart"
+        )
     return classes.astype(np.uint8)
 
 

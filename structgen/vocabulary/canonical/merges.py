@@ -21,7 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.vocabulary.canonical.merge_kernels import (
-    RANK_BITS, clear_crossed, crossed, derive, preorder, reach,
+    RANK_BITS,
+    clear_crossed,
+    crossed,
+    derive,
+    preorder,
+    reach,
 )  # fmt: skip
 
 Int64 = NDArray[np.int64]
@@ -92,7 +97,7 @@ class Merges:
         """uint32[words]: the tokens that may stand behind this one in a chunk."""
         if not self.alone[token]:
             return np.zeros_like(self._alone_words)
-        words = self._alone_words.copy()
+        words: Words = self._alone_words.copy()
         clear_crossed(
             token, self._right, self._time, self._starts, self._times, self._lows, self._highs, self._order, words
         )

@@ -64,7 +64,8 @@ class Signs:
             states[among] = following[states[among], self._signs[among, column], INSIDE if column else place]
         alive = states != DEAD
         alive[self._lengths == 0] = following[split, :, place].any()
-        return alive[self._sign] & self._starting
+        flags: Flags = alive[self._sign] & self._starting
+        return flags
 
     def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, bytes, int] | None:
         """The state of `Splits` behind a token, the bytes of a character that it leaves open, and that one's place.

@@ -1,0 +1,196 @@
+"""Canonical tokens in the decode loop: a row says only what the tokenizer itself would have made of its text.
+
+The policy. Of the tokens that everything else allows, those are left that keep the row canonical and behind which it
+can go on like that. Whether it can is looked up `DEPTH` tokens ahead: a token that begins a literal in another way than
+the tokenizer's own is canonical so far, but leads nowhere. Where few tokens are allowed, each is asked about before the
+choice; where there are many, the one that was chosen is, and another one is chosen from the same logits if need be.
+Where nothing canonical is left, the step is relaxed (`"prefer"`) and counted, or the row fails (`"strict"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Literal
+
+import numpy as np
+
+from structgen.decoding.choosing.masking import Words, count, ids_of, pack
+from structgen.errors import DeadEnd
+from structgen.guards.lookahead import everything
+from structgen.masks import Grammar, Matcher
+from structgen.vocabulary import Vocabulary
+from structgen.vocabulary.canonical import Canonical, CanonicalState
+
+Mode = Literal["off", "prefer", "strict"]
+
+DEPTH = 12
+"""Tokens that are looked ahead. Over 373 schemas nothing was a dead end behind so many, and 10 steps of 1,000 behind
+two."""
+WIDE = 64
+"""Where more tokens than this are allowed, there is always one behind which the text can go on."""
+REMEMBERED = 1 << 16
+"""Places of which it is known whether the text can go on from there."""
+
+
+class Continuations:
+    """From where texts of one grammar can go on in canonical tokens.
+
+    Args:
+        grammar: of the texts.
+        canonical: of the vocabulary.
+    """
+
+    def __init__(self, grammar: Grammar, canonical: Canonical) -> None:
+        self._grammar, self._canonical = grammar, canonical
+        self._known: dict[tuple[int, CanonicalState], bool] = {}
+
+    def alive(self, position: int, state: CanonicalState, depth: int = DEPTH) -> bool:
+        """Can a text go on from here, as far as `depth` tokens tell?
+
+        Args:
+            position: in the grammar.
+            state: of its tokens.
+            depth: tokens to look ahead.
+        """
+        key = position, state
+        known = self._known.get(key)
+        if known is None:
+            known = self._search(position, state, depth)
+            if depth > DEPTH // 2:  # what was seen from close by is no answer for others
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[key] = known
+        return known
+
+    def _search(self, position: int, state: CanonicalState, depth: int) -> bool:
+        try:
+            words, _, late = self._grammar.mask(position)
+        except DeadEnd:
+            return False
+        if late is not None:  # the text itself decides, at the end of a string
+            return True
+        both = words & self._canonical.mask(state)
+        if not both.any():
+            return False
+        if depth == 0 or count(both) > WIDE:
+            return True
+        tokens = sorted(ids_of(both).tolist(), key=self._size, reverse=True)
+        return any(self.alive_behind(position, state, token, depth - 1) for token in tokens)
+
+    def alive_behind(self, position: int, state: CanonicalState, token: int, depth: int = DEPTH) -> bool:
+        """Can a text go on behind one more token, which is allowed?"""
+        if not self._size(token):  # an end, or what begins anew
+            return True
+        after, following = self._grammar.advance(position, token), self._canonical.advance(state, token)
+        return after >= 0 and following is not None and self.alive(after, following, depth)
+
+    def _size(self, token: int) -> int:
+        return len(self._grammar.vocabulary.token(token))
+
+
+class CanonicalRow:
+    """Keeps one row canonical.
+
+    Args:
+        vocabulary: of the model.
+        continuations: of the row's grammar; None for plain text.
+        strict: raise where nothing canonical is left.
+
+    Attributes:
+        relaxed: the numbers of the tokens for which nothing canonical was left.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, continuations: Continuations | None, *, strict: bool) -> None:
+        self.relaxed: set[int] = set()
+        self._vocabulary, self._canonical = vocabulary, vocabulary.canonical
+        self._continuations, self._strict = continuations, strict
+        self._tokens: list[int] = []
+        self._states: list[CanonicalState] = []
+        self._refused: dict[int, list[int]] = {}
+        self._everything = everything(vocabulary)
+
+    def fork(self) -> CanonicalRow:
+        """Of another text that begins like this one."""
+        twin = copy(self)
+        twin._tokens, twin._states, twin.relaxed = self._tokens[:], self._states[:], set(self.relaxed)
+        twin._refused = {at: tokens[:] for at, tokens in self._refused.items()}
+        return twin
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """The row begins behind a prompt, or behind what was said first.
+
+        The seam is held where that ends with a special token or a line. Elsewhere the first token is free: the last one
+        before it would perhaps be another one, had the tokenizer known how the text goes on.
+        """
+        last = self._vocabulary.token(prompt[-1]) if prompt else b""
+        held = not last or last.endswith(b"\n")
+        self._states = [self._canonical.behind(prompt) if held else self._canonical.afresh]
+        self._tokens.clear()
+
+    def truncate(self, length: int, said: bytes | bytearray) -> None:
+        """See `Follower`."""
+        del self._tokens[length:], self._states[length + 1 :]
+        self._refused = {at: tokens for at, tokens in self._refused.items() if at <= length}
+        self.relaxed = {at for at in self.relaxed if at < length}
+
+    def allowed(self, words: Words | None, matcher: Matcher | None, tokens: Sequence[int]) -> Words:
+        """What is left of a mask; None is one of every token.
+
+        Raises:
+            DeadEnd: nothing, and it is strict.
+        """
+        state = self._state(tokens)
+        words = self._everything if words is None else words
+        left = words & self._canonical.mask(state)
+        if refused := self._refused.get(len(tokens)):
+            left = left & ~pack(np.array(refused), self._vocabulary.width)
+        if matcher is not None and self._continuations is not None and count(left) <= WIDE:
+            position, ahead = matcher.position, self._continuations
+            dead = [token for token in ids_of(left).tolist() if not ahead.alive_behind(position, state, token)]
+            if dead:
+                left = left & ~pack(np.array(dead), self._vocabulary.width)
+        if left.any() or not words.any():
+            return left
+        if self._strict:
+            raise DeadEnd(
+                "nothing that is allowed is canonical: the constraint takes no text here as the tokenizer writes it; "
+                'canonical="prefer" lets such a step pass'
+            )
+        self.relaxed.add(len(tokens))
+        return words
+
+    def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
+        """Can the text go on behind the token that was chosen last? If not, it is not allowed there again."""
+        at, state = len(tokens) - 1, self._state(tokens)
+        if at in self.relaxed or not self._vocabulary.token(tokens[-1]):
+            return True
+        if self._continuations is None or matcher is None:
+            alive = bool(self._canonical.mask(state).any())
+        else:
+            alive = self._continuations.alive(matcher.position, state)
+        if not alive:
+            self._refused.setdefault(at, []).append(tokens[-1])
+        return alive
+
+    def forces(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:
+        """Is this the only token with which the text can go on?"""
+        state, ahead = self._state(tokens), self._continuations
+        assert ahead is not None
+        try:
+            words, ends, late = matcher.grammar.mask(matcher.position)
+        except DeadEnd:
+            return False
+        both = words & self._canonical.mask(state)
+        if ends or late is not None or count(both) > WIDE:
+            return False
+        position = matcher.position
+        return [each for each in ids_of(both).tolist() if ahead.alive_behind(position, state, each)] == [token]
+
+    def _state(self, tokens: Sequence[int]) -> CanonicalState:
+        """The state behind the row's tokens."""
+        for token in tokens[len(self._tokens) :]:
+            after = self._canonical.advance(self._states[-1], token)
+            self._states.append(self._canonical.behind([token]) if after is None else after)
+            self._tokens.append(token)
+        return self._states[len(tokens)]
