@@ -23,10 +23,11 @@ from tests.vocabulary.test_roundtrip import ARTICLE_ONE
 from tokenizer_files import unpacked
 
 ODD = [
-    "   ", "\n\n \n1 234567 12 3", "don't  Don'T I'VE y='ve  'VES", "    1", "{{<a", "\u00a0 \u2003 x\u0301", "việc  việc việc",
+    "   ", "\n\n \n1 234567 12 3", "don't  Don'T I'VE y='ve  'VES", "    1", "{{<a", "\u00a0 \u2003 x\u0301",
+    "vi\u1ec7c", " vi\u1ec7c  vi\u1ec7c", "e\u0301 e\u0323\u0302 \u1100\u1161\u11a8", "\uac01\u11a8",
     json.dumps(ARTICLE_ONE, indent=2), json.dumps({"a": [1.5, -2e10, {"b": None}]}, indent=4), "<|im_start|> <s></s>",
 ]  # fmt: skip
-ALPHABET = " \n\t'sStTaZ19{}[]\":,.é日🦊\u2581-_<|>\u0301"
+ALPHABET = " \n\t'sStTaeZ19{}[]\":,.\u00e9\u65e5\U0001f98a\u2581-_<|>\u0301\u0323\u1100\u1161"
 PATTERNS = {
     "GPT-4o": (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
@@ -39,6 +40,7 @@ PATTERNS = {
         r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
         r"\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
+    "GPT-4o, composed": (),
     "one digit": (r"\p{N}", r" ?[^\s]+|\s+(?!\S)|\s+"),
 }
 
@@ -47,7 +49,10 @@ PATTERNS = {
 def trained(name: str) -> Tokenizer:
     """A small byte-level BPE that cuts by a real model's patterns."""
     tokenizer = Tokenizer(models.BPE())
-    cuts: list[Any] = [pre_tokenizers.Split(Regex(each), "isolated") for each in PATTERNS[name]]
+    patterns = PATTERNS[name] or PATTERNS["GPT-4o"]
+    if not PATTERNS[name]:
+        tokenizer.normalizer = normalizers.NFC()
+    cuts: list[Any] = [pre_tokenizers.Split(Regex(each), "isolated") for each in patterns]
     cuts.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(cuts)
     tokenizer.decoder = decoders.ByteLevel()
@@ -104,7 +109,7 @@ def test_what_the_tokenizer_writes_is_canonical(tokenizer: Tokenizer, vocabulary
         if again(tokenizer, ids) == ids:  # the decoder of SentencePiece takes a space away
             assert vocabulary.is_canonical(ids), text
             taken += 1
-    assert taken > 60
+    assert taken > 40
 
 
 def test_what_is_canonical_the_tokenizer_writes(tokenizer: Tokenizer, vocabulary: Vocabulary):
@@ -169,7 +174,8 @@ def test_a_spelling_of_its_own_is_not_canonical(small_bpe):
     assert vocabulary.is_canonical(ids)
     assert small_bpe.encode("name") != letters
     assert not vocabulary.is_canonical(letters)
-    assert vocabulary.is_canonical([]) and vocabulary.is_canonical([*ids, vocabulary.end_ids[0], *ids])
+    assert vocabulary.is_canonical([])
+    assert vocabulary.is_canonical([*ids, vocabulary.end_ids[0], *ids])
 
 
 def test_added_tokens_are_not_spelled_by_others(small_bpe):
@@ -185,10 +191,10 @@ def test_added_tokens_are_not_spelled_by_others(small_bpe):
     [
         (models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"), None, None),
         (models.Unigram([("a", -1.0)], 0), None, None),
-        (models.BPE({"a": 0}, []), normalizers.NFC(), None),
+        (models.BPE({"a": 0}, []), normalizers.NFKC(), None),
         (models.BPE({"a": 0}, []), None, pre_tokenizers.WhitespaceSplit()),
     ],
-    ids=["WordPiece", "Unigram", "NFC", "WhitespaceSplit"],
+    ids=["WordPiece", "Unigram", "NFKC", "WhitespaceSplit"],
 )
 def test_what_is_not_known_of_a_tokenizer_is_refused(told: tuple[Any, Any, Any]):
     tokenizer = Tokenizer(told[0])

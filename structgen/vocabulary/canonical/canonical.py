@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.vocabulary.canonical.added import AddedContents
+from structgen.vocabulary.canonical.composition import Composition
 from structgen.vocabulary.canonical.merges import Merges, Words
 from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.signs import Signs, packed
@@ -31,6 +32,7 @@ class CanonicalState(NamedTuple):
         begun: the end of the text with which an added token's content may begin, see `AddedContents`.
         spaced: must the text begin with a space?
         uncut: the pre-tokenizer must not cut here: a chunk that ends here would be one token.
+        tail: what more text may change where the tokenizer normalises texts, see `Composition`.
         recent: the last tokens, each with the state of `Splits` before it, where a chunk may be one token.
     """
 
@@ -41,6 +43,7 @@ class CanonicalState(NamedTuple):
     begun: bytes = b""
     spaced: bool = False
     uncut: bool = False
+    tail: str = ""
     recent: tuple[tuple[int, int], ...] = ()
 
 
@@ -72,6 +75,7 @@ class Canonical:
         self._texts = [token if spelled else b"" for token, spelled in zip(tokens, model.spelled, strict=True)]
         contents = (content.encode() for content in model.added.values())
         self._contents = AddedContents(contents, self._texts, self._words)
+        self._composition = Composition(self._texts, self._words) if model.composed else None
         self._chunks = _by_last(self._merges.encoded) if model.whole else {}
         self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
         self._reach = max((len(chunk) for chunks in self._chunks.values() for chunk in chunks), default=0)
@@ -124,12 +128,15 @@ class Canonical:
         begun = self._contents.begun(state.begun, text)
         if read is None or begun is None:
             return None
-        split, pending, place = read
+        split, whole, pending, place = read
+        tail = "" if self._composition is None else self._composition.after(state.tail, whole)
+        if tail is None:
+            return None
         recent: tuple[tuple[int, int], ...] = ()
         if self._chunks:
             recent = (*state.recent, (token, DEAD if state.pending else state.split))[-self._reach :]
         uncut = not pending and any(self._may_be_whole(chunk, recent) for chunk in self._chunks.get(token, ()))
-        return CanonicalState(split, token, pending, place, begun, False, uncut, recent)
+        return CanonicalState(split, token, pending, place, begun, False, uncut, tail, recent)
 
     def mask(self, state: CanonicalState) -> Words:
         """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
@@ -137,7 +144,8 @@ class Canonical:
 
     def _mask(self, state: CanonicalState) -> Words:
         if state.pending:
-            words = self._continuing(state.split, state.place, state.pending) & self._followers(state.last)
+            words = self._continuing(state.split, state.place, state.pending, state.tail)
+            words = words & self._followers(state.last)
         elif state.last == NO_TOKEN:
             words = self._standing(state.split, CUT)
         elif state.uncut:
@@ -148,6 +156,8 @@ class Canonical:
         if state.spaced:
             words = words & self._spaced
         words = words & self._contents.harmless(state.begun)
+        if self._composition is not None and not state.pending:
+            words &= self._composition.kept(state.tail)
         if self.may_end(state):
             words |= self._outer
         words.setflags(write=False)
@@ -168,11 +178,14 @@ class Canonical:
         """The tokens that may begin at a place of this kind."""
         return packed(self._signs.alive(split, place) & self._candidates[place], self._words)
 
-    def _continuing_from(self, split: int, place: int, pending: bytes) -> Words:
+    def _continuing_from(self, split: int, place: int, pending: bytes, tail: str) -> Words:
         """The tokens that may continue a character."""
         flags = np.zeros(len(self._texts), np.bool_)
         for token in self._signs.continuing:
-            flags[token] = self._signs.read(split, place, pending, token) is not None
+            read = self._signs.read(split, place, pending, token)
+            flags[token] = read is not None and (
+                self._composition is None or self._composition.after(tail, read[1]) is not None
+            )
         return packed(flags, self._words)
 
     def _may_be_whole(self, chunk: Sequence[int], recent: Sequence[tuple[int, int]]) -> bool:

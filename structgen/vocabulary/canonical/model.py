@@ -28,6 +28,7 @@ class EncoderModel:
         spaced: does a text begin with a space, which the encoder adds? At its start, and behind an added token.
         whole: a chunk that is a token is encoded to it, whatever the merges say.
         added: the contents of added tokens, by id.
+        composed: are texts normalised to form C?
     """
 
     spelled: Sequence[Sequence[int]]
@@ -38,6 +39,7 @@ class EncoderModel:
     spaced: tuple[bool, bool]
     whole: bool
     added: Mapping[int, str]
+    composed: bool
 
 
 def encoder_model(backend: Any, width: int) -> EncoderModel:
@@ -80,6 +82,7 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
         changes.spaced,
         bool(model.get("ignore_merges")),
         added,
+        changes.composed,
     )
 
 
@@ -100,7 +103,7 @@ class _Changes:
 
     Attributes:
         pre_tokenizer: what of it cuts; None where nothing does.
-        spaced: see `EncoderModel`.
+        spaced, composed: see `EncoderModel`.
 
     Raises:
         OptionError: something that is not known.
@@ -109,9 +112,12 @@ class _Changes:
     def __init__(self, normalizer: Mapping[str, Any] | None, pre_tokenizer: Mapping[str, Any] | None) -> None:
         self.pre_tokenizer = pre_tokenizer
         self.spaced = False, False
+        self.composed = False
         for each in _steps(normalizer, "normalizers"):
             if each["type"] == "Prepend" and each["prepend"] in (SPACE, " "):
                 self.spaced = True, True
+            elif each["type"] == "NFC":
+                self.composed = True
             elif each["type"] != "Replace" or (each["pattern"], each["content"]) != ({"String": " "}, SPACE):
                 raise OptionError(f"canonical tokens: what a normalizer {quoted(each['type'])} changes is not known")
         for each in _steps(pre_tokenizer, "pretokenizers"):

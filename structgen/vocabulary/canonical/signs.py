@@ -67,16 +67,18 @@ class Signs:
         flags: Flags = alive[self._sign] & self._starting
         return flags
 
-    def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, bytes, int] | None:
-        """The state of `Splits` behind a token, the bytes of a character that it leaves open, and that one's place.
-
-        None where the text is not canonical, whatever follows.
+    def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, str, bytes, int] | None:
+        """What a token makes of the text before it; None where that is not canonical, whatever follows.
 
         Args:
             split: the state before it.
             place: the kind of place before the first character that is complete now.
             pending: the bytes of a character that is open.
             token: comes next.
+
+        Returns:
+            The state of `Splits` behind it, the characters that are complete now, the bytes of one that is open, and
+            the kind of place before that one.
         """
         text = pending + self._texts[token]
         parts = _whole_characters(text)
@@ -86,7 +88,7 @@ class Signs:
         after = self._splits.follow(split, whole, place)
         if after == DEAD or (not whole and not self._splits.following[split, :, place].any()):
             return None
-        return after, rest, INSIDE if whole else place
+        return after, whole, rest, INSIDE if whole else place
 
     def _keeps_to_bytes(self, pending: bytes, text: bytes, token: int) -> bool:
         """Do single bytes spell only characters that the vocabulary lacks?"""

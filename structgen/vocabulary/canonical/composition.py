@@ -1,0 +1,76 @@
+"""Texts that Unicode's normal form C leaves as they are, read one piece after the other.
+
+A tokenizer that normalises a text before it encodes it never writes a text that this changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Final
+from unicodedata import combining, decomposition, is_normalized
+
+import numpy as np
+
+from structgen.vocabulary.canonical.merges import Words
+
+FORM: Final = "NFC"
+
+
+@cache
+def _joining() -> frozenset[str]:
+    """The characters that may become one with those before them, or change places with them."""
+    found = set[str]()
+    for code in range(0x110000):
+        character = chr(code)
+        if combining(character):
+            found.add(character)
+        parts = decomposition(character).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            found.add(chr(int(parts[1], 16)))
+    jamo = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul is composed by rule
+    return frozenset(found | set(map(chr, jamo)))
+
+
+class Composition:
+    """Keeps texts in normal form C.
+
+    Args:
+        texts: the bytes of each token by id.
+        words: 32-bit words of a mask.
+    """
+
+    def __init__(self, texts: Sequence[bytes], words: int) -> None:
+        decoded = [(i, text.decode(errors="ignore")) for i, text in enumerate(texts) if not text.isascii()]
+        joining = _joining()
+        self._changed = [i for i, text in decoded if not is_normalized(FORM, text)]
+        self._joining = [(i, text) for i, text in decoded if text[:1] in joining]
+        self._words = words
+        self.kept = lru_cache(256)(self._kept)
+
+    def after(self, tail: str, text: str) -> str | None:
+        """What more text may change of a text, which is none or its last character with what joins that.
+
+        Args:
+            tail: the same of the text before.
+            text: what is new.
+
+        Returns:
+            None where the text is changed.
+        """
+        joined = tail + text
+        if joined.isascii():
+            return joined[-1:]
+        if not is_normalized(FORM, joined):
+            return None
+        joining, at = _joining(), len(joined) - 1
+        while at > 0 and joined[at] in joining:
+            at -= 1
+        return joined[at:]
+
+    def _kept(self, tail: str) -> Words:
+        """uint32[words]: the tokens with which the text stays as it is."""
+        flags = np.ones(self._words * 32, np.uint8)
+        flags[self._changed] = 0
+        flags[[i for i, text in self._joining if not is_normalized(FORM, tail + text)]] = 0
+        return np.packbits(flags, bitorder="little").view(np.uint32)

@@ -1,0 +1,170 @@
+"""`generate(canonical=...)`: the tokens of a result are those that the tokenizer makes of its text."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.errors import DeadEnd, OptionError
+from structgen.models.model import Model
+from tests.support.small_tokenizers import byte_level_bpe
+
+WORDS = [
+    "William",
+    "Theodore",
+    "The",
+    "William and Theodore are the names",
+    '{"name": "William", "city": "San Francisco"}',
+    "The theory of Theodore",
+]
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"enum": ["William", "Theodore", "Wilhelmina"]},
+        "note": {"type": "string", "maxLength": 12},
+        "tags": {"type": "array", "items": {"enum": ["the names", "the theory"]}, "maxItems": 2},
+    },
+    "required": ["name", "note", "tags"],
+    "additionalProperties": False,
+}
+
+
+@cache
+def random_model() -> Model:
+    tokenizer = byte_level_bpe(WORDS * 20, 420)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    return Model.of(LlamaForCausalLM(config).eval(), tokenizer)
+
+
+def text_ids(run: sg.Generation[Any], model: Model) -> list[int]:
+    return [i for i in run.token_ids if i not in model.vocabulary.end_ids]
+
+
+def drawn(model: Model, seed: int, **options: Any) -> sg.Generation[Any]:
+    sampling = sg.Sampling(temperature=1.0, seed=seed)
+    run = sg.generate(model, "Hello\n", SCHEMA, sampling=sampling, details=True, **options)
+    assert isinstance(run, sg.Generation)
+    return run
+
+
+@pytest.mark.parametrize("mode", ["prefer", "strict", True])
+def test_the_tokens_are_what_the_tokenizer_makes_of_the_text(mode: Any):
+    model, spoiled = random_model(), 0
+    for seed in range(12):
+        run = drawn(model, seed, canonical=mode)
+        ids = text_ids(run, model)
+        assert model.tokenizer.encode(run.text) == ids
+        assert model.vocabulary.is_canonical(ids)
+        assert run.stats.canonical_relaxed == 0
+        free = drawn(model, seed)
+        spoiled += model.tokenizer.encode(free.text) != text_ids(free, model)
+    assert spoiled > 6  # without it, this model's tokens are seldom the tokenizer's own
+
+
+def test_forced_text_and_drafts_change_nothing():
+    model = random_model()
+    for seed in range(8):
+        quick, slow = (drawn(model, seed, canonical=True, fast_forward=on) for on in (True, False))
+        assert quick.token_ids == slow.token_ids
+        assert slow.stats.fast_forwarded == 0
+        assert quick.stats.forwards < slow.stats.forwards
+
+
+def test_each_row_of_a_batch_is_as_alone():
+    model = random_model()
+    runs = sg.generate(model, ["Hello\n", "Hi\n", "Hello\n"], SCHEMA, canonical=True, details=True)
+    alone = [sg.generate(model, prompt, SCHEMA, canonical=True, details=True) for prompt in ("Hello\n", "Hi\n")]
+    assert [run.text for run in runs] == [alone[0].text, alone[1].text, alone[0].text]
+    assert all(model.vocabulary.is_canonical(text_ids(run, model)) for run in runs)
+
+
+@pytest.mark.parametrize(
+    "options", [{"beams": 3}, {"banned": ["a"]}, {"thinking": True}, {"whitespace": sg.Whitespace.COMPACT}]
+)
+def test_it_goes_with_other_options(options: dict[str, Any]):
+    model = random_model()
+    run = sg.generate(model, "Hello\n", SCHEMA, canonical=True, details=True, **options)
+    assert model.vocabulary.is_canonical(text_ids(run, model))
+
+
+class ByTable:
+    """A model's next token by a table of probabilities, whatever it was asked."""
+
+    def __init__(self, table: dict[int, float]) -> None:
+        self._table = table
+
+    def __call__(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores = torch.full_like(scores, -20.0)
+        for token, chance in self._table.items():
+            scores[:, token] = torch.tensor(chance).log()
+        return scores
+
+
+def test_a_beginning_that_is_no_token_of_the_text_is_not_taken_for_it():
+    """A model that is about to say "The ..." does not mean Theodore, whose name is one token."""
+    model = random_model()
+    ids = {word: model.tokenizer.encode(word) for word in ("William", "Theodore", "The")}
+    assert all(len(tokens) == 1 for tokens in ids.values())
+    sampling = sg.Sampling(processors=[ByTable({ids["The"][0]: 0.6, ids["William"][0]: 0.3, ids["Theodore"][0]: 0.05})])
+    asked = {"schema": sg.Choice(["William", "Theodore"]), "sampling": sampling}
+    assert sg.generate(model, "Hello\n", **asked) == "Theodore"
+    assert sg.generate(model, "Hello\n", **asked, canonical=True) == "William"
+
+
+def test_where_nothing_is_canonical_the_step_is_relaxed_or_the_row_fails():
+    """`</s>` is the end token to the tokenizer: its letters are never canonical."""
+    model, schema = random_model(), sg.Choice(["x</s>y"])
+    run = sg.generate(model, "Hello\n", schema, canonical="prefer", details=True)
+    assert run.text == "x</s>y"
+    assert run.stats.canonical_relaxed > 0
+    with pytest.raises(DeadEnd, match='canonical="prefer" lets such a step pass'):
+        sg.generate(model, "Hello\n", schema, canonical="strict")
+
+
+def test_plain_text_is_canonical_too():
+    model = random_model()
+    for seed in range(4):
+        run = sg.generate(
+            model, "Hello\n", canonical=True, details=True, sampling=sg.Sampling(temperature=1.0, seed=seed),
+            limits=sg.Limits(max_new_tokens=40),
+        )  # fmt: skip
+        ids = text_ids(run, model)
+        while ids and not model.vocabulary.is_canonical(ids):  # cut off by the budget within a character
+            ids.pop()
+        assert len(ids) > 30
+
+
+def test_the_demo_model_says_the_same_sure_things():
+    model = Model.of(*load_demo())
+    prompt = "Mary Shelley published The Last Man in 1826; my copy has 479 pages."
+    schema = {"type": "object", "properties": {"year": {"type": "integer"}}, "required": ["year"]}
+    run = sg.generate(model, prompt, schema, canonical="strict", details=True)
+    assert model.vocabulary.is_canonical(text_ids(run, model))
+
+
+def test_a_trained_model_of_stories_with_sentencepiece(data_folder: Path):
+    model = sg.load(data_folder / "stories260k")
+    names = sg.Choice([" Lily", " Tim", " a big dog named Max", " the little girl"])
+    for seed in range(6):
+        sampling = sg.Sampling(temperature=1.0, seed=seed)
+        run = sg.generate(
+            model, "Once upon a time there was", names, canonical="strict", sampling=sampling, details=True
+        )
+        assert model.vocabulary.is_canonical(text_ids(run, model))
+
+
+@pytest.mark.parametrize("wrong", ["always", 1, None, "Strict"])
+def test_a_wrong_mode_is_refused(wrong: Any):
+    with pytest.raises(OptionError, match="canonical"):
+        sg.generate(random_model(), "Hello\n", SCHEMA, canonical=wrong)
