@@ -9,7 +9,7 @@ Where nothing canonical is left, the step is relaxed (`"prefer"`) and counted, o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from typing import Literal
 
@@ -19,6 +19,7 @@ from structgen.decoding.choosing.masking import Words, count, ids_of, pack
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Grammar, Matcher
+from structgen.masks.grammar import only_token
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical, CanonicalState
 
@@ -43,7 +44,33 @@ class Continuations:
 
     def __init__(self, grammar: Grammar, canonical: Canonical) -> None:
         self._grammar, self._canonical = grammar, canonical
-        self._known: dict[tuple[int, CanonicalState], bool] = {}
+        self._known: dict[Hashable, bool] = {}
+        self._live: dict[Hashable, Words | None] = {}
+
+    def live(self, position: int, state: CanonicalState) -> Words | None:
+        """uint32[words]: the tokens with which a text can go on from here; None where too many are to be asked about.
+
+        Args:
+            position: in the grammar.
+            state: of the tokens before it.
+        """
+        key = position, state[:-1]
+        if key not in self._live:
+            if len(self._live) >= REMEMBERED:
+                self._live.clear()
+            self._live[key] = self._find_live(position, state)
+        return self._live[key]
+
+    def _find_live(self, position: int, state: CanonicalState) -> Words | None:
+        try:
+            words, _, late = self._grammar.mask(position)
+        except DeadEnd:
+            return np.zeros(self._grammar.vocabulary.words, np.uint32)
+        both = words & self._canonical.mask(state)
+        if late is not None or count(both) > WIDE:  # late: the text itself decides, at the end of a string
+            return None
+        alive = [token for token in ids_of(both).tolist() if self._alive_behind(position, state, token, DEPTH)]
+        return pack(np.array(alive, np.int64), self._grammar.vocabulary.width)
 
     def alive(self, position: int, state: CanonicalState, depth: int = DEPTH) -> bool:
         """Can a text go on from here, as far as `depth` tokens tell?
@@ -53,7 +80,7 @@ class Continuations:
             state: of its tokens.
             depth: tokens to look ahead.
         """
-        key = position, state
+        key = position, state[:-1]
         known = self._known.get(key)
         if known is None:
             known = self._search(position, state, depth)
@@ -68,7 +95,7 @@ class Continuations:
             words, _, late = self._grammar.mask(position)
         except DeadEnd:
             return False
-        if late is not None:  # the text itself decides, at the end of a string
+        if late is not None:
             return True
         both = words & self._canonical.mask(state)
         if not both.any():
@@ -76,9 +103,9 @@ class Continuations:
         if depth == 0 or count(both) > WIDE:
             return True
         tokens = sorted(ids_of(both).tolist(), key=self._size, reverse=True)
-        return any(self.alive_behind(position, state, token, depth - 1) for token in tokens)
+        return any(self._alive_behind(position, state, token, depth - 1) for token in tokens)
 
-    def alive_behind(self, position: int, state: CanonicalState, token: int, depth: int = DEPTH) -> bool:
+    def _alive_behind(self, position: int, state: CanonicalState, token: int, depth: int) -> bool:
         """Can a text go on behind one more token, which is allowed?"""
         if not self._size(token):  # an end, or what begins anew
             return True
@@ -109,6 +136,7 @@ class CanonicalRow:
         self._states: list[CanonicalState] = []
         self._refused: dict[int, list[int]] = {}
         self._everything = everything(vocabulary)
+        self._asked = False  # was each token that was allowed last asked about?
 
     def fork(self) -> CanonicalRow:
         """Of another text that begins like this one."""
@@ -121,11 +149,13 @@ class CanonicalRow:
         """The row begins behind a prompt, or behind what was said first.
 
         The seam is held where that ends with a special token or a line. Elsewhere the first token is free: the last one
-        before it would perhaps be another one, had the tokenizer known how the text goes on.
+        before it would perhaps be another one, had the tokenizer known how the text goes on. Nor is the space asked for
+        that SentencePiece adds to each text: a constraint seldom has it.
         """
         last = self._vocabulary.token(prompt[-1]) if prompt else b""
         held = not last or last.endswith(b"\n")
-        self._states = [self._canonical.behind(prompt) if held else self._canonical.afresh]
+        behind = self._canonical.behind(prompt) if held else self._canonical.afresh
+        self._states = [behind._replace(spaced=False)]
         self._tokens.clear()
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
@@ -145,11 +175,10 @@ class CanonicalRow:
         left = words & self._canonical.mask(state)
         if refused := self._refused.get(len(tokens)):
             left = left & ~pack(np.array(refused), self._vocabulary.width)
-        if matcher is not None and self._continuations is not None and count(left) <= WIDE:
-            position, ahead = matcher.position, self._continuations
-            dead = [token for token in ids_of(left).tolist() if not ahead.alive_behind(position, state, token)]
-            if dead:
-                left = left & ~pack(np.array(dead), self._vocabulary.width)
+        live = None if matcher is None else self._live(matcher, state)
+        self._asked = live is not None
+        if live is not None:
+            left = left & live
         if left.any() or not words.any():
             return left
         if self._strict:
@@ -163,7 +192,7 @@ class CanonicalRow:
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
         """Can the text go on behind the token that was chosen last? If not, it is not allowed there again."""
         at, state = len(tokens) - 1, self._state(tokens)
-        if at in self.relaxed or not self._vocabulary.token(tokens[-1]):
+        if self._asked or at in self.relaxed or not self._vocabulary.token(tokens[-1]):
             return True
         if self._continuations is None or matcher is None:
             alive = bool(self._canonical.mask(state).any())
@@ -175,17 +204,11 @@ class CanonicalRow:
 
     def forces(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:
         """Is this the only token with which the text can go on?"""
-        state, ahead = self._state(tokens), self._continuations
-        assert ahead is not None
-        try:
-            words, ends, late = matcher.grammar.mask(matcher.position)
-        except DeadEnd:
-            return False
-        both = words & self._canonical.mask(state)
-        if ends or late is not None or count(both) > WIDE:
-            return False
-        position = matcher.position
-        return [each for each in ids_of(both).tolist() if ahead.alive_behind(position, state, each)] == [token]
+        live = self._live(matcher, self._state(tokens))
+        return live is not None and only_token(live) == token
+
+    def _live(self, matcher: Matcher, state: CanonicalState) -> Words | None:
+        return None if self._continuations is None else self._continuations.live(matcher.position, state)
 
     def _state(self, tokens: Sequence[int]) -> CanonicalState:
         """The state behind the row's tokens."""

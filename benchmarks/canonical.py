@@ -1,0 +1,295 @@
+"""Canonical tokens: the guarantee on real tokenizers and schemas, and what it keeps of a model's own distribution.
+
+    python benchmarks/canonical.py [--stride 4] [--write]
+
+Guarantee: for each tokenizer, texts of MaskBench's schemas are drawn token by token under the mask, without a model, in
+three ways: any allowed token alike, short ones (which are seldom canonical), and long ones. A prompt and the text
+behind it are then encoded by the tokenizer as one; the tokens must be those that were drawn, unless a step was relaxed.
+
+Time: the valid documents of the schemas are read twice each, as a row of `generate` would say them. What `canonical=`
+adds to a step is its mask and the look at what may follow; the second time, that is remembered with the grammar.
+
+Fidelity: a trained model of 260,000 parameters that writes stories goes on from a prompt with one of two answers. Each
+has a probability without a constraint (of its own tokens, by both together); under the grammar's mask alone, every
+spelling of it summed up, each step renormalised; and under the canonical mask. The masks should change nothing.
+
+`--write` writes results/canonical.md and results/canonical.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+import report
+import structgen as sg
+from maskbench import DATA
+from structgen.decoding.refusals.canonical_row import CanonicalRow, Continuations
+from structgen.errors import DeadEnd, StructgenError
+from structgen.masks import Matcher
+from tokenizer_files import unpacked
+
+RESULTS = Path(__file__).resolve().parent / "results"
+TOKENIZERS = {
+    "Llama-3": "llama3-tokenizer", "Qwen2": "tokenizers/qwen2-tokenizer", "GPT-2": "tokenizers/gpt-2-tokenizer",
+    "Gemma 4": "tokenizers/gemma-4-tokenizer", "Llama (SentencePiece)": "tokenizers/llama-spm-tokenizer",
+}  # fmt: skip
+LONGEST = 240
+PROMPT = "Answer:\n"
+PROMPTS = [
+    "Once upon a time, there was a little girl named", "One day, a boy named", "The little dog was called",
+    "Tom and his friend", "In the park they met a girl whose name was",
+]  # fmt: skip
+ANSWERS = [" Lily", " Lucy", " Tim", " Timmy", " Max", " Mia", " Sam", " Theodore", " Tom", " Tommy", " Anna", " Ben"]
+
+
+class Drawn(NamedTuple):
+    """What was drawn for one tokenizer.
+
+    Attributes:
+        texts, tokens: how many.
+        wrong: texts with other tokens than the tokenizer's, though no step was relaxed.
+        relaxed: texts of which a step was relaxed, by schema.
+        first, again: microseconds of canonical tokens a step, of documents met for the first and for the second time.
+    """
+
+    texts: int
+    tokens: int
+    wrong: list[str]
+    relaxed: Counter[str]
+    first: float
+    again: float
+
+
+def schemas(stride: int) -> list[dict[str, Any]]:
+    """Every `stride`-th row of MaskBench's dev split."""
+    with lzma.open(DATA / "maskbench-dev.jsonl.xz", "rt") as rows:
+        return [row for i, row in enumerate(map(json.loads, rows)) if i % stride == 0]
+
+
+def drawn(tokenizer: Tokenizer, stride: int) -> Drawn:
+    """Texts of the schemas in a tokenizer's tokens."""
+    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer, end_ids=[0])
+    texts, tokens, times = 0, 0, ([0.0], [0.0])
+    wrong, relaxed = list[str](), Counter[str]()
+
+    def encoded(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    prompt = encoded(PROMPT)
+    for number, row in enumerate(schemas(stride)):
+        try:
+            grammar = sg.JsonSchema(row["schema"], order="any").compile(vocabulary)
+            continuations = Continuations(grammar, vocabulary.canonical)
+            for test in (row["tests"] or [])[:1]:
+                ids = encoded(PROMPT + json.dumps(test["data"], ensure_ascii=False))[len(prompt) :]
+                for each in times:
+                    each += said(grammar.matcher(), started(vocabulary, continuations, prompt), ids[:LONGEST])
+            canonical = started(vocabulary, continuations, prompt)
+            ids = walk(vocabulary, grammar.matcher(), canonical, random.Random(number), prompt)
+        except StructgenError:
+            continue
+        texts, tokens = texts + 1, tokens + len(ids)
+        if canonical.relaxed:
+            relaxed[row["id"]] += 1
+        elif encoded(PROMPT + vocabulary.decode(ids).decode()) != [*prompt, *ids]:
+            wrong.append(row["id"])
+    first, again = (float(np.mean(each)) * 1e6 for each in times)
+    return Drawn(texts, tokens, wrong, relaxed, first, again)
+
+
+def started(vocabulary: sg.Vocabulary, continuations: Continuations, prompt: Sequence[int]) -> CanonicalRow:
+    """A row behind a prompt."""
+    row = CanonicalRow(vocabulary, continuations, strict=False)
+    row.start(prompt)
+    return row
+
+
+def said(matcher: Matcher, row: CanonicalRow, ids: Sequence[int]) -> list[float]:
+    """The seconds of each step of a document, as far as the schema takes it."""
+    seconds = list[float]()
+    for at, token in enumerate(ids):
+        try:
+            words = matcher.mask()
+            begun = time.thread_time()
+            left = row.allowed(words, matcher, ids[:at])
+            asked = time.thread_time() - begun
+            if not left[token >> 5] >> (token & 31) & 1:
+                break
+            matcher.advance(token)
+        except StructgenError:
+            break
+        begun = time.thread_time()
+        row.keeps(matcher, ids[: at + 1])
+        seconds.append(asked + time.thread_time() - begun)
+    return seconds
+
+
+def walk(
+    vocabulary: sg.Vocabulary, matcher: Matcher, row: CanonicalRow, draw: random.Random, prompt: Sequence[int]
+) -> list[int]:
+    """Draws a text, as far as it may be cut."""
+    sizes, way = np.diff(vocabulary.offsets), draw.choice((None, min, max))
+    ids = list[int]()
+    while len(ids) < LONGEST:
+        try:
+            left = row.allowed(matcher.mask(), matcher, ids)
+        except DeadEnd:
+            break
+        allowed = np.flatnonzero(np.unpackbits(left.view(np.uint8), bitorder="little"))
+        allowed = allowed[sizes[allowed] > 0]  # not the end, which would end most texts at once
+        if not len(allowed):
+            break
+        some = [int(draw.choice(allowed)) for _ in range(8)]
+        token = some[0] if way is None else way(some, key=lambda i: int(sizes[i]))
+        matcher.advance(token)
+        ids.append(token)
+        if not row.keeps(matcher, ids):
+            matcher.rollback(1)
+            ids.pop()
+            row.truncate(len(ids), b"")
+    while ids and not row.relaxed and not vocabulary.is_canonical([*prompt, *ids]):  # cut off within a chunk
+        ids.pop()
+    return ids
+
+
+class Pair(NamedTuple):
+    """The first answer's probability among two."""
+
+    prompt: str
+    answers: tuple[str, str]
+    free: float
+    masked: float
+    canonical: float
+
+
+def pairs(model: sg.Model) -> Iterator[Pair]:
+    """Each prompt with each two of the answers."""
+    for prompt in PROMPTS:
+        ids = model.tokenizer.encode(prompt)
+        known: dict[tuple[int, ...], Any] = {}
+
+        def chances(said: Sequence[int], ids: list[int] = ids, known: dict[tuple[int, ...], Any] = known) -> Any:
+            if tuple(said) not in known:
+                with torch.inference_mode():
+                    logits = model.module(torch.tensor([[*ids, *said]])).logits[0, -1].double()
+                known[tuple(said)] = torch.softmax(logits, -1).numpy()
+            return known[tuple(said)]
+
+        for a, b in combinations(ANSWERS, 2):
+            if a.startswith(b) or b.startswith(a):
+                continue
+            free = [own(model, chances, prompt, answer) for answer in (a, b)]
+            grammar = sg.Choice([a, b]).compile(model.vocabulary)
+            masked, canonical = (summed(model, chances, grammar, on) for on in (False, True))
+            yield Pair(
+                prompt,
+                (a, b),
+                free[0] / sum(free),
+                masked[a] / sum(masked.values()),
+                canonical[a] / sum(canonical.values()),
+            )
+
+
+def own(model: sg.Model, chances: Any, prompt: str, answer: str) -> float:
+    """The probability of an answer's own tokens."""
+    ids = model.tokenizer.encode(prompt + answer)[len(model.tokenizer.encode(prompt)) :]
+    chance = 1.0
+    for at, token in enumerate(ids):
+        chance *= float(chances(ids[:at])[token])
+    return chance
+
+
+def summed(model: sg.Model, chances: Any, grammar: Any, canonical: bool) -> dict[str, float]:
+    """The probability of each text under the masks, all its spellings together."""
+    row = CanonicalRow(model.vocabulary, Continuations(grammar, model.vocabulary.canonical), strict=True)
+    found: Counter[str] = Counter()
+
+    def spread(said: list[int], matcher: Matcher, chance: float) -> None:
+        if matcher.can_finish:
+            found[model.vocabulary.decode(said).decode()] += chance
+            return
+        words = matcher.mask()
+        if canonical:
+            row.start([])
+            words = row.allowed(words, matcher, said)
+        tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+        share = chances(said)[tokens]
+        for token, part in zip(tokens.tolist(), (share / share.sum()).tolist(), strict=True):
+            twin = matcher.fork()
+            twin.advance(token)
+            spread([*said, token], twin, chance * part)
+
+    spread([], grammar.matcher(), 1.0)
+    return dict(found)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stride", type=int, default=4)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    for name, folder in TOKENIZERS.items():
+        with unpacked(DATA / folder) as files:
+            tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
+        begun = time.thread_time()
+        _ = sg.Vocabulary.from_tokenizer(tokenizer, end_ids=[0]).canonical
+        row = {"tokenizer": name, "seconds": time.thread_time() - begun, **drawn(tokenizer, options.stride)._asdict()}
+        rows.append(row)
+        print(row, flush=True)
+    told = list(pairs(sg.load(DATA / "stories260k")))
+    errors = {way: [abs(getattr(pair, way) - pair.free) for pair in told] for way in ("masked", "canonical")}
+    worst = sorted(told, key=lambda pair: -abs(pair.masked - pair.free))[:6]
+    page = markdown(rows, errors, worst)
+    print(page)
+    if options.write:
+        (RESULTS / "canonical.json").write_text(json.dumps({"drawn": rows, "pairs": told}, indent=1))
+        (RESULTS / "canonical.md").write_text(page)
+
+
+def markdown(rows: list[dict[str, Any]], errors: dict[str, list[float]], worst: list[Pair]) -> str:
+    """The page."""
+    lines = ["# Canonical tokens", "", ", ".join(f"{k} {v}" for k, v in report.machine().items()), ""]
+    head = (
+        "| tokenizer | made once, s | texts | tokens | not the tokenizer's own | relaxed | us a step, first | again |"
+    )
+    lines += [head, "|---" * 8 + "|"]
+    for row in rows:
+        cells = [
+            row["tokenizer"],
+            f"{row['seconds']:.2f}",
+            f"{row['texts']:,}",
+            f"{row['tokens']:,}",
+            len(row["wrong"]),
+        ]
+        cells += [sum(row["relaxed"].values()), f"{row['first']:.0f}", f"{row['again']:.1f}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    pairs = len(errors["masked"])
+    lines += ["", f"The first of two answers, {pairs} pairs: the difference to its probability without a mask.", ""]
+    lines += ["| masks | mean | worst | over 0.05 |", "|---|---|---|---|"]
+    names = {"masked": "the grammar's alone", "canonical": "canonical"}
+    for way, each in errors.items():
+        lines.append(f"| {names[way]} | {np.mean(each):.4f} | {max(each):.3f} | {sum(e > 0.05 for e in each)} |")
+    lines += ["", "| prompt | answers | without | grammar's mask | canonical |", "|---|---|---|---|---|"]
+    for pair in worst:
+        chances = f"{pair.free:.3f} | {pair.masked:.3f} | {pair.canonical:.3f}"
+        lines.append(f"| {pair.prompt} |{','.join(pair.answers)} | {chances} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
