@@ -89,15 +89,9 @@ class Session:
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
         self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         self._allowed = Allowed(vocabulary, self._transcript, checks, self._retries, self.budget)
-<<<<<<< HEAD
         self._rollback = self._rollback_class(self._transcript, checks, self._allowed, self._retries, self._recent)
-=======
-        self._rollback = self._rollback_class(
-            self._transcript, checks, self._reserve, allowed=self._allowed, retries=self._retries, recent=self._recent
-        )
         if checks.canonical is not None:
             checks.canonical.start(self._transcript.row.ids)
->>>>>>> b4a7d07 (generate(canonical=...): only tokens that the tokenizer itself would have made of the text)
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -272,7 +266,7 @@ class Session:
 
     @property
     def canonical_relaxed(self) -> int:
-        """For how many tokens nothing canonical was left."""
+        """The number of tokens for which nothing canonical was left."""
         return 0 if self._checks.canonical is None else len(self._checks.canonical.relaxed)
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
@@ -319,19 +313,14 @@ class Session:
         return self._allowed.after_rollback()
 
     def _advance(self, token: int, entry: Entry) -> None:
-        said, steering = self._transcript, self._checks.steering
+        said, steering, canonical = self._transcript, self._checks.steering, self._checks.canonical
         said.take(token, entry)
-        self.finish = self._finish_by.get(token)
-<<<<<<< HEAD
-        if steering is not None and self.finish is None and not self._allowed.fits():
-=======
-        canonical = self._checks.canonical
         if canonical is not None and not canonical.keeps(said.matcher, said.tokens):
             said.cut(len(said.tokens) - 1)
-            self.finish, self.sent_back = None, True  # another is chosen, from the same logits
+            self.sent_back = True  # another is chosen, from the same logits
             return
-        if steering is not None and self.finish is None and not self._reserve.fits():
->>>>>>> b4a7d07 (generate(canonical=...): only tokens that the tokenizer itself would have made of the text)
+        self.finish = self._finish_by.get(token)
+        if steering is not None and self.finish is None and not self._allowed.fits():
             said.cut(len(said.tokens) - 1)
             steering.refuse(len(said.tokens), token)
             self.sent_back = True  # another is chosen, from the same logits
