@@ -159,7 +159,7 @@ class CanonicalRow:
         self._tokens.clear()
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
-        """See `Follower`."""
+        """Goes back to the first `length` tokens; see `Follower`."""
         del self._tokens[length:], self._states[length + 1 :]
         self._refused = {at: tokens for at, tokens in self._refused.items() if at <= length}
         self.relaxed = {at for at in self.relaxed if at < length}
