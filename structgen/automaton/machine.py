@@ -95,7 +95,7 @@ class Automaton:
     def later_block(
         self, count: int, expand: Callable[[int], None], way_out: Callable[[int], int] | None = None
     ) -> int:
-        """The first of `count` new states with one expander. `way_out`: see there."""
+        """The first of `count` new states with one expander, and one `way_out` (see `shorten`), if given."""
         first = self.tables.stub(count)
         self._blocks.append(_Block(first, expand, way_out))
         return first
@@ -163,14 +163,15 @@ class Automaton:
         return state
 
     def shorten(self, state: int, way_out: Callable[[], int]) -> int:
-        """The state, of which `way_out()` is the one with its cheapest ways only: see there."""
+        """Notes that `way_out()` is a state with the cheapest ways of `state` only; returns `state`."""
         self._shortened[state] = way_out
         return state
 
     def way_out(self, state: int) -> int:
-        """A state whose ways are among those of `state`, the cheapest one out of the frame with them.
+        """A state with some of the edges of `state`, among them the first edge of the cheapest way out of the frame.
 
-        A search for that way looks at it instead: where members may come in any order, there are too many ways.
+        A search for the cheapest way looks at it in place of `state`, which may have very many edges: one for each
+        member of an object, where members may come in any order.
         """
         cheapest = self._ways_out.get(state)
         if cheapest is None:

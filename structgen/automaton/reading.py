@@ -112,17 +112,17 @@ class _Log:
         return log
 
     def names(self, count: int) -> list[str | None]:
-        """Those of the first `count` members."""
+        """The names of the first `count` members."""
         before = [] if self._base is None else self._base.names(min(count, self._start))
         return before + self._names[: max(0, count - self._start)]
 
     def values(self, count: int) -> list[Any]:
-        """Those of the first `count` members."""
+        """The values of the first `count` members."""
         before = [] if self._base is None else self._base.values(min(count, self._start))
         return before + self._values[: max(0, count - self._start)]
 
     def value(self, place: int) -> Any:
-        """That of one member."""
+        """The value of one member."""
         if self._base is not None and place < self._start:
             return self._base.value(place)
         return self._values[place - self._start]

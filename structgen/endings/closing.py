@@ -191,7 +191,7 @@ class Speller:
     @staticmethod
     @once_per_object
     def of(vocabulary: Vocabulary) -> Speller:
-        """That of a vocabulary, made once."""
+        """The speller of a vocabulary, made once."""
         return Speller(vocabulary)
 
     @cached_method

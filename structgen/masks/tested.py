@@ -63,7 +63,7 @@ class Suspicious:
     @staticmethod
     @once_per_object
     def of(vocabulary: Vocabulary) -> Suspicious:
-        """Those of a vocabulary, found once."""
+        """The suspicious tokens of a vocabulary, found once."""
         return Suspicious(vocabulary)
 
     def starting(self, rest: bytes) -> Sequence[int]:
@@ -108,8 +108,8 @@ class _Whole:
                         self._again.setdefault(text[: len(text) - len(parts[0])], []).append(token)
 
     def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
-        """Those with one of these between quotes, or with more than one text between quotes, or, where `begun` is the
-        beginning of a name, with the whole name behind the end of that same name."""
+        """The tokens that hold one of these texts between quotes, or several texts between quotes, or, where `begun` is
+        the beginning of a name, the end of that name and then the whole name again."""
         tokens = [token for text in texts for token in self._by_text.get(text, ())]
         return tokens + self._twice + self._again.get(begun, []) if begun is not None else tokens + self._twice
 
@@ -193,7 +193,7 @@ class Late:
         return [*tokens, *self._allowed(row, starting)]
 
     def _allowed(self, row: Uint32, tokens: Sequence[int]) -> list[int]:
-        """Those that any answers would allow; where "no" leads on as well, all of them."""
+        """The tokens that some answers would allow: all of them where "no" leads on as well."""
         return list(tokens) if self._branches else [token for token in tokens if bit(row, token)]
 
     def _holding_whole(self, row: Uint32, reading: JsonReading) -> list[int]:
@@ -218,7 +218,7 @@ class Late:
         return self._escaped
 
     def _that_pass(self, row: Uint32, tokens: Sequence[int]) -> list[int]:
-        """Those of some tokens that pass a test."""
+        """The tokens, among some, that pass a test."""
         tokens = self._allowed(row, tokens)
         if not tokens:
             return []

@@ -171,7 +171,7 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
 
 
 def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:
-    """Those that its configuration allows, the fastest first."""
+    """The kinds of forward that the configuration of a model allows, the fastest first."""
     kinds: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
     behind = dict.fromkeys([at_once_behind_states(module), ONE_BY_ONE] if has_states(module) else [ONE_BY_ONE])
     kinds += [partial(HybridForward, at_once=at_once) for at_once in behind if takes_states(module)]

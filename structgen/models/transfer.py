@@ -67,7 +67,7 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
 
 
 def upload_one(numbers: ArrayLike, device: torch.device) -> Tensor:
-    """The same of one part alone: whole numbers, or lists of them all as long, as int64."""
+    """`upload` of one part: whole numbers, or nested lists of them as for `np.asarray`, as int64 of the same shape."""
     return upload([np.asarray(numbers, np.int64)], device)[0]
 
 

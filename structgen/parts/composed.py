@@ -153,7 +153,9 @@ class Composed(Automaton):
             state = self._state_alone(alone, ends)
         else:
             state = next(filter(None, (self._state_implying(each, threads - {each}, ends) for each in threads)), 0)
-        return state or self._later_set(tuple(sorted(threads, key=_order)), ends)
+        # The thread that is counted comes first, then all others as their parts were entered.
+        ordered = sorted(threads, key=lambda thread: (not thread.counted, thread.part.start, thread.position))
+        return state or self._later_set(tuple(ordered), ends)
 
     def _later_set(self, threads: tuple[Thread, ...], ends: bool) -> int:
         """The state of threads that are followed byte by byte."""
@@ -293,11 +295,6 @@ class Composed(Automaton):
         self.expand(state)
         row = self.tables.states[state]
         return bool(row[COUNT] or row[MISS] & 3 not in (NOTHING, POP) or position >> FRAME_SHIFT & FRAME_MASK)
-
-
-def _order(thread: Thread) -> tuple[bool, int, int]:
-    """The thread that is counted first, then as their parts were entered."""
-    return not thread.counted, thread.part.start, thread.position
 
 
 def refuse(check: Check, taken: bool) -> bool:

@@ -66,7 +66,7 @@ class Stopped(Part):
         return Entered(start, more_bytes(self.closed), bounded=self.most is not None)
 
     def among(self, names: Iterable[str]) -> Part:
-        """The same with those of its tokens that have one of these names."""
+        """This part with only the tokens that have one of these names."""
         kept = tuple(token for token in self.tokens if token.name in names)
         return replace(self, tokens=kept) if kept else Words(self.closed, self.most)
 

@@ -229,7 +229,7 @@ def _met(place: Anchor, before: int, after: int) -> bool:
 
 
 def _smallest(sets: Iterable[Obligations]) -> list[Obligations]:
-    """Those of `sets` that contain no other."""
+    """The sets that contain none of the others."""
     kept: list[Obligations] = []
     for owed in sorted(sets, key=len):
         if not any(other <= owed for other in kept):

@@ -121,7 +121,7 @@ def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
 
 
 def digits_alone(language: CharDfa) -> CharDfa:
-    """Those of the spellings that are a sign and digits: read as an exact integer, however many they are."""
+    """The spellings of a language that are a sign and digits: they are read as exact integers of any length."""
     return intersect(language, from_pattern(_DIGITS_ALONE))
 
 

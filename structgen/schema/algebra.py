@@ -67,7 +67,7 @@ class TypeColumns(NamedTuple):
         )
 
     def packed(self) -> Shapes:
-        """The same union in as few shapes as there are alternatives of one type."""
+        """The shapes of the union, as few as there are alternatives of one type."""
         alternatives = max(len(self.numbers), len(self.strings), len(self.arrays), len(self.objects))
         if alternatives > MAX_SHAPES:
             raise LimitExceeded(f"{alternatives} alternatives in one place; the limit is {MAX_SHAPES}")
@@ -227,7 +227,7 @@ class Algebra(ContainerAlgebra):
         return _Kind(self.objects, self.objects_not, FREE_OBJECTS, barring, lambda objects: Shape(objects=objects))
 
     def _ordered(self, shapes: Shapes) -> Shapes:
-        """The same shapes with members in the user's own order: listed names first."""
+        """The shapes with members in the user's own order: listed names first."""
         ranks = self._ranks
         if not ranks or shapes is ANY.shapes:
             return shapes
@@ -307,7 +307,7 @@ def is_empty(shape: Shape) -> bool:
 
 
 def pack(shapes: Sequence[Shape]) -> Shapes:
-    """The same union in as few shapes as there are different sets of one JSON type.
+    """Shapes of the same union, as few as there are different sets of one JSON type.
 
     A shape is itself a union over JSON types, so sets of different types may share one.
     """

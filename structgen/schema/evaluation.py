@@ -125,7 +125,7 @@ class _Cases:
         return self.of_schema(node)
 
     def of_schema(self, place: Any) -> list[Case]:
-        """The same for a schema object, without what `unevaluated...` in it asks."""
+        """`of` for a schema object, without what `unevaluated...` in it asks."""
         cases: list[Case] = [(self._reader.plain(place), self._own(place))]
         if self._reader.draft(place.schema) <= 7 and "$ref" in place.schema:
             return self.of(self._reader.target(place, "$ref"))

@@ -178,7 +178,7 @@ def strings_not(strings: Strings) -> list[Strings]:
 
 
 def united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
-    """The same union, with the literals in one set."""
+    """Sets whose union is that of `sets`, with all literals in one set."""
     different = list(dict.fromkeys(sets))
     if FREE_NUMBERS in different:
         return [FREE_NUMBERS]
@@ -189,7 +189,7 @@ def united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
 
 
 def united_strings(sets: Iterable[Strings]) -> list[Strings]:
-    """The same union, with the plain literals in one set."""
+    """Sets whose union is that of `sets`, with all plain literals in one set."""
     different = list(dict.fromkeys(sets))
     if FREE_STRINGS in different:
         return [FREE_STRINGS]

@@ -71,15 +71,15 @@ class Members(NamedTuple):
 
     @property
     def open_count(self) -> int:
-        """How many those are."""
+        """The number of declared members that may come next."""
         return len(self.open())
 
     def is_open(self, i: int) -> bool:
-        """Is declared member `i` among them?"""
+        """May declared member `i` come next, as far as the order tells?"""
         return i in self.open()
 
     def open_flags(self, size: int) -> Flags:
-        """The same as flags of all declared members, of which there are `size`."""
+        """bool[size]: for each of the `size` declared members, may it come next as far as the order tells?"""
         flags: Flags = np.zeros(size, np.bool_)
         flags[self.phase : self.phase + self.open_count] = True
         return flags
@@ -94,7 +94,7 @@ class Members(NamedTuple):
 
     @property
     def left_count(self) -> int:
-        """How many those are."""
+        """The number of declared properties that may still come."""
         return len(self.objects.properties) - self.phase
 
     @property

@@ -261,7 +261,7 @@ class ObjectWriter:
         return self._automaton.later(expand)
 
     def _ruled_name(self, choice: Lockstep, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
-        """The same where sets tell names apart: one automaton for all names, those that are known too."""
+        """`_any_name` where sets tell names apart: one automaton reads all names, those that are known too."""
         sets = [each for progress in free for each in self._is_empty.members.outline(progress.objects).sets]
         by_name = self._next.by_name(members)
         known = {name: by_name.get(name, ()) for progress in members for name in self._next.known_names(progress)}

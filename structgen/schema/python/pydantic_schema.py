@@ -247,7 +247,7 @@ class ExactSchema(GenerateJsonSchema):
         return super().dataclass_args_schema(self._prepared(schema))
 
     def _prepared(self, schema: Any) -> Any:
-        """The same schema without the fields that no plain member name reaches."""
+        """A core schema without the fields that no plain member name reaches."""
         config = self._config.config_dict
         if config.get("validate_by_alias") is False:
             schema = without_aliases(schema)

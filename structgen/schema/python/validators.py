@@ -168,10 +168,9 @@ def _present(owner: Node, config: Any, members: dict[str, Any]) -> list[str]:
 
 
 def _with_fields(owner: Node, names: frozenset[str]) -> dict[str, Any]:
-    """The same fields without those that are not there yet."""
+    """The core schema `owner` with the fields of these names only: the ones that are there already."""
     kept = [(name, field) for name, field in fields_of(owner) if name in names]
-    is_list = not isinstance(owner["fields"], dict)
-    fields: Any = [field for _, field in kept] if is_list else dict(kept)
+    fields: Any = dict(kept) if isinstance(owner["fields"], dict) else [field for _, field in kept]
     schema = {key: value for key, value in owner.items() if key not in ("extras_schema", "ref", "computed_fields")}
     return {**schema, "fields": fields, "extra_behavior": "ignore"}
 
