@@ -10,7 +10,7 @@ def send(to: str, text: str) -> str:
     return f"sent {len(text)} characters to {to}"
 
 
-SAYS = 'I will. <tool_call>\n{"name": "send", "arguments": {"to": "Ada", "text": "See you at 8."}}\n</tool_call>'
+SAYS = 'I will.\n<tool_call>\n{"name": "send", "arguments": {"to": "Ada", "text": "See you at 8."}}\n</tool_call>'
 
 pieces = 0
 for event in sg.stream_call(scripted_chat(SAYS), "Tell Ada that we meet at 8.", [send]):
