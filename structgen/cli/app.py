@@ -80,12 +80,18 @@ def explain(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="Folder or id of a model, or a file with a chat template: shows its call format."),
+    ] = None,
+) -> None:
     """Print versions, compile the kernels ahead of their first use, and run one constrained value."""
-    from structgen.cli.doctor import examine
+    from structgen.cli.doctor import examine, examine_format
 
     with _told():
-        if not examine(Console()):
+        sound = examine_format(Console(), model) if model is not None else examine(Console())
+        if not sound:
             raise typer.Exit(1)
 
 

@@ -7,11 +7,14 @@ import platform
 import time
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from structgen.errors import OptionError, StructgenError
+from structgen.errors import OptionError, StructgenError, VocabularyError
 
 PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
 
@@ -29,6 +32,35 @@ def examine(console: Console) -> bool:
     table.add_row("constrained value", outcome or "as expected")
     console.print(table)
     return outcome is None
+
+
+def examine_format(console: Console, source: str) -> bool:
+    """Prints how a model writes calls and thinking; True when its chat template tells.
+
+    Args:
+        console: to print on.
+        source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; or a Jinja file.
+    """
+    from structgen.chat import call_format
+    from structgen.vocabulary import Vocabulary
+
+    path = Path(source)
+    try:
+        if path.is_file():
+            found = call_format(path.read_text(encoding="utf-8"))
+        else:
+            from transformers import AutoTokenizer
+
+            tokenizer: Any = AutoTokenizer.from_pretrained(source)
+            found = call_format(tokenizer, Vocabulary.from_tokenizer(tokenizer))
+    except (OptionError, VocabularyError) as refusal:
+        console.print(str(refusal), markup=False)
+        return False
+    table = Table("part", "as the chat template has it", title="call format")
+    for part, text in found.described():
+        table.add_row(Text(part), Text(text))
+    console.print(table)
+    return True
 
 
 def _version_of(package: str) -> str:

@@ -147,6 +147,28 @@ def test_doctor_fails_when_the_value_is_wrong(monkeypatch):
     assert "other" in result.output
 
 
+def test_doctor_shows_the_call_format_of_a_chat_template(tmp_path):
+    from structgen.testing import HERMES
+
+    (tmp_path / "chat.jinja").write_text(HERMES)
+    result = run("doctor", str(tmp_path / "chat.jinja"))
+    assert result.exit_code == 0, result.output
+    assert '"arguments": {arguments}' in result.output.replace("\n", "")
+    (tmp_path / "silent.jinja").write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+    result = run("doctor", str(tmp_path / "silent.jinja"))
+    assert result.exit_code == 1
+    assert "renders no call" in result.output.replace("\n", " ")
+
+
+def test_doctor_shows_the_call_format_of_a_folder(tmp_path):
+    from structgen.testing import scripted_chat
+
+    scripted_chat("").tokenizer.save_pretrained(tmp_path)
+    result = run("doctor", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "<tool_call>" in result.output
+
+
 def test_demo_shows_the_bundled_model(monkeypatch):
     from structgen.demo import show
 
