@@ -41,7 +41,7 @@ class Field:
 
     @property
     def probability(self) -> float:
-        """Of the value, among what the constraint allows."""
+        """The probability of the value, among what the constraint allows."""
         return math.exp(self.logprob)
 
 

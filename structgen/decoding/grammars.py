@@ -21,7 +21,7 @@ from structgen.vocabulary.canonical import Canonical
 REMEMBERED = 128
 """Grammars that are kept at most; the one not used for longest goes first."""
 REMEMBERED_BYTES = 256 << 20
-"""Of their tables and masks together, counted when one is added; that one is always kept."""
+"""Bytes of all tables and masks, counted when a grammar is added; the new one is always kept."""
 
 _grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
 _spans: weakref.WeakKeyDictionary[Grammar, tuple[Any, Spans]] = weakref.WeakKeyDictionary()

@@ -1,9 +1,9 @@
 """The decode loop: read, mask, choose, accept.
 
-Two orders of the same steps. The plain one waits for the chosen tokens, accepts them, and has the model read them. The
-overlapped one has the device read them as soon as it has chosen them; the host accepts them and finds the next masks
-meanwhile. A row that turns out to go on otherwise (forced text, a rollback, the end) has then read a token in vain: in
-its place of the cache the next one is written. So the order changes what is read when, and never what is said.
+The steps have two orders. The plain order waits for the chosen tokens, accepts them, and has the model read them. In
+the overlapped order the device reads them as soon as it has chosen them; the host accepts them and computes the next
+masks meanwhile. A row that turns out to go on otherwise (forced text, a rollback, the end) has then read a token in
+vain: the next one overwrites it in the cache. So the order changes what is read when, and never what is said.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS = 64
 """Rows that are decoded at once, unless said otherwise."""
 
 AHEAD_SHARE = 0.75
-"""Chosen tokens are read ahead where so many of the rows will probably have nothing else to read."""
+"""The share of the rows that must probably have nothing else to read, for chosen tokens to be read ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Batch(Run[Session]):
             self._leave(session)
 
     def _read(self) -> tuple[Sequence[Session], Tensor]:
-        """The sessions that can choose, and their logits: those that were read ahead or as a draft, else all, now."""
+        """The sessions that can choose, and their logits: read ahead or as a draft, else now, for all sessions."""
         sessions, logits = self._ahead
         self._ahead = (), None
         still = [i for i, s in enumerate(sessions) if s.finish is None and s.row.is_read]
@@ -187,7 +187,7 @@ class Batch(Run[Session]):
                 self._choose(sessions, asks, torch.stack([s.recalled for s in sessions]), ahead=False)
 
     def _of_those_choosing(self, ready: Sequence[Session], logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
-        """The logits of the rows that choose: of this step, or those that a row went back to."""
+        """The logits of the rows that choose: of this step, or the recalled ones of a row that went back."""
         if None not in asked and all(s.recalled is None for s in ready):
             return logits
         rows = [(row, s) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]

@@ -105,7 +105,7 @@ def _child(tp: Any, key: str | int) -> Any:
 
 
 def _arm(tp: Any, raw: Mapping[str, Any]) -> Any:
-    """Of a union the first type that has all the members; else the type itself."""
+    """The first type of a union that has all the members; any other type itself."""
     tp = _plain(tp)
     if get_origin(tp) in (Union, types.UnionType):
         for arm in get_args(tp):

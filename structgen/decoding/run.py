@@ -67,7 +67,7 @@ class Run(ABC, Generic[R]):
 
     Args:
         rows: one for each prompt.
-        waiting: those that are to be decoded, first what comes before them in the same row.
+        waiting: the rows to be decoded, or what comes before them in the same row.
         forward: reads them; `Over` where none is.
         at_once: how many are decoded at once.
         record: measure every choice.
@@ -86,7 +86,7 @@ class Run(ABC, Generic[R]):
         self._forward = forward
         self._drafted: Counter[R] = Counter()
         self._steps = 0
-        self._counted = -1, 0  # after so many steps, so many tokens
+        self._counted = -1, 0  # the number of a step, and the tokens behind it
         self._began = self._prefilled = time.perf_counter()
 
     @torch.inference_mode()

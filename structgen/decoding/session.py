@@ -1,4 +1,4 @@
-"""One request in the decode loop: what it was asked, what it has said, and whether it is done."""
+"""One row of the decode loop: its prompt, its text, and whether it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens could complete a banned word, found without reading all of a vocabulary at each step."""
+"""The tokens that could complete a banned word, without reading the whole vocabulary at each step."""
 
 from __future__ import annotations
 

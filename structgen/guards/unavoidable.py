@@ -112,7 +112,7 @@ def in_schema(root: Node, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
 
     Args:
         root: the normal form.
-        guards: those that are no search for words or patterns are not asked: they may want more than a value.
+        guards: only `Banned` ones are asked, for others may want more than a value.
     """
     for guard in guards:
         if isinstance(guard, Banned):

@@ -75,7 +75,7 @@ class ValueGuard(Guard[PointerReader]):
         return self._veto(reader.finish(), reader)
 
     def suspects(self, state: PointerReader, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Of a string the tokens that may end it, of a number within something else those that do."""
+        """In a string the tokens that may end it, in a number within a container the tokens that do."""
         begun = state.begun.lstrip(b" \n\t\r:,")
         if begun.startswith(b'"'):
             return holding(vocabulary, b'"')

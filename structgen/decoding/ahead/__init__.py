@@ -1,1 +1,1 @@
-"""What need not be asked of the model: forced text, text that stands elsewhere already."""
+"""Tokens known ahead: forced text, and text that stands elsewhere already."""

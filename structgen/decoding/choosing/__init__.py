@@ -1,1 +1,1 @@
-"""Search policies: how the next token is chosen among those that are allowed."""
+"""Search policies: how the next token is chosen among the allowed ones."""

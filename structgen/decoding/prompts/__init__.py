@@ -1,1 +1,1 @@
-"""From what a caller gives to token ids, and what is asked of each row."""
+"""Prompts to token ids, options to rows, schemas to targets."""

@@ -1,1 +1,1 @@
-"""What a row may say, and where it goes on from when that is refused: budget, guards, validators, rollback, retries."""
+"""Limits, refusals and rollback: the tokens that a row may say, and where it goes on when its text is refused."""

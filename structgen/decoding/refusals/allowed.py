@@ -47,7 +47,7 @@ class Allowed:
         self.budget = budget
         self._vocabulary, self._transcript, self._checks, self._retries = vocabulary, transcript, checks, retries
         self._seen = SeenTexts(vocabulary) if retries.is_greedy else None
-        self._kept = self._values = 0  # tokens in reserve until so many scalar values are complete
+        self._kept = self._values = 0  # tokens in reserve, and the number of complete scalar values that ends it
 
     def fork(self, transcript: Transcript, checks: Checks) -> Allowed:
         """The masks of another text that begins like this one; what was refused counts for both."""

@@ -1,4 +1,4 @@
-"""What holds one row to more than its constraint."""
+"""The checks and limits of one row, beside its constraint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structgen.decoding.refusals.validating import Validating
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What may refuse what one row says, and send it back. Each is the row's own, for each keeps what it has read.
+    """The objects that may refuse a row's text. They belong to one row, for each keeps what it has read.
 
     Attributes:
         guards: read every token; None where the row has none.
