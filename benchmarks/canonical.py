@@ -13,7 +13,7 @@ Fidelity: a trained model of 260,000 parameters that writes stories goes on from
 has a probability without a constraint (of its own tokens, by both together); under the grammar's mask alone, every
 spelling of it summed up, each step renormalised; and under the canonical mask. The masks should change nothing.
 
-`--write` writes results/canonical.md and results/canonical.json.
+`--write` writes results/canonical.md, results/canonical.json and the plot in docs/canonical.svg.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from structgen.masks import Matcher
 from tokenizer_files import unpacked
 
 RESULTS = Path(__file__).resolve().parent / "results"
+PLOT = RESULTS.parents[1] / "docs" / "canonical.svg"
 TOKENIZERS = {
     "Llama-3": "llama3-tokenizer", "Qwen2": "tokenizers/qwen2-tokenizer", "GPT-2": "tokenizers/gpt-2-tokenizer",
     "Gemma 4": "tokenizers/gemma-4-tokenizer", "Llama (SentencePiece)": "tokenizers/llama-spm-tokenizer",
@@ -259,6 +260,7 @@ def main() -> None:
     if options.write:
         (RESULTS / "canonical.json").write_text(json.dumps({"drawn": rows, "pairs": told}, indent=1))
         (RESULTS / "canonical.md").write_text(page)
+        PLOT.write_text(plot(told))
 
 
 def markdown(rows: list[dict[str, Any]], errors: dict[str, list[float]], worst: list[Pair]) -> str:
@@ -289,6 +291,30 @@ def markdown(rows: list[dict[str, Any]], errors: dict[str, list[float]], worst: 
         chances = f"{pair.free:.3f} | {pair.masked:.3f} | {pair.canonical:.3f}"
         lines.append(f"| {pair.prompt} |{','.join(pair.answers)} | {chances} |")
     return "\n".join(lines) + "\n"
+
+
+def plot(told: Sequence[Pair]) -> str:
+    """A picture of the pairs: the probability without a mask to the right, with one upwards, as SVG."""
+    side, edge = 260, 40
+    ways = [
+        ("masked", "the grammar's mask alone", "#c0392b", 0),
+        ("canonical", "canonical tokens", "#2471a3", side + 70),
+    ]
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * side + 70 + 2 * edge} {side + 2 * edge + 20}"'
+             ' font-family="sans-serif" font-size="12" fill="#555">']  # fmt: skip
+    for way, title, colour, shift in ways:
+        x, y = edge + shift, edge
+        parts.append(f'<rect x="{x}" y="{y}" width="{side}" height="{side}" fill="none" stroke="#999"/>')
+        parts.append(f'<line x1="{x}" y1="{y + side}" x2="{x + side}" y2="{y}" stroke="#999" stroke-dasharray="4"/>')
+        parts.append(f'<text x="{x + side / 2}" y="{y - 12}" text-anchor="middle">{title}</text>')
+        parts.append(f'<text x="{x + side / 2}" y="{y + side + 32}" text-anchor="middle">without a mask</text>')
+        for value in (0, 0.5, 1):
+            parts.append(f'<text x="{x + side * value}" y="{y + side + 16}" text-anchor="middle">{value:g}</text>')
+            parts.append(f'<text x="{x - 6}" y="{y + side * (1 - value) + 4}" text-anchor="end">{value:g}</text>')
+        for pair in told:
+            at = x + side * pair.free, y + side * (1 - getattr(pair, way))
+            parts.append(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="3" fill="{colour}" fill-opacity="0.5"/>')
+    return "\n".join([*parts, "</svg>\n"])
 
 
 if __name__ == "__main__":
