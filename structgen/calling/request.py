@@ -9,6 +9,7 @@ from typing import Any
 
 from structgen.arguments import is_whole, require
 from structgen.calling.messages import Message, as_messages, prompt_ids
+from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import Turn, TurnRules, turn
 from structgen.chat.parser import TurnParser
@@ -102,6 +103,7 @@ def prepared(
             order=order,
         )
         constraint = _turn(format_, rules, owner.vocabulary)
+        options["guards"] = [*options.get("guards", ()), *judges(format_, rules, owner.vocabulary)]
     call_options = CallOptions.of(options)
     request = prepare(owner, ids, constraint, call_options)
     return TurnRequest(request, {tool.name: tool for tool in chosen}, format_, answer)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from structgen.chat.arguments import ArgumentWriter, JsonArguments
-from structgen.chat.pieces import TAG, Pieces, Slot, common_suffix, filled, shown
+from structgen.chat.pieces import TAG, Pieces, Slot, common_suffix, filled, joined, shown
 
 
 class WrittenCall(NamedTuple):
@@ -69,6 +70,29 @@ class CallFormat:
     thinking: Tags | None = None
     as_text: bool = False
     first_index: int = 0
+
+    def without(self, tokens: Collection[str]) -> CallFormat:
+        """The format as a text has it that shows no special tokens; how arguments are written stays as it is.
+
+        Args:
+            tokens: names of the special tokens.
+        """
+        longest_first = sorted(tokens, key=len, reverse=True)
+        names = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+        def bare(piece: Any) -> Any:
+            return names.sub("", piece) if isinstance(piece, str) else piece
+
+        return replace(
+            self,
+            lead=bare(self.lead),
+            body=joined(map(bare, self.body)),
+            between=bare(self.between),
+            closing=bare(self.closing),
+            end=bare(self.end),
+            content=Tags(bare(self.content.opening), bare(self.content.closing)),
+            gap=bare(self.gap),
+        )
 
     def render(self, calls: Sequence[WrittenCall], content: str = "") -> str:
         """What a model says to make these calls, from the prompt to `closing`; without calls, its answer.

@@ -151,18 +151,62 @@ def test_a_conversation_with_calls_is_told_in_the_models_format():
     )
 
 
-def test_what_validators_refuse_is_an_error():
-    class Booking(BaseModel):
-        guest: str
+class Booking(BaseModel):
+    """Books a room."""
+
+    guest: str
+    rooms: int = 1
+
+    @field_validator("guest")
+    @classmethod
+    def known(cls, guest: str) -> str:
+        if guest.startswith("A"):
+            raise ValueError("nobody with an A")
+        return guest
+
+
+BOOKING = {
+    "hermes": '<tool_call>\n{"name": "Booking", "arguments": {"guest": "Ada", "rooms": 2}}\n</tool_call>',
+    "mistral": 'Booking123456789{"guest": "Ada", "rooms": 2}',
+    "xml": "\n<function=Booking>\n<parameter=guest>\nAda\n</parameter>\n<parameter=rooms>\n2\n</parameter>\n"
+    "</function>\n",
+}
+
+
+@pytest.mark.parametrize("template", ["hermes", "mistral"])
+def test_what_validators_refuse_is_said_in_another_way(template):
+    model = scripted_chat(template, BOOKING[template])
+    reply = sg.call(model, "Book.", [Booking, weather], choice=Booking, details=True)
+    (call,) = reply.calls
+    assert not call.arguments.guest.startswith("A")
+    assert reply.generation.stats.rollbacks > 0
+    assert "nobody with an A" in reply.generation.trace[0].reason
+
+
+def test_a_stream_tells_no_arguments_that_are_taken_back():
+    model = scripted_chat("hermes", BOOKING["hermes"])
+    events = list(sg.stream_call(model, "Book.", [Booking], choice="required"))
+    said = "".join(event.arguments for event in events)
+    assert '"A' not in said
+    assert not any(event.restart for event in events)
+    done = next(event.call for event in events if event.call)
+    assert json.loads(said) == json.loads(done.json)
+
+
+def test_validators_that_refuse_everything_are_an_error():
+    class Never(BaseModel):
+        guest: Literal["Ada", "Bob"]
 
         @field_validator("guest")
         @classmethod
         def known(cls, guest: str) -> str:
             raise ValueError("nobody may come")
 
-    said = '<tool_call>\n{"name": "Booking", "arguments": {"guest": "Ada"}}\n</tool_call>'
-    with pytest.raises(ValidationFailed, match="nobody may come"):
-        sg.call(scripted_chat("hermes", said), "Book.", [Booking], choice="required")
+    said = '<tool_call>\n{"name": "Never", "arguments": {"guest": "Ada"}}\n</tool_call>'
+    with pytest.raises(sg.StructgenError, match="nobody may come"):
+        sg.call(scripted_chat("hermes", said), "Book.", [Never], choice="required")
+    with pytest.raises(ValidationFailed, match="nobody with an A"):  # key by key, a call is judged as a whole
+        sg.call(scripted_chat("xml", BOOKING["xml"]), "Book.", [Booking], choice="required")
 
 
 @each_template

@@ -1,0 +1,112 @@
+"""Validators of tools in the run: arguments that they refuse are taken back, and said in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from structgen.chat import CallFormat, Tags
+from structgen.chat.arguments import JsonArguments
+from structgen.chat.calls_constraint import TurnRules
+from structgen.chat.parser import ArgumentsPiece, CallBegun, TurnParser
+from structgen.errors import CallSyntaxError
+from structgen.guards import Guard, Veto
+from structgen.guards.validators import ValidatorGuard
+from structgen.schema.python.validators import validators_of
+from structgen.tools import Tool
+from structgen.vocabulary import Vocabulary
+
+_NO_TEXT = "\x00"
+"""What no answer begins with."""
+
+
+def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> list[Guard[Any]]:
+    """A guard where a tool's type demands more of arguments than its schema says; else none, and none for formats that
+    write arguments key by key: there the call is judged when it is complete."""
+    if not isinstance(format_.arguments, JsonArguments):
+        return []
+    judged = [tool for tool in rules.tools if tool.type is not None and validators_of(tool.type) is not None]
+    if not judged:
+        return []
+    bare = format_.without(vocabulary.special_names)
+    if not rules.text and rules.answer is None:
+        bare = replace(bare, content=Tags(_NO_TEXT, ""), gap=None)
+    return [CallGuard(bare, rules.tools)]
+
+
+@dataclass
+class _Call:
+    """A call in a text.
+
+    Attributes:
+        name: of the tool.
+        start: the byte of the text with which its arguments begin, or that behind its name.
+        json: its arguments so far, as they stand in the text.
+    """
+
+    name: str
+    start: int
+    json: bytes = b""
+
+
+class CallGuard(Guard[bytes]):
+    """Vetoes values in arguments that a tool's validators refuse, from their first byte on, when they are complete.
+
+    Args:
+        format_: of the model, as the text shows it: without special tokens.
+        tools: that may be called.
+    """
+
+    def __init__(self, format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> None:
+        self._format = format_
+        self._schemas = {tool.name: tool.arguments_schema for tool in tools}
+        self._guards = {
+            tool.name: ValidatorGuard(tool.type)
+            for tool in tools
+            if tool.type is not None and validators_of(tool.type) is not None
+        }
+        self._read = lru_cache(64)(self._calls)
+
+    def start(self) -> bytes:
+        """The text so far: nothing."""
+        return b""
+
+    def feed(self, state: bytes, text: bytes) -> bytes | Veto:
+        """The text with more of it, or where a value begins that it completes and validators refuse."""
+        said = state + text
+        return self._veto(said, len(state)) or said
+
+    def begun(self, state: bytes) -> int:
+        """Where the last call's arguments begin."""
+        calls = self._read(state)
+        return calls[-1].start if calls else len(state)
+
+    def _veto(self, said: bytes, known: int) -> Veto | None:
+        for call in self._read(said):
+            guard = self._guards.get(call.name)
+            if guard is None or call.start + len(call.json) <= known:
+                continue
+            veto = guard.feed(guard.start(), call.json)
+            if isinstance(veto, Veto):
+                return Veto(call.start + veto.offset, f"{call.name}: {veto.reason}")
+        return None
+
+    def _calls(self, text: bytes) -> list[_Call]:
+        """The calls in a text, the last perhaps not complete; those up to where it is none of the format."""
+        parser, found = TurnParser(self._format, self._schemas), list[_Call]()
+        at = 0
+        try:
+            for char in text.decode("utf-8", errors="ignore"):
+                for event in parser.feed(char):
+                    if isinstance(event, CallBegun):
+                        found.append(_Call(event.name, at))
+                    elif isinstance(event, ArgumentsPiece):
+                        last = found[-1]
+                        last.start = last.start if last.json else at
+                        last.json += event.text.encode()
+                at += len(char.encode())
+        except CallSyntaxError:
+            return found
+        return found
