@@ -209,7 +209,9 @@ class Vocabulary:
 
     @cached_property
     def canonical(self) -> Canonical:
-        """Tells which tokens keep a sequence canonical. Made at the first use, in a second or two.
+        """Tells which tokens keep a sequence canonical.
+
+        Made at the first use, in a second or two; how the tokenizer cuts texts is then kept on disk.
 
         Raises:
             OptionError: the vocabulary was not made `from_tokenizer`, or how that tokenizer encodes is not known:

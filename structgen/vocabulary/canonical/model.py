@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from importlib.metadata import version
 from typing import Any
 
 from structgen.errors import OptionError, quoted
 from structgen.vocabulary.canonical.classes import classes_of
-from structgen.vocabulary.canonical.splits import Cuts, Splits
+from structgen.vocabulary.canonical.splits import Splits, learn
 from structgen.vocabulary.decoders import BYTE_PIECE
+from structgen.vocabulary.disk import load, store
+from structgen.vocabulary.table import digest
 
 SPACE = "\u2581"
+_FORMAT = 1
+"""Counts up when what is stored on disk, or how it is found, changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     return EncoderModel(
         spelled,
         list(_merged(model["merges"], ids)),
-        Splits(classes_of(changes.pre_tokenizer), changes.cuts(backend.pre_tokenizer)),
+        changes.splits(backend.pre_tokenizer),
         byte_tokens,
         frozenset(piece.replace(SPACE, " ") for piece in ids if len(piece) == 1) | {SPACE},
         changes.spaced,
@@ -129,11 +134,19 @@ class _Changes:
             elif each["type"] == "ByteLevel" and each.get("add_prefix_space"):
                 self.spaced = True, True
 
-    def cuts(self, pre_tokenizer: Any) -> Cuts:
-        """Asks the pre-tokenizer itself."""
-        if self.pre_tokenizer is None:
-            return lambda text: []
-        return lambda text: [start for _, (start, _) in pre_tokenizer.pre_tokenize_str(text)][1:]
+    def splits(self, pre_tokenizer: Any) -> Splits:
+        """What the pre-tokenizer does, learned once and then kept on disk."""
+        library = version("tokenizers")  # whose edition of Unicode tells the classes
+        key = digest("splits", str(_FORMAT), library, json.dumps(self.pre_tokenizer, sort_keys=True)).hex()
+        if (stored := load(key)) is not None:
+            return Splits(**stored)
+
+        def cuts(text: str) -> list[int]:
+            return [start for _, (start, _) in pre_tokenizer.pre_tokenize_str(text)][1:]
+
+        splits = learn(classes_of(self.pre_tokenizer), (lambda _: []) if self.pre_tokenizer is None else cuts)
+        store(key, {field.name: getattr(splits, field.name) for field in fields(splits)})
+        return splits
 
 
 def _steps(told: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -36,33 +37,19 @@ Word = tuple[tuple[int, int], ...]
 """Letters: class and place."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Splits:
     """The learned automaton.
 
-    Args:
-        classes: uint8[0x110000]: the class of each character.
-        cuts: asks the pre-tokenizer.
-
     Attributes:
-        classes: as given.
+        classes: uint8[0x110000]: the class of each character.
         following: int16[states, classes, 3]: the state behind a letter; `DEAD` where that is not canonical.
         may_end: bool[states]: may the text end?
-
-    Raises:
-        OptionError: the pre-tokenizer depends on more than was learned.
     """
 
-    def __init__(self, classes: NDArray[np.uint8], cuts: Cuts) -> None:
-        self.classes = classes
-        self._cuts = cuts
-        self._members = [_some_of(np.flatnonzero(classes == i)) for i in range(int(classes.max()) + 1)]
-        self._asked: dict[tuple[int, ...], int] = {}
-        alphabet = range(len(self._members))
-        self._tests: list[tuple[int, ...]] = [()]
-        self._tests += [(a,) for a in alphabet] + list(product(alphabet, alphabet)) + [(a, a, a) for a in alphabet]
-        self._learn()
-        self._check()
-        self._asked.clear()
+    classes: NDArray[np.uint8]
+    following: NDArray[np.int16]
+    may_end: NDArray[np.bool_]
 
     def follow(self, state: int, text: str, place: int) -> int:
         """The state behind some characters, of which the first stands at a place of that kind."""
@@ -71,7 +58,38 @@ class Splits:
             place = INSIDE
         return state
 
-    def _learn(self) -> None:
+
+def learn(classes: NDArray[np.uint8], cuts: Cuts) -> Splits:
+    """The automaton of a pre-tokenizer.
+
+    Args:
+        classes: uint8[0x110000]: the class of each character.
+        cuts: asks the pre-tokenizer.
+
+    Raises:
+        OptionError: the pre-tokenizer depends on more than was learned.
+    """
+    return _Learner(classes, cuts).splits
+
+
+class _Learner:
+    """Asks a pre-tokenizer until nothing tells its states apart any more. See `learn`.
+
+    Attributes:
+        splits: what was learned.
+    """
+
+    def __init__(self, classes: NDArray[np.uint8], cuts: Cuts) -> None:
+        self._cuts = cuts
+        self._members = [_some_of(np.flatnonzero(classes == i)) for i in range(int(classes.max()) + 1)]
+        self._asked: dict[tuple[int, ...], int] = {}
+        alphabet = range(len(self._members))
+        self._tests: list[tuple[int, ...]] = [()]
+        self._tests += [(a,) for a in alphabet] + list(product(alphabet, alphabet)) + [(a, a, a) for a in alphabet]
+        self.splits = Splits(classes, *self._learn())
+        self._check()
+
+    def _learn(self) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
         words: list[Word] = [(), ()]
         known: dict[tuple[int, ...], int] = {self._answers(()): START}
         rows, ends = [[[DEAD] * 3 for _ in self._members]], [False]
@@ -94,8 +112,7 @@ class Splits:
             if len(words) > MOST_STATES:
                 raise OptionError(f"canonical tokens: the pre-tokenizer takes more than {MOST_STATES:,} states")
             at += 1
-        self.following = np.array(rows, np.int16)
-        self.may_end = np.array(ends, np.bool_)
+        return np.array(rows, np.int16), np.array(ends, np.bool_)
 
     def _answers(self, word: Word) -> tuple[int, ...]:
         """For each test behind a word: -1 where the word is not canonical, else the cuts from its end on."""
@@ -131,8 +148,8 @@ class Splits:
             for tried, expected in ((places, True), (spoiled, not wrong)):
                 state = START
                 for letter, place in zip(letters, tried, strict=True):
-                    state = int(self.following[state, letter, place])
-                if bool(self.may_end[state]) != expected:
+                    state = int(self.splits.following[state, letter, place])
+                if bool(self.splits.may_end[state]) != expected:
                     raise OptionError("canonical tokens: how the pre-tokenizer cuts texts was not understood")
 
 
