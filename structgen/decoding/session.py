@@ -56,7 +56,7 @@ class Session:
         error: why the row failed, with `finish="error"`.
         recalled: logits of an earlier step that the row chooses from again.
         sent_back: the row has gone back, so the logits read last do not follow its text.
-        spans: finds tokens that need not be asked for; None asks for every one.
+        seed: of the row's draws; None for a greedy row.
         before: what is said first, in the same row; None for nothing.
     """
 
