@@ -161,7 +161,7 @@ class Oracle(DeviceChooser):
         """See `Chooser`."""
         drawn = super().draw(logits, asks)
         with self._clock.aside():
-            drawn._coming.found = [self._token(ask) for ask in asks]
+            drawn._download.found = [self._token(ask) for ask in asks]
         return drawn
 
     def _token(self, ask: Ask) -> int:
