@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from structgen.guards.validators import ValidatorGuard
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+    from structgen.rendering import render
     from structgen.tools.calls import ToolCall
     from structgen.tools.tool import Tool, tool
     from structgen.vocabulary import Vocabulary
@@ -90,6 +91,7 @@ _HOMES = {
     "calling.conversation": ("Conversation", "run"),
     "calling.streaming": ("CallEvent", "stream_call"),
     "calling.turns": ("Reply", "call"),
+    "rendering": ("render",),
     "vocabulary": ("Vocabulary",),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
@@ -159,6 +161,7 @@ __all__ = [
     "fill_masks",
     "generate",
     "load",
+    "render",
     "run",
     "stream",
     "stream_call",

@@ -16,6 +16,7 @@ from structgen.decoding.request import Request, prepare, raise_first_error
 from structgen.decoding.stream import Event, told, told_in_thread
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.rendering import with_schema
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         thinking: bool | Thinking | Sequence[bool | Thinking]
         beams: int | Beams
         canonical: bool | Literal["off", "prefer", "strict"]
+        prompt_schema: bool
 
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -136,6 +138,7 @@ def generate(
     thinking: bool | Thinking | Sequence[bool | Thinking] = False,
     beams: int | Beams = 1,
     canonical: bool | Literal["off", "prefer", "strict"] = "off",
+    prompt_schema: bool = False,
     details: bool = False,
     **unknown: Any,
 ) -> Any:
@@ -169,6 +172,8 @@ def generate(
         canonical: say only what the tokenizer itself would have made of the text, which is what the model has learned
             from. "prefer" (or True) lets a step pass for which nothing like that is left, and counts it in
             `Stats.canonical_relaxed`; "strict" raises `DeadEnd` there.
+        prompt_schema: write the schema behind the prompt, too, as `render` shows it; of chat messages behind what the
+            user said last. A mask says what may come; a model that was not told the names has to guess them.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
         unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
@@ -186,6 +191,7 @@ def generate(
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
+    prompt = _prompt(prompt, schema, prompt_schema)
     options = {
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
@@ -234,6 +240,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
+    prompt = _prompt(prompt, schema, options.pop("prompt_schema", False))
     return told(prepare(model, prompt, schema, CallOptions.of(options)))
 
 
@@ -255,7 +262,14 @@ def astream(
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
+    prompt = _prompt(prompt, schema, options.pop("prompt_schema", False))
     return told_in_thread(prepare(model, prompt, schema, CallOptions.of(options)))
+
+
+def _prompt(prompt: Any, schema: Any, prompt_schema: Any) -> Any:
+    """The prompt, with its schema behind it where that is asked for."""
+    require_flag("prompt_schema", prompt_schema)
+    return with_schema(prompt, schema) if prompt_schema else prompt
 
 
 def _values(request: Request, *, details: bool) -> Any:

@@ -28,7 +28,7 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools"},
-    {"explanation", "chat"},
+    {"explanation", "chat", "rendering"},
     {"decoding"},
     {"api"},
     {"testing"},
@@ -39,7 +39,8 @@ LAYERS = [
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
-    "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation", "tools", "chat",
+    "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
+    "tools", "chat", "rendering",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -1,0 +1,151 @@
+"""A schema as a prompt shows it: short, with descriptions, for the model to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from structgen.constraints.basic import JsonSchema
+from structgen.errors import OptionError, quoted
+from structgen.schema.python.mistaken import require_schema
+from structgen.schema.python.types import from_type
+
+LEAD = "Answer with JSON of this form:"
+_BOUNDS = {
+    "minimum": ">=",
+    "maximum": "<=",
+    "exclusiveMinimum": ">",
+    "exclusiveMaximum": "<",
+    "multipleOf": "multiple of",
+}
+_LENGTHS = {"minLength": "at least {} characters", "maxLength": "at most {} characters", "minItems": "at least {}",
+            "maxItems": "at most {}", "pattern": "matching {}", "format": "a {}"}  # fmt: skip
+
+
+def render(schema: Any) -> str:
+    """A type or a JSON Schema in few words, as the prompt should show it.
+
+        print(render(City))
+        # {
+        #   "name": string,  // its name, in English
+        #   "tags"?: [string, ...],  // at most 3
+        # }
+
+    A question mark stands behind names of members that may be missing.
+
+    Args:
+        schema: a Pydantic model or any other type that Pydantic knows, a function (its arguments), a JSON Schema as a
+            dict, or a `JsonSchema`.
+
+    Raises:
+        SchemaError: no schema. UnsupportedSchema: no JSON Schema describes the type.
+    """
+    if isinstance(schema, JsonSchema):
+        schema = schema.schema
+    if isinstance(schema, bool):
+        return "any JSON" if schema else "nothing"
+    require_schema(schema)
+    root = schema if isinstance(schema, dict) else from_type(schema)[0]
+    return _Renderer(root).text(root, 0, ())
+
+
+def with_schema(prompt: Any, schema: Any) -> Any:
+    """A prompt with its schema behind it: of chat messages, behind what the user said last.
+
+    Args:
+        prompt: a string, chat messages, or a list of such prompts.
+        schema: as for `render`.
+
+    Raises:
+        OptionError: a prompt of another kind.
+    """
+    told = f"{LEAD}\n{render(schema)}"
+    if isinstance(prompt, str):
+        return f"{prompt}\n\n{told}\n"
+    if isinstance(prompt, (list, tuple)) and prompt:
+        if not all(isinstance(each, Mapping) for each in prompt):
+            return [with_schema(each, schema) for each in prompt]
+        last = max((i for i, each in enumerate(prompt) if each.get("role") == "user"), default=-1)
+        if last >= 0 and isinstance(prompt[last].get("content"), str):
+            said = {**prompt[last], "content": f"{prompt[last]['content']}\n\n{told}"}
+            return [*prompt[:last], said, *prompt[last + 1 :]]
+    raise OptionError(
+        f"prompt_schema=True with prompt={quoted(prompt)}: expected a string, or messages with a user's text"
+    )
+
+
+class _Renderer:
+    """Renders the parts of one schema.
+
+    Args:
+        root: where references lead to.
+    """
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+
+    def text(self, schema: Any, depth: int, within: tuple[str, ...]) -> str:
+        """A schema, its lines indented for this depth. `within`: the references that have led here."""
+        if schema is True or schema == {}:
+            return "any JSON"
+        if not isinstance(schema, Mapping):
+            return "nothing"
+        if isinstance(schema.get("$ref"), str):
+            reference = schema["$ref"]
+            return "..." if reference in within else self.text(self._referred(reference), depth, (*within, reference))
+        if "const" in schema:
+            return json.dumps(schema["const"], ensure_ascii=False)
+        if "enum" in schema:
+            return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+        for key in ("anyOf", "oneOf"):
+            if schema.get(key):
+                return " | ".join(dict.fromkeys(self.text(each, depth, within) for each in schema[key]))
+        if len(schema.get("allOf", ())) == 1:
+            return self.text(schema["allOf"][0], depth, within)
+        types = schema.get("type", "object" if "properties" in schema else "any JSON")
+        each_type = [types] if isinstance(types, str) else types
+        return " | ".join(self._typed(schema, type_, depth, within) for type_ in each_type)
+
+    def _referred(self, reference: str) -> Any:
+        found: Any = self._root
+        for name in reference.removeprefix("#").split("/")[1:]:
+            found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+        return found
+
+    def _typed(self, schema: Mapping[str, Any], type_: str, depth: int, within: tuple[str, ...]) -> str:
+        if type_ == "object":
+            return self._object(schema, depth, within)
+        if type_ == "array":
+            first = [self.text(each, depth, within) for each in schema.get("prefixItems", ())]
+            rest = schema.get("items", not first)
+            more = [] if rest is False else [self.text(rest, depth, within), "..."]
+            return "[" + ", ".join(first + more) + "]"
+        return type_
+
+    def _object(self, schema: Mapping[str, Any], depth: int, within: tuple[str, ...]) -> str:
+        required = set(schema.get("required", ()))
+        inside, outside = "  " * (depth + 1), "  " * depth
+        lines = []
+        for name, member in schema.get("properties", {}).items():
+            key = json.dumps(name, ensure_ascii=False) + ("" if name in required else "?")
+            notes = _notes(member)
+            lines.append(f"{inside}{key}: {self.text(member, depth + 1, within)},{f'  // {notes}' if notes else ''}\n")
+        more = schema.get("additionalProperties", None if lines else True)
+        if more is not None and more is not False:
+            lines.append(f"{inside}[name]: {self.text(more, depth + 1, within)},\n")
+        return "{\n" + "".join(lines) + outside + "}" if lines else "{}"
+
+
+def _notes(schema: Any) -> str:
+    """What is said of a member besides its type."""
+    if not isinstance(schema, Mapping):
+        return ""
+    notes: list[str] = [" ".join(str(schema["description"]).split())] if schema.get("description") else []
+    notes += [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema]
+    notes += [form.format(schema[key]) for key, form in _LENGTHS.items() if key in schema]
+    if "default" in schema:
+        notes.append(f"{json.dumps(schema['default'], ensure_ascii=False, default=str)} by default")
+    examples: Sequence[Any] = schema.get("examples") or ()
+    notes += [f"as {json.dumps(examples[0], ensure_ascii=False, default=str)}"] if examples else []
+    return "; ".join(notes)

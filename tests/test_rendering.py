@@ -1,0 +1,93 @@
+"""Schemas as a prompt shows them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+import structgen as sg
+from structgen.errors import OptionError, SchemaError
+from structgen.rendering import with_schema
+
+
+class Kind(Enum):
+    TOWN = "town"
+    CITY = "city"
+
+
+class Mayor(BaseModel):
+    name: str
+    party: str | None = None
+
+
+class City(BaseModel):
+    name: str = Field(description="its name,\n in English", max_length=40)
+    kind: Kind
+    people: Annotated[int, Field(ge=0)] = 1
+    tags: list[str] = Field(max_length=3, examples=[["old"]])
+    mayor: Mayor
+    size: tuple[int, float]
+    either: Literal["a", 2] = "a"
+
+
+CITY = """{
+  "name": string,  // its name, in English; at most 40 characters
+  "kind": "town" | "city",
+  "people"?: integer,  // >= 0; 1 by default
+  "tags": [string, ...],  // at most 3; as ["old"]
+  "mayor": {
+    "name": string,
+    "party"?: string | null,  // null by default
+  },
+  "size": [integer, number],  // at least 2; at most 2
+  "either"?: "a" | 2,  // "a" by default
+}"""
+
+
+def test_a_model_is_shown_with_descriptions_bounds_and_defaults():
+    assert sg.render(City) == CITY
+
+
+def test_json_schemas_and_other_types_are_shown():
+    assert sg.render({"type": "array", "items": {"type": ["integer", "null"]}}) == "[integer | null, ...]"
+    assert sg.render(dict[str, int]) == "{\n  [name]: integer,\n}"
+    assert sg.render(sg.JsonSchema({"const": "é"})) == '"é"'
+    assert sg.render({}) == "any JSON"
+    with pytest.raises(SchemaError):
+        sg.render(3)
+
+
+def test_a_type_that_holds_itself_ends():
+    class Tree(BaseModel):
+        children: list[Tree]
+
+    Tree.model_rebuild(_types_namespace={"Tree": Tree})
+    assert "..." in sg.render(Tree)
+
+
+def test_the_schema_stands_behind_what_the_user_said_last():
+    told = with_schema("Who?", int)
+    assert told == "Who?\n\nAnswer with JSON of this form:\ninteger\n"
+    messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "You."}]
+    assert with_schema(messages, int)[0]["content"] == told.rstrip("\n")
+    assert with_schema(["a", "b"], int) == [with_schema("a", int), with_schema("b", int)]
+    assert messages[0]["content"] == "Who?"
+    with pytest.raises(OptionError, match="prompt_schema"):
+        with_schema([1, 2], int)
+
+
+def test_generate_writes_the_schema_behind_the_prompt():
+    from structgen.testing import scripted
+
+    plain = sg.generate(scripted("7"), "How many?", schema=int, details=True)
+    told = sg.generate(scripted("7"), "How many?", schema=int, prompt_schema=True, details=True)
+    assert (plain.value, told.value) == (7, 7)
+    assert told.prompt_tokens == len(with_schema("How many?", int))
+    last = list(sg.stream(scripted("7"), "How many?", int, prompt_schema=True))[-1]
+    assert last.result is not None
+    assert last.result.prompt_tokens == told.prompt_tokens
+    with pytest.raises(OptionError, match="prompt_schema"):
+        sg.generate(scripted("7"), "How many?", schema=int, prompt_schema="yes")
