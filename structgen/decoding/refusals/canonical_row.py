@@ -19,6 +19,7 @@ from structgen.decoding.choosing.masking import Words, count, ids_of, pack
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Grammar, Matcher
+from structgen.masks.advance import ASKS
 from structgen.masks.grammar import only_token
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical, CanonicalState
@@ -67,7 +68,7 @@ class Continuations:
         except DeadEnd:
             return np.zeros(self._grammar.vocabulary.words, np.uint32)
         both = words & self._canonical.mask(state)
-        if late is not None or count(both) > WIDE:  # late: the text itself decides, at the end of a string
+        if late is not None or count(both) > WIDE:  # late: the text itself decides
             return None
         alive = [token for token in ids_of(both).tolist() if self._alive_behind(position, state, token, DEPTH)]
         return pack(np.array(alive, np.int64), self._grammar.vocabulary.width)
@@ -92,11 +93,9 @@ class Continuations:
 
     def _search(self, position: int, state: CanonicalState, depth: int) -> bool:
         try:
-            words, _, late = self._grammar.mask(position)
+            words, _, _ = self._grammar.mask(position)  # what the text itself decides may only take more away
         except DeadEnd:
             return False
-        if late is not None:
-            return True
         both = words & self._canonical.mask(state)
         if not both.any():
             return False
@@ -110,6 +109,8 @@ class Continuations:
         if not self._size(token):  # an end, or what begins anew
             return True
         after, following = self._grammar.advance(position, token), self._canonical.advance(state, token)
+        if after == ASKS:  # the text itself decides, at the end of a string
+            return following is not None
         return after >= 0 and following is not None and self.alive(after, following, depth)
 
     def _size(self, token: int) -> int:
