@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from structgen.chat.arguments import Raw
 from structgen.errors import UnsupportedSchema
@@ -10,7 +11,7 @@ from structgen.parts.parts import Words
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, union
 from structgen.regular.string_sets import string_predicate, uncapped_language
 from structgen.regular.texts import escaped, free_text
-from structgen.schema.normal import Shape
+from structgen.schema.normal import Shape, Strings
 
 _SPELLED = {
     "number": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
@@ -31,14 +32,18 @@ def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequen
         behind: what ends a string: it stands in none.
         types: of the values that may stand in the same place: no string looks like one of another type.
     """
+    return _words(tuple(shape.strings for shape in shapes if shape.strings is not None), writer, behind, tuple(types))
+
+
+@lru_cache(256)
+def _words(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...]) -> Words:
+    """One part for all places that take the same strings: its states are made once."""
     found: CharDfa | None = None
     longest = 0
-    for shape in shapes:
-        if shape.strings is None:
-            continue
-        if string_predicate(shape.strings) is not None:
+    for strings in sets:
+        if string_predicate(strings) is not None:
             raise UnsupportedSchema("a string whose pattern or format no automaton holds, in a format without quotes")
-        language, most = uncapped_language(shape.strings)
+        language, most = uncapped_language(strings)
         found = language if found is None else union(found, language)
         longest = -1 if most is None or longest < 0 else max(longest, most)
     bounds = [free_text((), [escaped(text) for text in (behind, *writer.without) if text], 0)]
