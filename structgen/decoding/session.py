@@ -19,7 +19,7 @@ from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
-from structgen.decoding.refusals.check import Check
+from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
@@ -335,7 +335,7 @@ class Session:
             if not (self.done and self._is_refused_by(self._checks.guards)):
                 self._is_refused_by(self._checks.validating)
 
-    def _is_refused_by(self, check: Check | None) -> bool:
+    def _is_refused_by(self, check: RowCheck | None) -> bool:
         """Does a check veto the text? Then the row is sent back."""
         said = self._transcript
         veto = None if check is None else check.read(said.tokens, said.said, over=self.done)

@@ -1,8 +1,8 @@
 """Canonical tokens: what the tokenizer itself makes of a text is taken, nothing else is; on real tokenizers.
 
 Covers `vocabulary.canonical.added`, `vocabulary.canonical.canonical`, `vocabulary.canonical.classes`,
-`vocabulary.canonical.composition`, `vocabulary.canonical.merge_kernels`, `vocabulary.canonical.merges`,
-`vocabulary.canonical.model`, `vocabulary.canonical.signs` and `vocabulary.canonical.splits`.
+`vocabulary.canonical.unicode_form`, `vocabulary.canonical.merge_kernels`, `vocabulary.canonical.merges`,
+`vocabulary.canonical.model`, `vocabulary.canonical.signatures` and `vocabulary.canonical.splits`.
 """
 
 from __future__ import annotations

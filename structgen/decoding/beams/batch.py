@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.search import BeamSearch, Candidates, StepLogits
+from structgen.decoding.beams.search import BeamCandidates, BeamSearch, StepLogits
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run
@@ -122,7 +122,7 @@ class BeamBatch(Run[BeamSearch]):
         likeliest, first = step.likeliest(0, masks, self._limit), 0
         for search in self._active:
             own = slice(first, first + len(search.beams))
-            candidates = Candidates(search.beams, step, first, masks[own], likeliest[own], self._limit)
+            candidates = BeamCandidates(search.beams, step, first, masks[own], likeliest[own], self._limit)
             search.step(candidates, self._forward)
             first = own.stop
         step.measure()

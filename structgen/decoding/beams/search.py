@@ -183,7 +183,7 @@ class BeamSearch:
         count = min(limit, *map(len, spans))
         return [span[:count] for span in spans] if count > 0 else [()] * len(self.beams)
 
-    def step(self, candidates: Candidates, forward: Forward) -> None:
+    def step(self, candidates: BeamCandidates, forward: Forward) -> None:
         """Takes the best candidates; each of them goes on in a row."""
         try:
             for row in self.rows:
@@ -265,7 +265,7 @@ class BeamSearch:
             row.reread()
 
 
-class Candidates:
+class BeamCandidates:
     """The candidates of one step of one search.
 
     Args:

@@ -1,8 +1,8 @@
 """What reads a row's text and may veto it: the row's guards, and its type's validators.
 
 Both give the same kind of value, a `Veto`, and both read token by token, so that each token is either read or has
-completed what is vetoed. `Check.refusal` is the one place where a veto becomes a `Refusal`: the tokens up to that one,
-and how many of them stay.
+completed what is vetoed. `RowCheck.refusal` is the one place where a veto becomes a `Refusal`: the tokens up to that
+one, and how many of them stay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from structgen.guards.lookahead import GuardWatch
 from structgen.vocabulary import Vocabulary
 
 
-class Check(ABC):
+class RowCheck(ABC):
     """Guards that read one row.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import Words, count, existing, ids_of, pack
-from structgen.decoding.refusals.check import Check
+from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, excerpt, quoted
@@ -36,7 +36,7 @@ FEW = 4
 """Alternatives of the constraint that a message names."""
 
 
-class Guarding(Check):
+class Guarding(RowCheck):
     """The guards of one row.
 
     Args:
@@ -54,7 +54,7 @@ class Guarding(Check):
         self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
 
     def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
-        """See `Check`. Where the row was sent back too often, the guards look ahead from now on.
+        """See `RowCheck`. Where the row was sent back too often, the guards look ahead from now on.
 
         Raises:
             DeadEnd: they did already, or no token is left to take back.
@@ -70,7 +70,7 @@ class Guarding(Check):
         return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(why()))
 
     def at_risk(self, said: bytes | bytearray) -> int:
-        """See `Check`."""
+        """See `RowCheck`."""
         return max(0, len(said) - self._watch.sure())
 
     def vetoes(self, words: Words | None) -> list[Veto]:

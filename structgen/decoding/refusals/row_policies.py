@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.check import Check
+from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
@@ -30,7 +30,7 @@ class Checks:
     canonical: CanonicalRow | None = None
 
     @property
-    def watching(self) -> list[Check]:
+    def watching(self) -> list[RowCheck]:
         """The guards and the validators, as far as there are any."""
         return [check for check in (self.guards, self.validating) if check is not None]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from structgen.decoding.refusals.budget import Steering
-from structgen.decoding.refusals.check import Check
+from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import ValidationFailed, quoted
@@ -32,7 +32,7 @@ CONTAINERS = b"{["
 """The first bytes of values that are no scalars."""
 
 
-class Validating(Check):
+class Validating(RowCheck):
     """The validators of one row.
 
     Args:
@@ -69,12 +69,12 @@ class Validating(Check):
         return twin
 
     def at_risk(self, said: bytes | bytearray) -> int:
-        """See `Check`. Of a container that may be refused as a whole, its values are shown as they are complete."""
+        """See `RowCheck`. Of a container that may be refused as a whole, its values are shown as they are complete."""
         path = self._reader.pending
         return len(self._reader.begun) if path is not None and self._validators.judges(path, bytes(said)) else 0
 
     def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
-        """See `Check`.
+        """See `RowCheck`.
 
         Raises:
             ValidationFailed: as many values were refused as `Limits(validations=...)` allows.

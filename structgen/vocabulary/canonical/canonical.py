@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.vocabulary.canonical.added import AddedContents
-from structgen.vocabulary.canonical.composition import Composition
 from structgen.vocabulary.canonical.merges import Merges, Words
 from structgen.vocabulary.canonical.model import EncoderModel
-from structgen.vocabulary.canonical.signs import Signs, packed
+from structgen.vocabulary.canonical.signatures import TokenSignatures, packed
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
+from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 
 NO_TOKEN = -1
 """In place of the last token, where a text begins."""
@@ -32,7 +32,7 @@ class CanonicalState(NamedTuple):
         begun: the end of the text with which an added token's content may begin, see `AddedContents`.
         spaced: must the text begin with a space?
         uncut: the pre-tokenizer must not cut here: a chunk that ends here would be one token.
-        tail: what more text may change where the tokenizer normalises texts, see `Composition`.
+        tail: what more text may change where the tokenizer normalises texts, see `UnicodeForm`.
         recent: the last tokens, each with the state of `Splits` before it, where a chunk may be one token.
     """
 
@@ -75,11 +75,11 @@ class Canonical:
         self._texts = [token if spelled else b"" for token, spelled in zip(tokens, model.spelled, strict=True)]
         contents = (content.encode() for content in model.added.values())
         self._contents = AddedContents(contents, self._texts, self._words)
-        self._composition = Composition(self._texts, self._words) if model.composed else None
+        self._form = UnicodeForm(self._texts, self._words) if model.composed else None
         self._chunks = _by_last(self._merges.encoded) if model.whole else {}
         self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
         self._reach = max((len(chunk) for chunks in self._chunks.values() for chunk in chunks), default=0)
-        self._signs = Signs(self._texts, model.splits, model.byte_tokens, model.characters)
+        self._signatures = TokenSignatures(self._texts, model.splits, model.byte_tokens, model.characters)
         self._index([bool(token) for token in tokens], list(special_ids))
         at_start, behind_added = model.spaced
         self.start = CanonicalState(START, NO_TOKEN, spaced=at_start)
@@ -124,12 +124,12 @@ class Canonical:
         if ((state.pending or state.uncut) and not joins) or (state.spaced and not text.startswith(b" ")):
             return None
         place = state.place if state.pending else INSIDE if state.uncut else FREE if joins else CUT
-        read = self._signs.read(state.split, place, state.pending, token)
+        read = self._signatures.read(state.split, place, state.pending, token)
         begun = self._contents.begun(state.begun, text)
         if read is None or begun is None:
             return None
         split, whole, pending, place = read
-        tail = "" if self._composition is None else self._composition.after(state.tail, whole)
+        tail = "" if self._form is None else self._form.after(state.tail, whole)
         if tail is None:
             return None
         recent: tuple[tuple[int, int], ...] = ()
@@ -156,8 +156,8 @@ class Canonical:
         if state.spaced:
             words = words & self._spaced
         words = words & self._contents.harmless(state.begun)
-        if self._composition is not None and not state.pending:
-            words &= self._composition.kept(state.tail)
+        if self._form is not None and not state.pending:
+            words &= self._form.kept(state.tail)
         if self.may_end(state):
             words |= self._outer
         words.setflags(write=False)
@@ -176,16 +176,14 @@ class Canonical:
 
     def _standing_at(self, split: int, place: int) -> Words:
         """The tokens that may begin at a place of this kind."""
-        return packed(self._signs.alive(split, place) & self._candidates[place], self._words)
+        return packed(self._signatures.alive(split, place) & self._candidates[place], self._words)
 
     def _continuing_from(self, split: int, place: int, pending: bytes, tail: str) -> Words:
         """The tokens that may continue a character."""
         flags = np.zeros(len(self._texts), np.bool_)
-        for token in self._signs.continuing:
-            read = self._signs.read(split, place, pending, token)
-            flags[token] = read is not None and (
-                self._composition is None or self._composition.after(tail, read[1]) is not None
-            )
+        for token in self._signatures.continuing:
+            read = self._signatures.read(split, place, pending, token)
+            flags[token] = read is not None and (self._form is None or self._form.after(tail, read[1]) is not None)
         return packed(flags, self._words)
 
     def _may_be_whole(self, chunk: Sequence[int], recent: Sequence[tuple[int, int]]) -> bool:

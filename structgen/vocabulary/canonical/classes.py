@@ -43,14 +43,14 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
     Raises:
         OptionError: it is of a kind whose cuts are not known, or tells too many kinds of characters apart.
     """
-    found = np.zeros(_CODE_POINTS, np.int64)
+    signature = np.zeros(_CODE_POINTS, np.int64)
     atoms = dict.fromkeys(atom for pattern in _patterns(pre_tokenizer) for atom in _atoms(pattern))
     for number, atom in enumerate(atoms):
         if number % 32 == 31:  # before the numbers get too large
-            found = np.unique(found, return_inverse=True)[1]
-        found = found * 2 + _members(atom)
-    found[_SURROGATES.start : _SURROGATES.stop] = found[0]
-    classes = np.unique(found, return_inverse=True)[1]
+            signature = np.unique(signature, return_inverse=True)[1]
+        signature = signature * 2 + _members(atom)
+    signature[_SURROGATES.start : _SURROGATES.stop] = signature[0]
+    classes = np.unique(signature, return_inverse=True)[1]
     if classes.max() >= MOST_CLASSES:
         raise OptionError(
             f"canonical tokens: the pre-tokenizer tells more than {MOST_CLASSES} kinds of characters apart"
@@ -83,55 +83,55 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> Iterator[str]:
 def _atoms(pattern: str) -> Iterator[str]:
     """The sets of characters that a pattern names, each as a pattern of its own."""
     folding = [False]  # in each group that is open: is case ignored?
-    at = 0
-    while at < len(pattern):
-        if skipped := _SKIPPED.match(pattern, at):
-            at = skipped.end()
-        elif group := _GROUP.match(pattern, at):
+    offset = 0
+    while offset < len(pattern):
+        if skipped := _SKIPPED.match(pattern, offset):
+            offset = skipped.end()
+        elif group := _GROUP.match(pattern, offset):
             flags, scope = group["flags"] or "", group["scope"]
             folds = ("i" in flags.partition("-")[0]) or (folding[-1] and "i" not in flags.partition("-")[2])
             if scope == ")":
                 folding[-1] = folds
             else:
                 folding.append(folds)
-            at = group.end()
-        elif pattern[at] == ")":
+            offset = group.end()
+        elif pattern[offset] == ")":
             folding.pop()
-            at += 1
+            offset += 1
         else:
-            end = _after_atom(pattern, at)
-            atom = r"\n" if pattern[at] == "." else pattern[at:end]
+            end = _after_atom(pattern, offset)
+            atom = r"\n" if pattern[offset] == "." else pattern[offset:end]
             if atom not in _ANCHORS:
                 yield f"(?i:{atom})" if folding[-1] else atom
-            at = end
+            offset = end
 
 
-def _after_atom(pattern: str, at: int) -> int:
+def _after_atom(pattern: str, offset: int) -> int:
     """The place behind an atom."""
-    if pattern[at] == "[":
-        return _after_bracket(pattern, at)
-    escape = _ESCAPE.match(pattern, at)
-    return at + 1 if escape is None else escape.end()
+    if pattern[offset] == "[":
+        return _after_bracket(pattern, offset)
+    escape = _ESCAPE.match(pattern, offset)
+    return offset + 1 if escape is None else escape.end()
 
 
-def _after_bracket(pattern: str, at: int) -> int:
+def _after_bracket(pattern: str, offset: int) -> int:
     """The place behind a bracketed class, which may hold others."""
     depth, first = 0, True
-    while at < len(pattern):
-        if pattern[at] == "\\":
-            at += 1
-        elif pattern[at] == "[":
+    while offset < len(pattern):
+        if pattern[offset] == "\\":
+            offset += 1
+        elif pattern[offset] == "[":
             depth += 1
             first = True
-            at += pattern.startswith("[^", at)
-            at += 1
+            offset += pattern.startswith("[^", offset)
+            offset += 1
             continue
-        elif pattern[at] == "]" and not first:
+        elif pattern[offset] == "]" and not first:
             depth -= 1
             if not depth:
-                return at + 1
+                return offset + 1
         first = False
-        at += 1
+        offset += 1
     raise OptionError(f"canonical tokens: no end of a class in the pre-tokenizer's pattern {quoted(pattern)}")
 
 

@@ -24,10 +24,10 @@ _FREE = -1
 @inner_kernel
 def _slot(keys: Int64, key: int) -> int:
     """The slot of a hash table that holds the key, or the free one where it would be."""
-    at = (key * _SPREAD >> 20) & (len(keys) - 1)
-    while keys[at] != _FREE and keys[at] != key:
-        at = (at + 1) & (len(keys) - 1)
-    return at
+    slot = (key * _SPREAD >> 20) & (len(keys) - 1)
+    while keys[slot] != _FREE and keys[slot] != key:
+        slot = (slot + 1) & (len(keys) - 1)
+    return slot
 
 
 @kernel
@@ -50,18 +50,18 @@ def derive(
     width = len(counts)
     for rank in range(len(merged)):
         key = merged[rank, 0] * width + merged[rank, 1]
-        at = _slot(keys, key)
-        keys[at] = key
-        ranks[at] = rank
+        slot = _slot(keys, key)
+        keys[slot] = key
+        ranks[slot] = rank
     for token in by_length:
         start, count, last = offsets[token], offsets[token + 1] - offsets[token], -1
         while count > 1:
             best, place = -1, 0
             for i in range(start, start + count - 1):
                 key = atoms[i] * width + atoms[i + 1]
-                at = _slot(keys, key)
-                if keys[at] == key and (best < 0 or ranks[at] < best):
-                    best, place = ranks[at], i
+                slot = _slot(keys, key)
+                if keys[slot] == key and (best < 0 or ranks[slot] < best):
+                    best, place = ranks[slot], i
             if best < 0:
                 break
             atoms[place] = merged[best, 2]

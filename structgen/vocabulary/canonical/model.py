@@ -57,20 +57,20 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     Raises:
         OptionError: it is no byte-pair encoding, or changes texts in a way that is not known.
     """
-    told = json.loads(backend.to_str())
-    model = told["model"]
+    description = json.loads(backend.to_str())
+    model = description["model"]
     if model["type"] != "BPE":
         raise OptionError(
             f"canonical tokens: the tokenizer is a {model['type']} model; they are known for byte-pair encodings alone"
         )
     if model.get("dropout") or model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
         raise OptionError("canonical tokens: byte-pair encodings with dropout, prefixes or suffixes are not known")
-    changes = _Changes(told["normalizer"], told["pre_tokenizer"])
+    changes = _Changes(description["normalizer"], description["pre_tokenizer"])
     ids: dict[str, int] = {piece: i for piece, i in model["vocab"].items() if i < width}
     falls_back = bool(model.get("byte_fallback"))
-    byte_tokens = {i: int(found[1], 16) for piece, i in ids.items() if (found := BYTE_PIECE.fullmatch(piece))}
+    byte_tokens = {i: int(match[1], 16) for piece, i in ids.items() if (match := BYTE_PIECE.fullmatch(piece))}
     byte_tokens = byte_tokens if falls_back else {}
-    added = {token["id"]: token["content"] for token in told["added_tokens"]}
+    added = {token["id"]: token["content"] for token in description["added_tokens"]}
     spelled: list[Sequence[int]] = [()] * width
     for piece, i in ids.items():
         if i in byte_tokens:
@@ -149,12 +149,12 @@ class _Changes:
         return splits
 
 
-def _steps(told: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:
+def _steps(description: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:
     """What is done, one after the other."""
-    if told is None:
+    if description is None:
         return
-    if told["type"] != "Sequence":
-        yield told
+    if description["type"] != "Sequence":
+        yield description
         return
-    for each in told[name]:
+    for each in description[name]:
         yield from _steps(each, name)

@@ -93,14 +93,14 @@ class _Learner:
         words: list[Word] = [(), ()]
         known: dict[tuple[int, ...], int] = {self._answers(()): START}
         rows, ends = [[[DEAD] * 3 for _ in self._members]], [False]
-        at = START
-        while at < len(words):
+        number = START
+        while number < len(words):
             rows.append([])
-            ends.append(self._answers(words[at])[0] >= 0)
+            ends.append(self._answers(words[number])[0] >= 0)
             for letter in range(len(self._members)):
                 targets = []
                 for place in (INSIDE, CUT, FREE):
-                    word = (*words[at], (letter, place))
+                    word = (*words[number], (letter, place))
                     answers = self._answers(word)
                     target = DEAD
                     if any(answer >= 0 for answer in answers):
@@ -108,10 +108,10 @@ class _Learner:
                         if target == len(words):
                             words.append(word)
                     targets.append(target)
-                rows[at].append(targets)
+                rows[number].append(targets)
             if len(words) > MOST_STATES:
                 raise OptionError(f"canonical tokens: the pre-tokenizer takes more than {MOST_STATES:,} states")
-            at += 1
+            number += 1
         return np.array(rows, np.int16), np.array(ends, np.bool_)
 
     def _answers(self, word: Word) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ class _Learner:
             letters = draw.choices(range(len(self._members)), k=draw.randint(1, 10))
             text = "".join(draw.choice(self._members[letter]) for letter in letters)
             cuts = set(self._cuts(text))
-            places = [FREE] + [draw.choice([CUT if at in cuts else INSIDE, FREE]) for at in range(1, len(text))]
+            places = [FREE] + [draw.choice([CUT if i in cuts else INSIDE, FREE]) for i in range(1, len(text))]
             wrong = draw.randrange(len(text))
             spoiled = places[:]
             if wrong:

@@ -20,19 +20,19 @@ FORM: Final = "NFC"
 @cache
 def _joining() -> frozenset[str]:
     """The characters that may become one with those before them, or change places with them."""
-    found = set[str]()
+    joining = set[str]()
     for code in range(0x110000):
         character = chr(code)
         if combining(character):
-            found.add(character)
+            joining.add(character)
         parts = decomposition(character).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
-            found.add(chr(int(parts[1], 16)))
+            joining.add(chr(int(parts[1], 16)))
     jamo = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul is composed by rule
-    return frozenset(found | set(map(chr, jamo)))
+    return frozenset(joining | set(map(chr, jamo)))
 
 
-class Composition:
+class UnicodeForm:
     """Keeps texts in normal form C.
 
     Args:
@@ -63,10 +63,10 @@ class Composition:
             return joined[-1:]
         if not is_normalized(FORM, joined):
             return None
-        joining, at = _joining(), len(joined) - 1
-        while at > 0 and joined[at] in joining:
-            at -= 1
-        return joined[at:]
+        joining, start = _joining(), len(joined) - 1
+        while start > 0 and joined[start] in joining:
+            start -= 1
+        return joined[start:]
 
     def _kept(self, tail: str) -> Words:
         """uint32[words]: the tokens with which the text stays as it is."""

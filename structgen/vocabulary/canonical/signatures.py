@@ -14,7 +14,7 @@ from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
 Flags = NDArray[np.bool_]
 
 
-class Signs:
+class TokenSignatures:
     """The tokens of a vocabulary, told apart by nothing but their classes of characters.
 
     Args:
@@ -43,28 +43,28 @@ class Signs:
             starting[token] &= self._lacks(texts[token])
         self._starting: Flags = starting
         codes = np.frombuffer("".join(whole or "" for whole in wholes).encode("utf-32-le"), "<u4")
-        classes, at = splits.classes[codes].tobytes(), 0
+        classes, start = splits.classes[codes].tobytes(), 0
         numbers: dict[bytes, int] = {}
-        self._sign = np.zeros(len(texts), np.int64)
+        self._number = np.zeros(len(texts), np.int64)
         for i, whole in enumerate(wholes):
             size = 0 if whole is None else len(whole)
-            self._sign[i] = numbers.setdefault(classes[at : at + size], len(numbers))
-            at += size
+            self._number[i] = numbers.setdefault(classes[start : start + size], len(numbers))
+            start += size
         self._lengths = np.array([len(sign) for sign in numbers])
-        self._signs = np.zeros((len(numbers), int(self._lengths.max())), np.uint8)
+        self._signatures = np.zeros((len(numbers), int(self._lengths.max())), np.uint8)
         for sign, number in numbers.items():
-            self._signs[number, : len(sign)] = np.frombuffer(sign, np.uint8)
+            self._signatures[number, : len(sign)] = np.frombuffer(sign, np.uint8)
 
     def alive(self, split: int, place: int) -> Flags:
         """bool[tokens]: those that may stand behind a state, their first character at a place of that kind."""
         following = self._splits.following
-        states = np.full(len(self._signs), split, np.int16)
-        for column in range(self._signs.shape[1]):
+        states = np.full(len(self._signatures), split, np.int16)
+        for column in range(self._signatures.shape[1]):
             among = self._lengths > column
-            states[among] = following[states[among], self._signs[among, column], INSIDE if column else place]
+            states[among] = following[states[among], self._signatures[among, column], INSIDE if column else place]
         alive = states != DEAD
         alive[self._lengths == 0] = following[split, :, place].any()
-        flags: Flags = alive[self._sign] & self._starting
+        flags: Flags = alive[self._number] & self._starting
         return flags
 
     def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, str, bytes, int] | None:
