@@ -107,25 +107,25 @@ def run(
     declared = [Tool.of(each) for each in tools]
     for tool in declared:
         require(tool.can_run, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
-    said, replies = as_messages(messages), list[Reply[Any]]()
+    history, replies = as_messages(messages), list[Reply[Any]]()
     errors = _Errors(max_errors)
     for left in range(max_turns - 1, -1, -1):
         try:
             reply: Reply[Any] = call(
-                model, said, declared, choice="auto" if left else "none", parallel=parallel, schema=schema,
+                model, history, declared, choice="auto" if left else "none", parallel=parallel, schema=schema,
                 details=True, template_options=template_options, **options,
             )  # fmt: skip
         except ValidationFailed as refusal:
             if not left:
                 raise
-            said.append({"role": "user", "content": errors.told(refusal)})
+            history.append({"role": "user", "content": errors.message(refusal)})
             continue
         replies.append(reply)
         if not reply.calls:
-            said.append({"role": "assistant", "content": reply.text})
-            return Conversation(reply.answer, said, replies) if details else reply.answer
-        said.append(calls_message(reply.calls, reply.text))
-        said += [result_message(each, _result(each, confirm, errors)) for each in reply.calls]
+            history.append({"role": "assistant", "content": reply.text})
+            return Conversation(reply.answer, history, replies) if details else reply.answer
+        history.append(calls_message(reply.calls, reply.text))
+        history += [result_message(each, _result(each, confirm, errors)) for each in reply.calls]
     raise AssertionError("the last turn has no calls")
 
 
@@ -136,10 +136,10 @@ class _Errors:
         most: so many times they may.
     """
 
-    def __init__(self, most: int) -> None:
-        self._left = most
+    def __init__(self, max_errors: int) -> None:
+        self._left = max_errors
 
-    def told(self, error: Exception) -> str:
+    def message(self, error: Exception) -> str:
         """What the model reads of an error.
 
         Raises:
@@ -159,7 +159,7 @@ def _result(each: ToolCall[Any], confirm: Confirm | None, errors: _Errors) -> st
     try:
         result = each.invoke()
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
-        return errors.told(error)
+        return errors.message(error)
     return as_text(result)
 
 

@@ -85,7 +85,7 @@ def prepared(
     owner = as_model(model, options.get("tokenizer"))
     declared = [Tool.of(each) for each in tools]
     format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else None
-    chosen, least, most = _choice(choice, declared, parallel)
+    chosen, min_calls, max_calls = _choice(choice, declared, parallel)
     order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
     answer = None if schema is None else targets_of([schema], whitespace, order)[0]
     ids = prompt_ids(owner, as_messages(messages), declared, format_, template_options or {})
@@ -95,9 +95,9 @@ def prepared(
     if format_ is not None:
         forced = choice not in ("auto", "none")
         rules = TurnRules(
-            tuple(chosen) if most != 0 else (),
-            least=least,
-            most=most,
+            tuple(chosen) if max_calls != 0 else (),
+            min_calls=min_calls,
+            max_calls=max_calls,
             text=not forced and answer is None,
             answer=None if forced or answer is None else _composable(answer),
             order=order,
@@ -131,19 +131,19 @@ def _choice(
     Raises:
         OptionError: `choice` or `parallel` is none of what it may be.
     """
-    least, most = _counts(parallel)
+    min_calls, max_calls = _counts(parallel)
     if choice == "none":
         return tools, 0, 0
     if choice == "auto":
-        return tools, least, most
+        return tools, min_calls, max_calls
     if not tools:
         raise OptionError(f"choice={quoted(choice)}: there are no tools to call")
     if choice == "required":
-        return tools, max(least, 1), most
+        return tools, max(min_calls, 1), max_calls
     name = choice if isinstance(choice, str) else Tool.of(choice).name
-    found = [tool for tool in tools if tool.name == name]
-    require(bool(found), "choice", choice, f"'auto', 'required', 'none', or one of {[t.name for t in tools]}")
-    return found, max(least, 1), most
+    named = [tool for tool in tools if tool.name == name]
+    require(bool(named), "choice", choice, f"'auto', 'required', 'none', or one of {[t.name for t in tools]}")
+    return named, max(min_calls, 1), max_calls
 
 
 def _counts(parallel: Parallel) -> tuple[int, int | None]:

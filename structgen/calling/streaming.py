@@ -70,10 +70,10 @@ def stream_call(
         model, messages, tools, choice=choice, parallel=parallel, schema=schema, template_options=template_options,
         options=options,
     )  # fmt: skip
-    return _told(asked)
+    return _streamed(asked)
 
 
-def _told(asked: TurnRequest) -> Iterator[CallEvent]:
+def _streamed(asked: TurnRequest) -> Iterator[CallEvent]:
     request, session = asked.request, asked.request.sessions[0]
     watch = _Watch(asked)
     with evaluating(request.model.module), closing(request.batch(record=True)) as batch:
@@ -127,8 +127,8 @@ class _Watch:
         """What the end of the text tells."""
         yield from self._events([] if self._parser is None else self._parser.finish())
 
-    def _events(self, told: Sequence[TurnEvent]) -> Iterator[CallEvent]:
-        for event in told:
+    def _events(self, events: Sequence[TurnEvent]) -> Iterator[CallEvent]:
+        for event in events:
             if isinstance(event, TextPiece):
                 if event.text:
                     yield CallEvent(event.text)

@@ -123,8 +123,8 @@ def call(
     raise_first_error([generation])
     if not details:
         Cuts(1, many=False).note(0, generation, stacklevel=2)
-    found = reply(asked, generation)
-    return found if details else found.value
+    turn = reply(asked, generation)
+    return turn if details else turn.value
 
 
 def reply(asked: TurnRequest, generation: Generation[Any]) -> Reply[Any]:

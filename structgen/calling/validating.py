@@ -75,16 +75,16 @@ class CallGuard(Guard[bytes]):
 
     def feed(self, state: bytes, text: bytes) -> bytes | Veto:
         """The text with more of it, or where a value begins that it completes and validators refuse."""
-        said = state + text
-        return self._veto(said, len(state)) or said
+        extended = state + text
+        return self._veto(extended, len(state)) or extended
 
     def begun(self, state: bytes) -> int:
         """Where the last call's arguments begin."""
         calls = self._read(state)
         return calls[-1].start if calls else len(state)
 
-    def _veto(self, said: bytes, known: int) -> Veto | None:
-        for call in self._read(said):
+    def _veto(self, text: bytes, known: int) -> Veto | None:
+        for call in self._read(text):
             guard = self._guards.get(call.name)
             if guard is None or call.start + len(call.json) <= known:
                 continue
@@ -95,18 +95,18 @@ class CallGuard(Guard[bytes]):
 
     def _calls(self, text: bytes) -> list[_Call]:
         """The calls in a text, the last perhaps not complete; those up to where it is none of the format."""
-        parser, found = TurnParser(self._format, self._schemas), list[_Call]()
-        at = 0
+        parser, calls = TurnParser(self._format, self._schemas), list[_Call]()
+        offset = 0
         try:
             for char in text.decode("utf-8", errors="ignore"):
                 for event in parser.feed(char):
                     if isinstance(event, CallBegun):
-                        found.append(_Call(event.name, at))
+                        calls.append(_Call(event.name, offset))
                     elif isinstance(event, ArgumentsPiece):
-                        last = found[-1]
-                        last.start = last.start if last.json else at
+                        last = calls[-1]
+                        last.start = last.start if last.json else offset
                         last.json += event.text.encode()
-                at += len(char.encode())
+                offset += len(char.encode())
         except CallSyntaxError:
-            return found
-        return found
+            return calls
+        return calls

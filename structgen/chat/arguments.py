@@ -74,7 +74,7 @@ ValueWriter = JsonLayout | Raw | PythonText | Nested
 
 
 @dataclass(frozen=True)
-class Item:
+class ArgumentFormat:
     """One argument of a type.
 
     Attributes:
@@ -113,18 +113,18 @@ class KeyedArguments:
     """Arguments key by key.
 
     Attributes:
-        items: how a value of each JSON type is written; a type that is missing has no spelling that can be read back.
+        formats: how a value of each JSON type is written; a type that is missing has no spelling that can be read back.
         separator: between two arguments.
         sorted: are arguments sorted by key, upper and lower case alike?
     """
 
-    items: tuple[tuple[str, Item], ...]
+    formats: tuple[tuple[str, ArgumentFormat], ...]
     separator: str = ""
     sorted: bool = False
 
-    def item(self, type_: str) -> Item | None:
+    def format_of(self, type_: str) -> ArgumentFormat | None:
         """How a value of a JSON type is written."""
-        return dict(self.items).get(type_)
+        return dict(self.formats).get(type_)
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """The text of the arguments.
@@ -136,10 +136,10 @@ class KeyedArguments:
         return self.separator.join(self._written(key, arguments[key]) for key in keys)
 
     def _written(self, key: str, value: Any) -> str:
-        item = self.item(type_of(value))
-        if item is None:
+        format_ = self.format_of(type_of(value))
+        if format_ is None:
             raise ValueError(f"the format has no spelling for {key}: {value!r}")
-        return item.write(key, value)
+        return format_.write(key, value)
 
 
 ArgumentWriter = JsonArguments | KeyedArguments

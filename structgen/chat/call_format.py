@@ -137,8 +137,8 @@ class CallFormat:
         if isinstance(self.arguments, JsonArguments):
             rows.append(("arguments", "JSON"))
         else:
-            for type_, item in self.arguments.items:
-                rows.append((f"{type_} argument", shown([*item.before, Slot.VALUE, *item.after])))
+            for type_, format_ in self.arguments.formats:
+                rows.append((f"{type_} argument", shown([*format_.before, Slot.VALUE, *format_.after])))
         if self.thinking is not None:
             rows.append(("thinking", shown([self.thinking.opening, "...", self.thinking.closing])))
         return rows

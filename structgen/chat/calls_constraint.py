@@ -37,15 +37,15 @@ class TurnRules:
 
     Attributes:
         tools: that may be called, of different names.
-        least, most: how many calls; None for any number.
+        min_calls, max_calls: how many calls the turn has; `max_calls` is None for any number.
         text: may the turn be an answer of text?
         answer: what an answer must be, where it is no text.
         order: of members of JSON.
     """
 
     tools: tuple[Tool[..., Any], ...]
-    least: int = 0
-    most: int | None = None
+    min_calls: int = 0
+    max_calls: int | None = None
     text: bool = True
     answer: Composable | None = None
     order: str | Sequence[str] = "schema"
@@ -74,15 +74,15 @@ class _TurnPlans:
         for name in names:
             if names.count(name) > 1:
                 raise OptionError(f"tools: two have the name {quoted(name)}")
-        if rules.least > 1 and format_.between is None:
-            raise OptionError(f"{rules.least} calls in a turn: the model's call format has one at most")
+        if rules.min_calls > 1 and format_.between is None:
+            raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format has one at most")
         self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
 
     def plan(self) -> Plan:
         """What the rules allow."""
         rules, format_ = self._rules, self._format
         turns: list[Plan] = []
-        calls = rules.tools and rules.most != 0
+        calls = rules.tools and rules.max_calls != 0
         mixed = calls and rules.text and format_.gap is not None
         if rules.text:
             turns.append(self._text(mixed=bool(mixed)))
@@ -116,24 +116,24 @@ class _TurnPlans:
     def _calls(self) -> Plan:
         """One call or several, from the first slot to what closes the last."""
         format_, rules = self._format, self._rules
-        most = 1 if format_.between is None else rules.most
-        least = max(rules.least, 1)
+        max_calls = 1 if format_.between is None else rules.max_calls
+        min_calls = max(rules.min_calls, 1)
         first = self._call(str(format_.first_index))
         more: list[Plan] = []
-        if most is None or most > 1:
+        if max_calls is None or max_calls > 1:
             counted = self._call(None) if Slot.INDEX in format_.body else first
             later = Series((self._literal.plan(format_.between or ""), counted))
-            more.append(Loop(later, least - 1, None if most is None else most - 1))
+            more.append(Loop(later, min_calls - 1, None if max_calls is None else max_calls - 1))
         return Series((first, *more, self._literal.plan(format_.closing)))
 
     def _call(self, index: str | None) -> Plan:
         """A call of any tool. `index`: which one it is, None for a later one than the first."""
         body = list(self._format.body)
-        at = body.index(Slot.NAME)
-        before = [self._piece(piece, "", index) for piece in body[:at]]
+        name_index = body.index(Slot.NAME)
+        before = [self._piece(piece, "", index) for piece in body[:name_index]]
         entries = []
         for tool in self._rules.tools:
-            behind = list(body[at + 1 :])
+            behind = list(body[name_index + 1 :])
             text, rest = tool.name, behind
             if behind and isinstance(behind[0], str):
                 first, *others = self._literal.split(behind[0])

@@ -49,9 +49,9 @@ def derive(
     """
     probes = Probes(template, options=options)
     refusals = []
-    for way in (probes, probes.with_text()):
+    for variant in (probes, probes.with_text()):
         try:
-            return _derived(way, argument_writer(way), ends)
+            return _derived(variant, argument_writer(variant), ends)
         except (CannotRender, Underivable) as refusal:
             refusals.append(str(refusal))
     raise OptionError(f"no format of calls can be derived from the chat template: {refusals[0]}")
@@ -65,11 +65,11 @@ def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> C
     if not answered:
         raise Underivable("the template leaves out what the assistant says")
     end = _end(skeleton.tail, behind, prompt, ends)
-    said = behind[: len(behind) - len(_end(behind, behind, prompt, ends))]
-    content = Tags(without_thinking(before, prompt, thinking), said)
+    closing = behind[: len(behind) - len(_end(behind, behind, prompt, ends))]
+    content = Tags(without_thinking(before, prompt, thinking), closing)
     if skeleton.between is not None and any(tag in skeleton.between for tag in ends):
         skeleton = replace(skeleton, between=None)  # a token that ends the text stands between two calls
-    found = CallFormat(
+    format_ = CallFormat(
         lead=without_thinking(skeleton.opening, prompt, thinking),
         body=skeleton.body,
         between=skeleton.between,
@@ -81,11 +81,11 @@ def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> C
         as_text=probes.as_text,
         first_index=skeleton.first_index,
     )
-    gap = _gap(probes, found, prompt)
+    gap = _gap(probes, format_, prompt)
     if gap is not None and not any(tag in gap for tag in ends):
-        found = replace(found, gap=gap)
-    _confirm(probes, found, skeleton.opening)
-    return found
+        format_ = replace(format_, gap=gap)
+    _confirm(probes, format_, skeleton.opening)
+    return format_
 
 
 def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
@@ -141,12 +141,12 @@ def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tup
             continue
         if isinstance(one, Slot) or isinstance(two, Slot):
             raise Underivable("the second call of a turn does not come out as the first one does")
-        at, rest = common_prefix(one, two), common_suffix(one, two)
-        number, next_ = one[at : len(one) - rest], two[at : len(two) - rest]
+        start, kept = common_prefix(one, two), common_suffix(one, two)
+        number, next_ = one[start : len(one) - kept], two[start : len(two) - kept]
         if not (number.isdigit() and next_.isdigit() and int(next_) == int(number) + 1):
             raise Underivable("the second call of a turn does not come out as the first one does")
         base = int(number)
-        counted += [one[:at], Slot.INDEX, one[len(one) - rest :]]
+        counted += [one[:start], Slot.INDEX, one[len(one) - kept :]]
     return _Skeleton(opening, joined(counted), between, tail, base)
 
 
@@ -162,43 +162,43 @@ def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
     """
     last = TAG.findall(behind)[-1:] or [behind.strip()]
     names = [tag for tag in (ends or END_TAGS | set(last)) if tag and tag in tail]
-    found = tail[min(tail.index(tag) for tag in names) :] if names else ""
+    by_tag = tail[min(tail.index(tag) for tag in names) :] if names else ""
     alike = prompt.startswith(behind) or TAG.search(behind[len(behind) - common_suffix(behind, prompt) :])
     shared = tail[len(tail) - common_suffix(tail, behind) :] if alike else ""
     begun = TAG.search(shared)
-    return max(found, shared[begun.start() :] if begun else "", key=len)
+    return max(by_tag, shared[begun.start() :] if begun else "", key=len)
 
 
-def _gap(probes: Probes, found: CallFormat, prompt: str) -> str | None:
+def _gap(probes: Probes, format_: CallFormat, prompt: str) -> str | None:
     """What stands between an answer's text and the first call; None where they do not come together."""
     try:
         text = probes.calls(ARGUMENTS[0], content=CONTENT)
     except CannotRender:
         return None
-    before, said, behind = text.partition(CONTENT)
-    body = found.render([WrittenCall(NAMES[0], ARGUMENTS[0], IDS[0])])[len(found.lead) :]
+    before, has_content, behind = text.partition(CONTENT)
+    body = format_.render([WrittenCall(NAMES[0], ARGUMENTS[0], IDS[0])])[len(format_.lead) :]
     place = behind.find(body)
-    if not said or place < 0 or without_thinking(before, prompt, found.thinking) != found.content.opening:
+    if not has_content or place < 0 or without_thinking(before, prompt, format_.thinking) != format_.content.opening:
         return None
     gap = behind[:place]
-    opening = common_opening(found.lead, gap)
+    opening = common_opening(format_.lead, gap)
     return gap if opening and not gap[: len(gap) - len(opening)].strip() else None
 
 
-def _confirm(probes: Probes, found: CallFormat, opening: str) -> None:
+def _confirm(probes: Probes, format_: CallFormat, opening: str) -> None:
     """The format writes calls as the template does, those that were not looked at among them.
 
     Raises:
         Underivable: it does not.
     """
     given: tuple[dict[str, Any], ...] = ({KEYS[0]: 'a"b', KEYS[1]: "é x"}, {}, {KEYS[2]: 12})
-    for count in (1, 2, 3) if found.between is not None else (1,):
+    for count in (1, 2, 3) if format_.between is not None else (1,):
         calls = [WrittenCall(*each) for each in zip(NAMES, given[:count], IDS, strict=False)]
-        expected = opening + found.render(calls)[len(found.lead) :] + found.end
+        expected = opening + format_.render(calls)[len(format_.lead) :] + format_.end
         text = probes.calls(*given[:count])
         if text != expected:
-            at = common_prefix(text, expected)
+            offset = common_prefix(text, expected)
             raise Underivable(
-                f"{count} calls come out as {text[max(0, at - 30) : at + 40]!r}, "
-                f"expected {expected[max(0, at - 30) : at + 40]!r}"
+                f"{count} calls come out as {text[max(0, offset - 30) : offset + 40]!r}, "
+                f"expected {expected[max(0, offset - 30) : offset + 40]!r}"
             )

@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any
 
 from structgen.chat.arguments import (
+    ArgumentFormat,
     ArgumentWriter,
-    Item,
     JsonArguments,
     JsonLayout,
     KeyedArguments,
@@ -61,23 +61,23 @@ def argument_writer(probes: Probes) -> ArgumentWriter:
 
 def _keyed(probes: Probes) -> KeyedArguments:
     before, separator, after = _frame(probes)
-    items = {}
+    formats = {}
     for type_, sample in SAMPLES.items():
-        item = _item(probes, sample, before, after)
-        if item is not None:
-            items[type_] = item
-    number = items.get("number")
-    if number is not None and not ({"array", "object"} <= items.keys()):
+        format_ = _format(probes, sample, before, after)
+        if format_ is not None:
+            formats[type_] = format_
+    number = formats.get("number")
+    if number is not None and not ({"array", "object"} <= formats.keys()):
         nested = nested_writer(partial(_value_text, probes, number, before, after))
         if nested is not None:
-            items |= dict.fromkeys(("array", "object"), Item(number.before, nested, number.after))
-    if "string" not in items:
+            formats |= dict.fromkeys(("array", "object"), ArgumentFormat(number.before, nested, number.after))
+    if "string" not in formats:
         raise Underivable("the template writes arguments neither as JSON nor key by key")
-    if not separator and any(not item.after for item in items.values()):
+    if not separator and any(not format_.after for format_ in formats.values()):
         raise Underivable("nothing stands between two arguments: where a value ends cannot be told")
     rendered = probes.calls({KEYS[0]: NUMBER, KEYS[2]: OTHER})
     in_order = rendered.index(KEYS[0]) < rendered.index(KEYS[2])
-    return KeyedArguments(tuple(items.items()), separator, sorted=not in_order)
+    return KeyedArguments(tuple(formats.items()), separator, sorted=not in_order)
 
 
 def _frame(probes: Probes) -> tuple[str, str, str]:
@@ -119,13 +119,13 @@ def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[s
     return max(ways)[-3:]
 
 
-def _item(probes: Probes, sample: Any, before: str, after: str) -> Item | None:
+def _format(probes: Probes, sample: Any, before: str, after: str) -> ArgumentFormat | None:
     """How a value like this one is written; None where it cannot be told, or not be read back."""
     text = _argument(probes, sample, before, after)
     if text is None:
         return None
     if isinstance(sample, str):
-        return _string_item(probes, text, before, after)
+        return _string_format(probes, text, before, after)
     containers = isinstance(sample, (list, dict))
     writers: list[ValueWriter] = [*layouts()] if containers else [*layouts(), PythonText()]
     for writer in writers:
@@ -135,7 +135,7 @@ def _item(probes: Probes, sample: Any, before: str, after: str) -> Item | None:
     return None
 
 
-def _string_item(probes: Probes, text: str, before: str, after: str) -> Item | None:
+def _string_format(probes: Probes, text: str, before: str, after: str) -> ArgumentFormat | None:
     pieces = read_off(text, {KEYS[0]: Slot.KEY, WORD: Slot.VALUE})
     if pieces.count(Slot.VALUE) != 1:
         return None
@@ -147,7 +147,7 @@ def _string_item(probes: Probes, text: str, before: str, after: str) -> Item | N
     plain = _divided(pieces, Raw())
     lost = {c for c in TRICKY if _argument(probes, f"a{c}b", before, after) != plain.write(KEYS[0], f"a{c}b")}
     trimmed = _argument(probes, " a ", before, after) != plain.write(KEYS[0], " a ")
-    return Item(plain.before, Raw(frozenset(lost), trimmed), plain.after)
+    return ArgumentFormat(plain.before, Raw(frozenset(lost), trimmed), plain.after)
 
 
 def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None:
@@ -161,7 +161,7 @@ def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None
     return text[len(before) : len(text) - len(after)]
 
 
-def _value_text(probes: Probes, number: Item, before: str, after: str, value: Any) -> str:
+def _value_text(probes: Probes, number: ArgumentFormat, before: str, after: str, value: Any) -> str:
     """The text of a value where numbers stand.
 
     Raises:
@@ -174,6 +174,6 @@ def _value_text(probes: Probes, number: Item, before: str, after: str, value: An
     return text[len(begin) : len(text) - len(end)]
 
 
-def _divided(pieces: Pieces, writer: ValueWriter) -> Item:
-    at = pieces.index(Slot.VALUE)
-    return Item(pieces[:at], writer, pieces[at + 1 :])
+def _divided(pieces: Pieces, writer: ValueWriter) -> ArgumentFormat:
+    index = pieces.index(Slot.VALUE)
+    return ArgumentFormat(pieces[:index], writer, pieces[index + 1 :])

@@ -34,8 +34,8 @@ def thinking_tags(probes: Probes, prompt: str) -> Tags | None:
             text = probes.answer(CONTENT, **{field: THOUGHT})
         except CannotRender:
             continue
-        before, found, behind = text.partition(THOUGHT)
-        if found and CONTENT in behind:
+        before, has_thought, behind = text.partition(THOUGHT)
+        if has_thought and CONTENT in behind:
             return _tags(before, behind.partition(CONTENT)[0], plain, prompt)
     marks = [(tags, mark.strip()) for tags in KNOWN for mark in (tags.opening, tags.closing)]
     return next((tags for tags, mark in marks if mark in prompt or mark in plain), None)
@@ -78,14 +78,14 @@ def _prompted(text: str, prompt: str) -> int:
     words before it; then what both have before the turn is looked for."""
     if text.startswith(prompt):
         return len(prompt)
-    at = 0
+    offset = 0
     for char in "".join(prompt.split()):
-        at += len(text[at:]) - len(text[at:].lstrip())
-        if text[at : at + 1] != char:
+        offset += len(text[offset:]) - len(text[offset:].lstrip())
+        if text[offset : offset + 1] != char:
             break
-        at += 1
+        offset += 1
     else:
-        return at + len(text[at:]) - len(text[at:].lstrip())
+        return offset + len(text[offset:]) - len(text[offset:].lstrip())
     last = _LAST_TAG.search(prompt)
     if last is not None and last[0] in text:
         return text.rindex(last[0]) + len(last[0])

@@ -35,7 +35,7 @@ def whitespace(layout: JsonLayout) -> Whitespace:
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:
     """The JSON types of a schema's values; all numbers are of one type."""
-    found = {
+    has_values = {
         "string": any(shape.strings is not None for shape in shapes),
         "number": any(shape.numbers is not None for shape in shapes),
         "boolean": any(shape.true or shape.false for shape in shapes),
@@ -43,7 +43,7 @@ def types_of(shapes: Sequence[Shape]) -> list[str]:
         "array": any(shape.arrays is not None for shape in shapes),
         "object": any(shape.objects is not None for shape in shapes),
     }
-    return [type_ for type_, there in found.items() if there]
+    return [type_ for type_, has in has_values.items() if has]
 
 
 def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]]:

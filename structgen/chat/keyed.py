@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.chat.arguments import Item, JsonLayout, KeyedArguments, PythonText, Raw
+from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import json_plan, members_of, types_of
 from structgen.chat.literals import Literals, optional
 from structgen.chat.nested import Nested
@@ -55,11 +55,11 @@ class KeyedPlans:
         """
         shapes = JsonSchema(dict(schema)).read().shapes
         types = types_of(shapes)
-        groups: dict[tuple[Pieces, Pieces], list[tuple[str, Item]]] = {}
+        groups: dict[tuple[Pieces, Pieces], list[tuple[str, ArgumentFormat]]] = {}
         for type_ in types:
-            item = self._writer.item(type_)
-            if item is not None:
-                groups.setdefault((item.before, item.after), []).append((type_, item))
+            format_ = self._writer.format_of(type_)
+            if format_ is not None:
+                groups.setdefault((format_.before, format_.after), []).append((type_, format_))
         branches = []
         for (before, after), group in groups.items():
             behind = filled(after, {Slot.KEY: name})
@@ -75,23 +75,27 @@ class KeyedPlans:
         return AnyOf(tuple(branches))
 
     def _values(
-        self, schema: Mapping[str, Any], shapes: Sequence[Shape], group: Sequence[tuple[str, Item]], behind: str
+        self,
+        schema: Mapping[str, Any],
+        shapes: Sequence[Shape],
+        group: Sequence[tuple[str, ArgumentFormat]],
+        behind: str,
     ) -> list[Plan]:
         """Values of types that are written within the same text."""
-        found: list[Plan] = []
-        layouts = [(type_, item.writer) for type_, item in group if isinstance(item.writer, JsonLayout)]
+        plans: list[Plan] = []
+        layouts = [(type_, format_.writer) for type_, format_ in group if isinstance(format_.writer, JsonLayout)]
         for layout in dict.fromkeys(layout for _, layout in layouts):
             written = [type_ for type_, each in layouts if each == layout]
-            found.append(json_plan({**schema, "type": written}, layout))
-        for type_, item in group:
-            if isinstance(item.writer, Raw):
-                language = raw_strings(shapes, item.writer, behind, [type_ for type_, _ in group])
-                found += [] if language.language.empty else [language]
-            elif isinstance(item.writer, PythonText):
-                found += _python(schema, shapes, type_, item.writer)
-            elif isinstance(item.writer, Nested):
-                found += NestedPlans(item.writer, self._literal, behind).containers(shapes, type_)
-        return found
+            plans.append(json_plan({**schema, "type": written}, layout))
+        for type_, format_ in group:
+            if isinstance(format_.writer, Raw):
+                language = raw_strings(shapes, format_.writer, behind, [type_ for type_, _ in group])
+                plans += [] if language.language.empty else [language]
+            elif isinstance(format_.writer, PythonText):
+                plans += _python(schema, shapes, type_, format_.writer)
+            elif isinstance(format_.writer, Nested):
+                plans += NestedPlans(format_.writer, self._literal, behind).containers(shapes, type_)
+        return plans
 
 
 def _python(schema: Mapping[str, Any], shapes: Sequence[Shape], type_: str, writer: PythonText) -> list[Plan]:

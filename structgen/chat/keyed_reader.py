@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from structgen.chat.arguments import Item, JsonLayout, KeyedArguments, PythonText, Raw
+from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import members_of, types_of
 from structgen.chat.nested import Nested
 from structgen.chat.pieces import Slot, filled
@@ -17,7 +17,7 @@ from structgen.errors import CallSyntaxError, quoted
 
 T = TypeVar("T")
 Read = Generator[None, str, T]
-Tell = Callable[[str], None]
+Emit = Callable[[str], None]
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 SCALAR = re.compile(r"[A-Za-z0-9+.-]")
@@ -27,7 +27,7 @@ ID = re.compile(r"[A-Za-z0-9_-]")
 _JSON_OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-class Source:
+class CharacterStream:
     """Where characters come from: what was read and not meant comes again before what is sent."""
 
     def __init__(self) -> None:
@@ -45,33 +45,33 @@ class Source:
 
     def word(self, letters: re.Pattern[str]) -> Read[str]:
         """Such letters, up to another one."""
-        found = ""
+        word = ""
         while True:
             char = yield from self.take()
             if not letters.match(char):
                 self.unread(char)
-                return found
-            found += char
+                return word
+            word += char
 
 
-def literal(source: Source, text: str) -> Read[None]:
+def literal(stream: CharacterStream, text: str) -> Read[None]:
     """Reads just this text.
 
     Raises:
         CallSyntaxError: another one stands there.
     """
     for place, wanted in enumerate(text):
-        char = yield from source.take()
+        char = yield from stream.take()
         if char != wanted:
-            found = text[:place] + char
-            raise CallSyntaxError(f"expected {quoted(text)} in a call, found {quoted(found)}")
+            mismatch = text[:place] + char
+            raise CallSyntaxError(f"expected {quoted(text)} in a call, found {quoted(mismatch)}")
 
 
-def longest_of(source: Source, texts: Sequence[str]) -> Read[str]:
+def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
     """The longest of these texts that comes next; empty for none."""
     read, known = "", ""
     while any(text.startswith(read) and text != read for text in texts):
-        char = yield from source.take()
+        char = yield from stream.take()
         read += char
         if read in texts:
             known = read
@@ -79,7 +79,7 @@ def longest_of(source: Source, texts: Sequence[str]) -> Read[str]:
             break
         if not any(text.startswith(read) for text in texts):
             break
-    source.unread(read[len(known) :])
+    stream.unread(read[len(known) :])
     return known
 
 
@@ -89,12 +89,12 @@ class Place(NamedTuple):
     Attributes:
         key: its name.
         behind: what stands behind its value.
-        items: how values are written, by JSON type.
+        formats: how values are written, by JSON type.
     """
 
     key: str
     behind: str
-    items: Mapping[str, Item]
+    formats: Mapping[str, ArgumentFormat]
 
 
 Members = Mapping[str, Place]
@@ -103,134 +103,134 @@ Members = Mapping[str, Place]
 
 def members_by_tool(writer: KeyedArguments, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Members]:
     """The arguments of each tool, by what stands before their values."""
-    found: dict[str, Members] = {}
+    by_tool: dict[str, Members] = {}
     for tool, schema in schemas.items():
         places: dict[str, Place] = {}
         for key, member in members_of(schema, tool).items():
             for type_ in types_of(JsonSchema(member).read().shapes):
-                item = writer.item(type_)
-                if item is not None:
-                    before = filled(item.before, {Slot.KEY: key})
+                format_ = writer.format_of(type_)
+                if format_ is not None:
+                    before = filled(format_.before, {Slot.KEY: key})
                     known = places.get(before)
-                    items = {**(known.items if known else {}), type_: item}
-                    places[before] = Place(key, filled(item.after, {Slot.KEY: key}), items)
-        found[tool] = places
-    return found
+                    formats = {**(known.formats if known else {}), type_: format_}
+                    places[before] = Place(key, filled(format_.after, {Slot.KEY: key}), formats)
+        by_tool[tool] = places
+    return by_tool
 
 
-def keyed_text(source: Source, members: Members, separator: str, tell: Tell) -> Read[None]:
+def keyed_text(stream: CharacterStream, members: Members, separator: str, emit: Emit) -> Read[None]:
     """Arguments key by key, told as one JSON object."""
-    tell("{")
+    emit("{")
     between = ""
     while True:
         before = separator if between else ""
-        found = yield from longest_of(source, [before + text for text in members])
-        place = members.get(found[len(before) :]) if found else None
+        prefix = yield from longest_of(stream, [before + text for text in members])
+        place = members.get(prefix[len(before) :]) if prefix else None
         if place is None:
             break
-        tell(f"{between}{json.dumps(place.key, ensure_ascii=False)}: ")
-        yield from _value(source, place, tell)
+        emit(f"{between}{json.dumps(place.key, ensure_ascii=False)}: ")
+        yield from _value(stream, place, emit)
         between = ", "
-    tell("}")
+    emit("}")
 
 
-def _value(source: Source, place: Place, tell: Tell) -> Read[None]:
+def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
     """A value and what stands behind it."""
-    char = yield from source.take()
-    source.unread(char)
-    nested = next((item.writer for item in place.items.values() if isinstance(item.writer, Nested)), None)
-    if nested is not None and (found := (yield from longest_of(source, [nested.array[0], nested.object[0]]))):
-        yield from _container(source, nested, found, tell)
-        yield from literal(source, place.behind)
+    char = yield from stream.take()
+    stream.unread(char)
+    nested = next((format_.writer for format_ in place.formats.values() if isinstance(format_.writer, Nested)), None)
+    if nested is not None and (opening := (yield from longest_of(stream, [nested.array[0], nested.object[0]]))):
+        yield from _container(stream, nested, opening, emit)
+        yield from literal(stream, place.behind)
         return
-    layouts = [type_ for type_, item in place.items.items() if isinstance(item.writer, JsonLayout)]
+    layouts = [type_ for type_, format_ in place.formats.items() if isinstance(format_.writer, JsonLayout)]
     opens = {"array": "[", "object": "{", "string": '"'}
     if char and any(opens.get(type_) == char for type_ in layouts):
-        yield from json_text(source, tell)
-        yield from literal(source, place.behind)
+        yield from json_text(stream, emit)
+        yield from literal(stream, place.behind)
     elif not place.behind:
-        scalar = yield from source.word(SCALAR)
-        tell(_json_of(scalar, place.items))
-    elif set(place.items) == {"string"}:
-        tell('"')
-        yield from _until(source, place.behind, lambda text: tell(json.dumps(text, ensure_ascii=False)[1:-1]))
-        tell('"')
+        scalar = yield from stream.word(SCALAR)
+        emit(_json_of(scalar, place.formats))
+    elif set(place.formats) == {"string"}:
+        emit('"')
+        yield from _until(stream, place.behind, lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
+        emit('"')
     else:
         pieces: list[str] = []
-        yield from _until(source, place.behind, pieces.append)
-        tell(_json_of("".join(pieces), place.items))
+        yield from _until(stream, place.behind, pieces.append)
+        emit(_json_of("".join(pieces), place.formats))
 
 
-def _container(source: Source, nested: Nested, opening: str, tell: Tell) -> Read[None]:
+def _container(stream: CharacterStream, nested: Nested, opening: str, emit: Emit) -> Read[None]:
     """An array or an object, what opens it read already."""
     is_array = opening == nested.array[0]
     _, separator, closing = nested.array if is_array else nested.object
-    tell("[" if is_array else "{")
-    ended = yield from longest_of(source, [closing])
+    emit("[" if is_array else "{")
+    ended = yield from longest_of(stream, [closing])
     while not ended:
         if not is_array:
-            yield from literal(source, nested.key[0])
-            tell('"')
-            yield from _until(source, nested.key[1], lambda text: tell(json.dumps(text, ensure_ascii=False)[1:-1]))
-            tell('": ')
-        yield from _nested(source, nested, tell)
-        ended = yield from longest_of(source, [closing])
+            yield from literal(stream, nested.key[0])
+            emit('"')
+            yield from _until(stream, nested.key[1], lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
+            emit('": ')
+        yield from _nested(stream, nested, emit)
+        ended = yield from longest_of(stream, [closing])
         if not ended:
-            yield from literal(source, separator)
-            tell(", ")
-    tell("]" if is_array else "}")
+            yield from literal(stream, separator)
+            emit(", ")
+    emit("]" if is_array else "}")
 
 
-def _nested(source: Source, nested: Nested, tell: Tell) -> Read[None]:
+def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
     """A value within an array or an object."""
-    opening = yield from longest_of(source, [nested.string[0], nested.array[0], nested.object[0]])
+    opening = yield from longest_of(stream, [nested.string[0], nested.array[0], nested.object[0]])
     if opening and opening == nested.string[0]:
-        tell('"')
-        yield from _until(source, nested.string[1], lambda text: tell(json.dumps(text, ensure_ascii=False)[1:-1]))
-        tell('"')
+        emit('"')
+        yield from _until(stream, nested.string[1], lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
+        emit('"')
     elif opening:
-        yield from _container(source, nested, opening, tell)
+        yield from _container(stream, nested, opening, emit)
     else:
-        word = yield from source.word(SCALAR)
+        word = yield from stream.word(SCALAR)
         spelled = dict(zip(nested.scalars, ("true", "false", "null"), strict=True)).get(word)
         if spelled is None and not _NUMBER.fullmatch(word):
             raise CallSyntaxError(f"{quoted(word)} is no value in a call")
-        tell(spelled or word)
+        emit(spelled or word)
 
 
-def _json_of(text: str, items: Mapping[str, Item]) -> str:
+def _json_of(text: str, formats: Mapping[str, ArgumentFormat]) -> str:
     """The JSON of a value that stands as it is."""
-    python = {type_ for type_, item in items.items() if isinstance(item.writer, PythonText)}
-    if "number" in items and _NUMBER.fullmatch(text):
+    python = {type_ for type_, format_ in formats.items() if isinstance(format_.writer, PythonText)}
+    if "number" in formats and _NUMBER.fullmatch(text):
         return text
-    if "boolean" in items or "null" in items:
+    if "boolean" in formats or "null" in formats:
         spelled = _JSON_OF_PYTHON.get(text) if python & {"boolean", "null"} else None
         if spelled or text in ("true", "false", "null"):
             return spelled or text
-    if "string" in items and isinstance(items["string"].writer, Raw):
+    if "string" in formats and isinstance(formats["string"].writer, Raw):
         return json.dumps(text, ensure_ascii=False)
-    raise CallSyntaxError(f"{quoted(text)} is no value of a type that this argument takes: {', '.join(items)}")
+    raise CallSyntaxError(f"{quoted(text)} is no value of a type that this argument takes: {', '.join(formats)}")
 
 
-def _until(source: Source, stop: str, tell: Tell) -> Read[None]:
+def _until(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
     """Text up to a stop, told as soon as it cannot be part of that."""
     held = ""
     while not held.endswith(stop):
-        char = yield from source.take()
+        char = yield from stream.take()
         if not char:
             raise CallSyntaxError(f"the text ends within an argument: expected {quoted(stop)}")
         held += char
         while held and not stop.startswith(held) and not held.endswith(stop):
-            tell(held[0])
+            emit(held[0])
             held = held[1:]
-    tell(held[: -len(stop)])
+    emit(held[: -len(stop)])
 
 
-def json_text(source: Source, tell: Tell) -> Read[None]:
+def json_text(stream: CharacterStream, emit: Emit) -> Read[None]:
     """An array, an object or a string of JSON."""
     depth, quoted_, escaped = 0, False, False
     while True:
-        char = yield from source.take()
+        char = yield from stream.take()
         if not char:
             raise CallSyntaxError("the text ends within the JSON of a call")
         if quoted_:
@@ -244,6 +244,6 @@ def json_text(source: Source, tell: Tell) -> Read[None]:
             continue
         if depth == 0 and not quoted_ and char not in ']}"':
             raise CallSyntaxError(f"expected the JSON of a call, found {quoted(char)}")
-        tell(char)
+        emit(char)
         if depth == 0 and not quoted_:
             return

@@ -30,12 +30,12 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     key = str(getattr(source, "chat_template", None)), tuple(ends)
     known = _known.get(source)
     if known is None or known[0] != key:
-        found: CallFormat | str
+        derived: CallFormat | str
         try:
-            found = derive(TokenizerTemplate(source), ends=ends)
+            derived = derive(TokenizerTemplate(source), ends=ends)
         except OptionError as refusal:
-            found = str(refusal)
-        known = _known[source] = key, found
+            derived = str(refusal)
+        known = _known[source] = key, derived
     if isinstance(known[1], str):
         raise OptionError(excerpt(known[1]))
     return known[1]

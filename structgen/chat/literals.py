@@ -52,13 +52,13 @@ class Literals:
     def parts(self, text: str) -> list[Plan]:
         """A text, one part after the other."""
         pieces = [text] if self._tokens is None else self._tokens.split(text)
-        found: list[Plan] = []
+        parts: list[Plan] = []
         for place, piece in enumerate(pieces):
             if place % 2:
-                found.append(Special(piece, special_text(piece)))
+                parts.append(Special(piece, special_text(piece)))
             elif piece:
-                found.append(Fixed(piece.encode()))
-        return found
+                parts.append(Fixed(piece.encode()))
+        return parts
 
     def is_token(self, text: str) -> bool:
         """Is it the name of a special token?"""

@@ -61,12 +61,12 @@ def nested_writer(text: ValueText) -> Nested | None:
         text: the text of a value; it raises ValueError where there is none.
     """
     try:
-        found = _read_off(text)
+        writer = _read_off(text)
     except ValueError:
         return None
-    openings = [found.string[0], found.array[0], found.object[0]]
+    openings = [writer.string[0], writer.array[0], writer.object[0]]
     apart = all(openings) and not any(a.startswith(b) for a in openings for b in openings if a is not b)
-    if not (apart and all(found.string) and found.key[1] and found.array[2] and found.object[2]):
+    if not (apart and all(writer.string) and writer.key[1] and writer.array[2] and writer.object[2]):
         return None
     samples: tuple[Any, ...] = (
         [1, "x", {FIRST: None, EARLIER: True}],
@@ -75,7 +75,7 @@ def nested_writer(text: ValueText) -> Nested | None:
         {FIRST: [[], {}], SECOND: {EARLIER: [False, 2]}},
     )
     try:
-        return found if all(text(sample) == found.write(sample) for sample in samples) else None
+        return writer if all(text(sample) == writer.write(sample) for sample in samples) else None
     except ValueError:
         return None
 
@@ -90,8 +90,8 @@ def _read_off(text: ValueText) -> Nested:
     middle, end = _around(behind, str(NUMBER))
     both = _within(text({SECOND: NUMBER, FIRST: OTHER}), before + SECOND + middle + str(NUMBER), end)
     between = _around(both, FIRST)[0]
-    empty, most = text({}), common_suffix(before, between)
-    own = next((size for size in range(most + 1) if before[: len(before) - size] + end == empty), None)
+    empty, longest = text({}), common_suffix(before, between)
+    own = next((size for size in range(longest + 1) if before[: len(before) - size] + end == empty), None)
     if own is None:
         raise ValueError(f"an object without members is {empty!r}")
     turned = text({FIRST: NUMBER, EARLIER: OTHER})

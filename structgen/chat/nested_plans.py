@@ -43,21 +43,21 @@ class NestedPlans:
 
     def _value(self, node: Node, depth: int) -> Plan | None:
         """Any value of a schema; None where all of them lie too deep."""
-        found: list[Plan] = []
+        plans: list[Plan] = []
         for shape in node.shapes:
             given = (shape.true, shape.false, shape.null)
             texts = [text for text, there in zip(self._writer.scalars, given, strict=True) if there]
             if texts:
-                found.append(Words(literals(texts)))
+                plans.append(Words(literals(texts)))
             if shape.numbers is not None:
-                found.append(_numbers(shape))
+                plans.append(_numbers(shape))
             if shape.strings is not None:
-                found.append(self._string(shape))
+                plans.append(self._string(shape))
             if depth < MOST_DEPTH and shape.arrays is not None:
-                found.append(self._array(shape.arrays, depth))
+                plans.append(self._array(shape.arrays, depth))
             if depth < MOST_DEPTH and shape.objects is not None:
-                found.append(self._object(shape.objects, depth))
-        return AnyOf(tuple(found)) if found else None
+                plans.append(self._object(shape.objects, depth))
+        return AnyOf(tuple(plans)) if plans else None
 
     def _string(self, shape: Shape) -> Plan:
         opening, closing = self._writer.string
@@ -72,20 +72,22 @@ class NestedPlans:
             )
         opening, separator, closing = map(self._literal.plan, self._writer.array)
         rest = None if arrays.rest is None else self._value(arrays.rest, depth + 1)
-        least, most = arrays.min_items, arrays.max_items
+        min_items, max_items = arrays.min_items, arrays.max_items
         if not arrays.prefix:
-            items: Plan = Series(()) if rest is None else Loop(rest, least, most, separator)
+            items: Plan = Series(()) if rest is None else Loop(rest, min_items, max_items, separator)
             return Series((opening, items, closing))
         count = len(arrays.prefix)
         after: Plan = Series(())
-        if rest is not None and (most is None or most > count):
-            after = Loop(Series((separator, rest)), max(0, least - count), None if most is None else most - count)
+        if rest is not None and (max_items is None or max_items > count):
+            after = Loop(
+                Series((separator, rest)), max(0, min_items - count), None if max_items is None else max_items - count
+            )
         for place in reversed(range(count)):
             item = self._value(arrays.prefix[place], depth + 1)
             if item is None:
                 raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
             here = Series((separator, item, after) if place else (item, after))
-            after = here if place < least else optional(here)
+            after = here if place < min_items else optional(here)
         return Series((opening, after, closing))
 
     def _object(self, objects: Objects, depth: int) -> Plan:

@@ -13,7 +13,16 @@ from typing import Any
 
 from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import CallFormat
-from structgen.chat.keyed_reader import ID, Members, Source, json_text, keyed_text, literal, longest_of, members_by_tool
+from structgen.chat.keyed_reader import (
+    ID,
+    CharacterStream,
+    Members,
+    json_text,
+    keyed_text,
+    literal,
+    longest_of,
+    members_by_tool,
+)
 from structgen.chat.pieces import Slot
 from structgen.errors import CallSyntaxError, quoted
 
@@ -89,7 +98,7 @@ class TurnParser:
         self._members: dict[str, Members] = {}
         if isinstance(format_.arguments, KeyedArguments):
             self._members = members_by_tool(format_.arguments, schemas)
-        self._source = Source()
+        self._stream = CharacterStream()
         self._events: deque[TurnEvent] = deque()
         self._reader = self._turn()
         next(self._reader)
@@ -102,7 +111,7 @@ class TurnParser:
         """
         for char in text:
             self._send(char)
-        return self._told()
+        return self._new_events()
 
     def finish(self) -> list[TurnEvent]:
         """What the end of the text tells.
@@ -111,7 +120,7 @@ class TurnParser:
             CallSyntaxError: a call is not complete.
         """
         self._send(END)
-        return self._told()
+        return self._new_events()
 
     def _send(self, char: str) -> None:
         try:
@@ -124,25 +133,25 @@ class TurnParser:
         while True:
             yield
 
-    def _told(self) -> list[TurnEvent]:
+    def _new_events(self) -> list[TurnEvent]:
         """The events since the last call, neighbouring pieces joined."""
-        found: list[TurnEvent] = []
+        events: list[TurnEvent] = []
         for event in self._events:
-            last = found[-1] if found else None
+            last = events[-1] if events else None
             if isinstance(event, TextPiece) and isinstance(last, TextPiece):
-                found[-1] = TextPiece(last.text + event.text)
+                events[-1] = TextPiece(last.text + event.text)
             elif isinstance(event, ArgumentsPiece) and isinstance(last, ArgumentsPiece):
-                found[-1] = ArgumentsPiece(event.index, last.text + event.text)
+                events[-1] = ArgumentsPiece(event.index, last.text + event.text)
             else:
-                found.append(event)
+                events.append(event)
         self._events.clear()
-        return found
+        return events
 
     def _turn(self) -> Reader:
         """The whole turn."""
         lead, opening = self._format.lead, self._format.content.opening
         starts = [lead, opening] if self._names else [opening]
-        begun = yield from longest_of(self._source, [start for start in starts if start])
+        begun = yield from longest_of(self._stream, [start for start in starts if start])
         called = bool(self._names) and begun == lead and (begun != "" or opening != "")
         if not called:
             called = yield from self._text()
@@ -159,12 +168,12 @@ class TurnParser:
         closing = format_.content.closing
         held = ""
         while True:
-            char = yield from self._source.take()
+            char = yield from self._stream.take()
             held += char
             stop = next((stop for stop in stops if held.endswith(stop)), None)
             if stop is not None:
                 self._say(held[: -len(stop)])
-                yield from literal(self._source, format_.opening.removeprefix(trigger))
+                yield from literal(self._stream, format_.opening.removeprefix(trigger))
                 return True
             if char == END:
                 self._say(held.removesuffix(closing) if closing else held)
@@ -178,11 +187,11 @@ class TurnParser:
         index = 0
         while True:
             yield from self._call(index)
-            found = yield from longest_of(
-                self._source, [text for text in (self._format.between, self._format.closing) if text]
+            tag = yield from longest_of(
+                self._stream, [text for text in (self._format.between, self._format.closing) if text]
             )
-            if not found or found != self._format.between:
-                if found != self._format.closing:
+            if not tag or tag != self._format.between:
+                if tag != self._format.closing:
                     raise CallSyntaxError(f"call {index + 1} is not followed by {quoted(self._format.closing)}")
                 return
             index += 1
@@ -191,38 +200,38 @@ class TurnParser:
         name, arguments, id_ = "", "", ""
         for piece in self._format.body:
             if isinstance(piece, str):
-                yield from literal(self._source, piece)
+                yield from literal(self._stream, piece)
             elif piece is Slot.NAME:
-                found = yield from longest_of(self._source, self._names)
-                if not found or (name and found != name):
+                tool = yield from longest_of(self._stream, self._names)
+                if not tool or (name and tool != name):
                     raise CallSyntaxError(f"call {index + 1} has no name of a tool: expected {quoted(self._names)}")
                 if not name:
-                    self._events.append(CallBegun(index, found))
-                name = found
+                    self._events.append(CallBegun(index, tool))
+                name = tool
             elif piece is Slot.ARGUMENTS:
                 arguments = yield from self._arguments(name, index)
             else:
-                word = yield from self._source.word(ID)
+                word = yield from self._stream.word(ID)
                 id_ = word if piece is Slot.ID else id_
         self._events.append(CallEnded(index, name, arguments, id_))
 
     def _arguments(self, name: str, index: int) -> Generator[None, str, str]:
         pieces: list[str] = []
 
-        def tell(text: str) -> None:
+        def emit(text: str) -> None:
             pieces.append(text)
             self._events.append(ArgumentsPiece(index, text))
 
         if isinstance(self._format.arguments, JsonArguments):
-            yield from json_text(self._source, tell)
+            yield from json_text(self._stream, emit)
         else:
-            yield from keyed_text(self._source, self._members[name], self._format.arguments.separator, tell)
+            yield from keyed_text(self._stream, self._members[name], self._format.arguments.separator, emit)
         return "".join(pieces)
 
     def _rest(self) -> Reader:
         """What comes behind a turn: its end is no text."""
-        yield from longest_of(self._source, [text for text in (self._format.end, self._format.end.rstrip()) if text])
-        while char := (yield from self._source.take()):
+        yield from longest_of(self._stream, [text for text in (self._format.end, self._format.end.rstrip()) if text])
+        while char := (yield from self._stream.take()):
             self._say(char)
 
     def _say(self, text: str) -> None:
@@ -232,5 +241,5 @@ class TurnParser:
 
 def _begun(text: str, stop: str) -> int:
     """So many characters at the end of a text begin a stop, or are one."""
-    most = min(len(text), len(stop))
-    return next((size for size in range(most, 0, -1) if stop.startswith(text[-size:])), 0)
+    longest = min(len(text), len(stop))
+    return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)

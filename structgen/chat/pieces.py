@@ -27,13 +27,13 @@ Pieces = tuple[Piece, ...]
 
 def joined(pieces: Iterable[Piece]) -> Pieces:
     """The same without empty literals, neighbours made one."""
-    found: list[Piece] = []
+    merged: list[Piece] = []
     for piece in pieces:
-        if isinstance(piece, str) and found and isinstance(found[-1], str):
-            found[-1] += piece
+        if isinstance(piece, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += piece
         elif piece != "":
-            found.append(piece)
-    return tuple(found)
+            merged.append(piece)
+    return tuple(merged)
 
 
 def filled(pieces: Iterable[Piece], values: Mapping[Slot, str]) -> str:
@@ -43,18 +43,18 @@ def filled(pieces: Iterable[Piece], values: Mapping[Slot, str]) -> str:
 
 def read_off(text: str, values: Mapping[str, Slot]) -> Pieces:
     """The pieces of a text in which known values stand; of two that overlap the earlier, then the longer one."""
-    found: list[Piece] = []
-    at = 0
-    while at < len(text):
-        starts = [(text.find(value, at), -len(value), value) for value in values if value]
+    pieces: list[Piece] = []
+    offset = 0
+    while offset < len(text):
+        starts = [(text.find(value, offset), -len(value), value) for value in values if value]
         place, _, value = min(
             ((place, size, value) for place, size, value in starts if place >= 0), default=(-1, 0, "")
         )
         if place < 0:
             break
-        found += [text[at:place], values[value]]
-        at = place + len(value)
-    return joined([*found, text[at:]])
+        pieces += [text[offset:place], values[value]]
+        offset = place + len(value)
+    return joined([*pieces, text[offset:]])
 
 
 def common_prefix(a: str, b: str) -> int:

@@ -95,7 +95,7 @@ class Probes:
     def _after_user(self, turns: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
         messages = [{"role": "user", "content": USER}, *turns]
         text = self.template.render(messages, DECLARED, prompt=prompt, **(self.options or {}))
-        _, found, after = text.rpartition(USER)
-        if not found:
+        _, has_user, after = text.rpartition(USER)
+        if not has_user:
             raise CannotRender("the chat template leaves the user's words out")
         return after

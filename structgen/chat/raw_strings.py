@@ -38,17 +38,17 @@ def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequen
 @lru_cache(256)
 def _words(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...]) -> Words:
     """One part for all places that take the same strings: its states are made once."""
-    found: CharDfa | None = None
+    combined: CharDfa | None = None
     longest = 0
     for strings in sets:
         if string_predicate(strings) is not None:
             raise UnsupportedSchema("a string whose pattern or format no automaton holds, in a format without quotes")
-        language, most = uncapped_language(strings)
-        found = language if found is None else union(found, language)
-        longest = -1 if most is None or longest < 0 else max(longest, most)
+        language, max_length = uncapped_language(strings)
+        combined = language if combined is None else union(combined, language)
+        longest = -1 if max_length is None or longest < 0 else max(longest, max_length)
     bounds = [free_text((), [escaped(text) for text in (behind, *writer.without) if text], 0)]
     if writer.trimmed:
         bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
     bounds += [complement(from_pattern(_SPELLED[type_])) for type_ in types if type_ != "string"]
-    language = intersect(*bounds) if found is None else intersect(found, *bounds)
+    language = intersect(*bounds) if combined is None else intersect(combined, *bounds)
     return Words(language, None if longest < 0 else longest)

@@ -34,8 +34,8 @@ LIMIT = "thinking.max_tokens"
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
-    """The tags in a model's tokens."""
+class ThinkingTags:
+    """The tags around thinking, as token ids."""
 
     opening: list[int]  # the opening tag, and the white space around it
     closing: list[int]  # the closing tag, and the white space around it
@@ -52,7 +52,7 @@ class ThinkingSession(Session):
         model: that thinks.
     """
 
-    def __init__(self, answer: Session, tags: Tags, prompt: Prompt, model: Model, **options: Any) -> None:
+    def __init__(self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, **options: Any) -> None:
         self._answer, self._tags, self._context = answer, tags, model.context
         super().__init__(prompt, model.vocabulary, **options)
 
@@ -134,14 +134,14 @@ def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> in
     return min(thinking.max_tokens, left - kept)
 
 
-def _tags(model: Model, thinking: Thinking) -> Tags:
+def _tags(model: Model, thinking: Thinking) -> ThinkingTags:
     encode, vocabulary = plain_encoder(model.tokenizer), model.vocabulary
     tag = thinking.closing.strip()
     before, _, gap = thinking.closing.partition(tag)
     behind = encode(gap) if gap else []
     if vocabulary.decode(behind).strip(b" ") != gap.encode().strip(b" "):
         raise OptionError(f"thinking: the tokenizer cannot spell {quoted(gap)}, what comes behind the closing tag")
-    return Tags(encode(thinking.opening), [*encode(before), *encode(tag), *behind], behind)
+    return ThinkingTags(encode(thinking.opening), [*encode(before), *encode(tag), *behind], behind)
 
 
 def _ends_with(model: Model, ids: Sequence[int], tag: Sequence[int], text: str) -> bool:

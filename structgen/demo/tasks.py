@@ -208,7 +208,7 @@ class MusicCall(BaseModel):
     arguments: MusicArguments
 
 
-class ToolCall(RootModel[WeatherCall | AlarmCall | MessageCall | ConvertCall | MusicCall]):
+class DemoToolCall(RootModel[WeatherCall | AlarmCall | MessageCall | ConvertCall | MusicCall]):
     """One of five tools with its arguments."""
 
 
@@ -299,7 +299,7 @@ TASKS: dict[str, Task] = {
         Task("book", Book, _plain("title", "author", "year", "pages")),
         Task(
             "tool",
-            ToolCall,
+            DemoToolCall,
             {
                 "get_weather": "get_weather (city, unit)",
                 "set_alarm": "set_alarm (time, label)",

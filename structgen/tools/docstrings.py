@@ -30,12 +30,12 @@ def described(owner: Any) -> Described:
     if not text:
         return Described("", {})
     try:
-        found = parse(text)
+        docstring = parse(text)
     except ParseError:
         return Described(text, {})
-    parts = [part for part in (found.short_description, found.long_description) if part]
-    about = {param.arg_name: param.description for param in found.params if param.description}
-    return Described("\n\n".join(parts), {name.lstrip("*"): " ".join(said.split()) for name, said in about.items()})
+    parts = [part for part in (docstring.short_description, docstring.long_description) if part]
+    about = {param.arg_name: param.description for param in docstring.params if param.description}
+    return Described("\n\n".join(parts), {name.lstrip("*"): " ".join(text.split()) for name, text in about.items()})
 
 
 def _written(method: Any) -> str:

@@ -72,16 +72,16 @@ def strict(schema: Any) -> Any:
     """
     if not isinstance(schema, Mapping):
         return schema
-    found = dict(schema)
+    result = dict(schema)
     for key in _NAMED:
-        if isinstance(found.get(key), Mapping):
-            found[key] = {name: strict(value) for name, value in found[key].items()}
+        if isinstance(result.get(key), Mapping):
+            result[key] = {name: strict(value) for name, value in result[key].items()}
     for key in _NESTED:
-        if key in found:
-            found[key] = strict(found[key])
+        if key in result:
+            result[key] = strict(result[key])
     for key in _ALTERNATIVES:
-        if isinstance(found.get(key), list) and "properties" not in found:
-            found[key] = [strict(each) for each in found[key]]
-    if "properties" in found and "additionalProperties" not in found and _COMBINING.isdisjoint(found):
-        found["additionalProperties"] = False
-    return {"anyOf": [found, {"type": "null"}]} if found.pop("nullable", False) is True else found
+        if isinstance(result.get(key), list) and "properties" not in result:
+            result[key] = [strict(each) for each in result[key]]
+    if "properties" in result and "additionalProperties" not in result and _COMBINING.isdisjoint(result):
+        result["additionalProperties"] = False
+    return {"anyOf": [result, {"type": "null"}]} if result.pop("nullable", False) is True else result

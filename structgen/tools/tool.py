@@ -141,17 +141,17 @@ class Tool(Generic[P, R]):
         if self._schema is not None:
             return cast("dict[str, Any]", strict(self._schema))
         self.arguments_schema  # noqa: B018 - what cannot be called is refused by name here
-        found = strict(_without_titles(TypeAdapter(self._type).json_schema()))
+        schema = strict(_without_titles(TypeAdapter(self._type).json_schema()))
         if self.function is self._type:
-            found.pop("description", None)  # the tool's own
-        members: dict[str, Any] = found.setdefault("properties", {})
-        for name, said in self._docstring.parameters.items():
+            schema.pop("description", None)  # the tool's own
+        members: dict[str, Any] = schema.setdefault("properties", {})
+        for name, description in self._docstring.parameters.items():
             if isinstance(members.get(name), dict):
-                members[name].setdefault("description", said)
+                members[name].setdefault("description", description)
         for name, default in self._defaults().items():
             if isinstance(members.get(name), dict):
                 members[name].setdefault("default", default)
-        return cast("dict[str, Any]", found)
+        return cast("dict[str, Any]", schema)
 
     @cached_property
     def arguments_schema(self) -> dict[str, Any]:
@@ -162,16 +162,16 @@ class Tool(Generic[P, R]):
         """The defaults of a function's parameters that JSON can write."""
         if isinstance(self.function, type) and self.function is self._type:
             return {}
-        found = {}
+        defaults = {}
         for parameter in inspect.signature(self.function or _nothing).parameters.values():
             default = parameter.default
             if default is Parameter.empty or hasattr(default, "is_required"):
                 continue
             try:
-                found[parameter.name] = to_jsonable_python(default)
+                defaults[parameter.name] = to_jsonable_python(default)
             except PydanticSerializationError:
                 continue
-        return found
+        return defaults
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -193,8 +193,8 @@ class Tool(Generic[P, R]):
         except (ValueError, jsonschema.ValidationError) as refusal:
             why = refusal.message if isinstance(refusal, jsonschema.ValidationError) else str(refusal)
             text = arguments.decode("utf-8", errors="replace") if isinstance(arguments, bytes) else arguments
-            said = f"arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
-            raise ValidationFailed(said, "", text) from refusal
+            message = f"arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
+            raise ValidationFailed(message, "", text) from refusal
         return value
 
     def called(self, arguments: str | bytes, id: str | None = None) -> ToolCall[R]:

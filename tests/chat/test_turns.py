@@ -71,10 +71,10 @@ def kinds_of(format_: CallFormat) -> dict[str, tuple[dict[str, Any], st.SearchSt
         quoted = {"quoted": ({"type": "string"}, ANY_TEXT)}
         return SCALARS | CONTAINERS | quoted
     containers = CONTAINERS if _writes_containers(format_) else {}
-    item = format_.arguments.item("object")
-    if item is not None and isinstance(item.writer, Nested):  # what it cannot write is another test's
+    object_format = format_.arguments.format_of("object")
+    if object_format is not None and isinstance(object_format.writer, Nested):  # what it cannot write is another test's
         containers = {**CONTAINERS, "map": (CONTAINERS["map"][0], st.dictionaries(LETTERS, WORDS, max_size=2))}
-    without = {"maybe"} if format_.arguments.item("null") is None else set()
+    without = {"maybe"} if format_.arguments.format_of("null") is None else set()
     return {name: kind for name, kind in (SCALARS | containers).items() if name not in without}
 
 
@@ -131,7 +131,9 @@ def check_round_trip(name: str, tools: list[Tool[..., Any]], calls: list[Written
         vocabulary = byte_vocabulary(names)
         grammar = turn(format_, TurnRules(tuple(tools)), vocabulary).compile(vocabulary)
         assert refused_at(grammar, text, vocabulary) is None, text
-        required = turn(format_, TurnRules(tuple(tools), least=len(calls), text=False), vocabulary).compile(vocabulary)
+        required = turn(format_, TurnRules(tuple(tools), min_calls=len(calls), text=False), vocabulary).compile(
+            vocabulary
+        )
         assert (refused_at(required, text, vocabulary) is None) == (content == "")
     events = read(format_, tools, text, [])
     given_back = [(event.name, json.loads(event.arguments)) for event in events if isinstance(event, CallEnded)]
@@ -226,15 +228,15 @@ def test_names_and_arguments_of_no_tool_are_refused():
 def test_counts_of_calls_are_exact(name):
     format_ = format_of(name)
     texts = [format_.render([WrittenCall("get", {"n": place}) for place in range(count)]) for count in range(1, 5)]
-    for least, most in ((2, 3), (1, 1), (3, None)):
-        rules = TurnRules(simple("get"), least=least, most=most, text=False)
-        wanted = [least <= count <= (most or 99) for count in range(1, 5)]
+    for min_calls, max_calls in ((2, 3), (1, 1), (3, None)):
+        rules = TurnRules(simple("get"), min_calls=min_calls, max_calls=max_calls, text=False)
+        wanted = [min_calls <= count <= (max_calls or 99) for count in range(1, 5)]
         assert [accepted(format_, rules, text) for text in texts] == wanted
 
 
 def test_more_calls_than_the_format_has_are_refused_by_name():
     with pytest.raises(OptionError, match="one at most"):
-        turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get"), least=2), byte_vocabulary([]))
+        turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get"), min_calls=2), byte_vocabulary([]))
     with pytest.raises(OptionError, match="two have the name"):
         turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get", "get")), byte_vocabulary([]))
 
@@ -245,14 +247,14 @@ def test_text_has_nothing_that_begins_a_call():
     vocabulary = byte_vocabulary([])
     grammar = turn(format_, rules, vocabulary).compile(vocabulary)
     assert refused_at(grammar, "I say <tool_call> so.", vocabulary) is not None
-    assert not accepted(format_, TurnRules(simple("get"), most=0), format_.render([WrittenCall("get", {})]))
+    assert not accepted(format_, TurnRules(simple("get"), max_calls=0), format_.render([WrittenCall("get", {})]))
 
 
 def test_strings_that_could_not_be_read_back_are_refused():
     coder = format_of("Qwen3-Coder")
     text = Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": ["string", "integer", "boolean"]}}}})
     assert isinstance(coder.arguments, KeyedArguments)
-    assert isinstance(coder.arguments.item("string"), object)
+    assert isinstance(coder.arguments.format_of("string"), object)
     begun, ended = coder.render([WrittenCall("say", {"s": "@"})]).split("@")
     for value, allowed in (("hello", True), ("12", True), ("True", True), ("1 2", True), ("\n</parameter>\n", False)):
         assert accepted(coder, TurnRules((text,)), begun + value + ended) == allowed
@@ -261,9 +263,9 @@ def test_strings_that_could_not_be_read_back_are_refused():
             wanted = {"12": 12, "True": True}.get(value, value)
             assert isinstance(done, CallEnded)
             assert json.loads(done.arguments) == {"s": wanted}
-    item = format_of("openbmb-MiniCPM5-1B").arguments
-    assert isinstance(item, KeyedArguments)
-    writer = item.item("string").writer
+    arguments = format_of("openbmb-MiniCPM5-1B").arguments
+    assert isinstance(arguments, KeyedArguments)
+    writer = arguments.format_of("string").writer
     assert isinstance(writer, Raw)
     assert {"<", "&"} <= writer.without
 

@@ -53,7 +53,7 @@ def control_tokens(format_: CallFormat) -> list[str]:
         *vars(format_.content).values(),
     ]
     if isinstance(format_.arguments, KeyedArguments):
-        texts += [piece for _, item in format_.arguments.items for piece in (*item.before, *item.after)]
+        texts += [piece for _, each in format_.arguments.formats for piece in (*each.before, *each.after)]
     return sorted({tag for text in texts if isinstance(text, str) for tag in TAG.findall(text)})
 
 
