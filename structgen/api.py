@@ -12,10 +12,11 @@ from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
 from structgen.decoding.refusals.budget import Cap
-from structgen.decoding.request import Request, prepare, raise_first_error
+from structgen.decoding.request import prepare, raise_first_error
 from structgen.decoding.stream import Event, told, told_in_thread
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.reasking import require_reask, results_asking_again
 from structgen.rendering import with_schema
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     NO = Literal[False]
     T = TypeVar("T", default=Any)  # type checkers that do not know `TypeForm` give Any
 
-    class Options(TypedDict, total=False):
-        """The keyword arguments that every form of `generate` takes."""
+    class StreamOptions(TypedDict, total=False):
+        """The keyword arguments that every form of `stream` takes."""
 
         tokenizer: Any
         sampling: Sampling | Sequence[Sampling]
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
         beams: int | Beams
         canonical: bool | Literal["off", "prefer", "strict"]
         prompt_schema: bool
+
+    class Options(StreamOptions, total=False):
+        """The keyword arguments that every form of `generate` takes."""
+
+        reask: int
 
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
@@ -139,6 +145,7 @@ def generate(
     beams: int | Beams = 1,
     canonical: bool | Literal["off", "prefer", "strict"] = "off",
     prompt_schema: bool = False,
+    reask: int = 0,
     details: bool = False,
     **unknown: Any,
 ) -> Any:
@@ -174,6 +181,9 @@ def generate(
             `Stats.canonical_relaxed`; "strict" raises `DeadEnd` there.
         prompt_schema: write the schema behind the prompt, too, as `render` shows it; of chat messages behind what the
             user said last. A mask says what may come; a model that was not told the names has to guess them.
+        reask: how often a value that the type's own validators refused as often as `Limits(validations=...)` allows is
+            shown to the model with what they said, in new turns behind the prompt, and generated anew; only rows that
+            were refused. `Generation.reasked` has what was said. The prompts are strings or chat messages then.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
         unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
@@ -198,24 +208,27 @@ def generate(
         "thinking": thinking, "beams": beams, "canonical": canonical,
     }  # fmt: skip
     request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
-    return _values(request, details=details)
+    prompts = prompt if request.many else [prompt]
+    require_reask(reask, prompts)
+    results = results_asking_again(request, prompts, reask, record=details)
+    return _values(results, many=request.many, details=details)
 
 
 @overload
 def stream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[StreamOptions]
 ) -> Iterator[Event[str]]: ...
 @overload
 def stream(  # type: ignore[overload-overlap]
-    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[StreamOptions]
 ) -> Iterator[Event[T]]: ...
 @overload
 def stream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[StreamOptions]
 ) -> Iterator[Event[dict[str, Any]]]: ...
 @overload
 def stream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
 ) -> Iterator[Event[Any]]: ...
 def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Iterator[Event[Any]]:
     """The same as `generate`, told while it happens.
@@ -246,19 +259,19 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
 
 @overload
 def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[str]]: ...
 @overload
 def astream(  # type: ignore[overload-overlap]
-    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[T]]: ...
 @overload
 def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[dict[str, Any]]]: ...
 @overload
 def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
@@ -272,15 +285,13 @@ def _prompt(prompt: Any, schema: Any, prompt_schema: Any) -> Any:
     return with_schema(prompt, schema) if prompt_schema else prompt
 
 
-def _values(request: Request, *, details: bool) -> Any:
-    """Runs a request: the value of each row, or all that is known of it; a list of them for a list of prompts."""
-    batch = request.run(record=details)
-    results = [request.result(row, batch) for row in range(len(request.sessions))]
-    if not (details and request.many):
+def _values(results: list[Generation[Any]], *, many: bool, details: bool) -> Any:
+    """The value of each row, or all that is known of it; a list of them for a list of prompts."""
+    if not (details and many):
         raise_first_error(results)
     if details:
-        return results if request.many else results[0]
-    cuts = Cuts(len(results), many=request.many)
+        return results if many else results[0]
+    cuts = Cuts(len(results), many=many)
     for row, result in enumerate(results):
         cuts.note(row, result, stacklevel=3)
-    return [result.value for result in results] if request.many else results[0].value
+    return [result.value for result in results] if many else results[0].value

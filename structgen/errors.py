@@ -170,11 +170,13 @@ class ValidationFailed(RunError):
     Attributes:
         pointer: JSON pointer of the value that was refused last.
         text: what was generated up to its end.
+        reason: what the validators said of it.
     """
 
-    def __init__(self, message: str, pointer: str, text: str) -> None:
+    def __init__(self, message: str, pointer: str, text: str, reason: str) -> None:
         self.pointer = pointer
         self.text = text
+        self.reason = reason
         super().__init__(message)
 
 

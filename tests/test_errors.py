@@ -16,7 +16,7 @@ ERRORS = [
     sg.UnsatisfiableSchema("no value satisfies the schema"),
     sg.DeadEnd("nothing is allowed"),
     sg.BudgetExhausted("too long", '{"a": '),
-    sg.ValidationFailed("refused", "/a", '{"a": 1'),
+    sg.ValidationFailed("refused", "/a", '{"a": 1', "odd"),
     sg.CallbackError("the guard G raised KeyError: 'x'"),
     sg.ValidatorError("Pair", "/second", '{"a": 1', KeyError("x")),
 ]

@@ -30,6 +30,7 @@ LAYERS = [
     {"constraints", "models", "tools"},
     {"explanation", "chat", "rendering"},
     {"decoding"},
+    {"reasking"},
     {"api"},
     {"testing"},
     {"calling"},

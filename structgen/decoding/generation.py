@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
@@ -57,6 +57,41 @@ class Stats:
         """Tokens of all rows by the whole time."""
         return self.tokens / max(self.prefill_seconds + self.decode_seconds, 1e-9)
 
+    def with_run(self, later: Stats, *, same_row: bool) -> Stats:
+        """What two runs cost together.
+
+        Args:
+            later: of the second run.
+            same_row: they are of the same row; otherwise only what the whole batch cost is added.
+        """
+        names = ["forwards", "tokens", "prefill_seconds", "decode_seconds", "replayed"]
+        names += ["fast_forwarded", "rollbacks", "drafted", "canonical_relaxed"] if same_row else []
+        return replace(
+            self,
+            why_eager=self.why_eager or later.why_eager,
+            cache=self.cache or later.cache,
+            why_slow=tuple(dict.fromkeys(self.why_slow + later.why_slow)),
+            **{name: getattr(self, name) + getattr(later, name) for name in names},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reasked:
+    """One time that the model was asked again, with `generate(..., reask=...)`.
+
+    Attributes:
+        text: what the model had said, up to the end of the value that was refused last. It stands in the new prompt as
+            the model's turn.
+        pointer: JSON pointer of the refused value.
+        message: what the model was told of it, in the turn behind.
+        prompt_tokens: the length of the prompt that `text` answered.
+    """
+
+    text: str
+    pointer: str
+    message: str
+    prompt_tokens: int
+
 
 @dataclass(frozen=True, slots=True)
 class Generation(Generic[T]):
@@ -66,7 +101,7 @@ class Generation(Generic[T]):
         value: the typed value. None, whatever `T` says, when `error` is set.
         text: what the model said, without an end token.
         token_ids: the generated ids, with the end token where the model chose one.
-        prompt_tokens: the prompt's length.
+        prompt_tokens: the prompt's length; of the last prompt, where the model was asked again.
         finish: "end": the model chose an end token; "complete": the constraint left nothing to add;
             "closed_by_budget": the value was closed because `max_new_tokens` or the model's context came near, see
             `caps`; "stop": a string of `Limits(stop=...)` came; "length": plain text reached its budget; "error": see
@@ -86,6 +121,8 @@ class Generation(Generic[T]):
             penalty (see `Beams`); None without beams.
         beams: of a beam search, the complete texts that were found, as many as there are beams at most, best first;
             the first is this one.
+        reasked: each time that the model was asked again (`reask=`), in order. `stats` counts all of these runs, the
+            other attributes are of the last.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -105,6 +142,7 @@ class Generation(Generic[T]):
     thinking_trace: tuple[Undone, ...] = ()
     score: float | None = None
     beams: tuple[Generation[T], ...] = field(default=(), repr=False)
+    reasked: tuple[Reasked, ...] = ()
     error: StructgenError | None = None
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 

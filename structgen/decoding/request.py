@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -39,6 +39,7 @@ class Request:
         targets, sessions: one per row.
         many: a list of prompts was given: a list is given back.
         batch_size: rows that are decoded at once.
+        builder: made the sessions.
         beams: the sessions are roots of beam searches; None where they are not.
         execution: how it runs.
     """
@@ -48,6 +49,7 @@ class Request:
     sessions: list[Session]
     many: bool
     batch_size: int
+    builder: RowBuilder
     beams: Beams | None = None
     execution: Execution = AUTOMATIC
 
@@ -67,6 +69,15 @@ class Request:
         """Runs it to its end; a row's failure stays in its row. See `batch`."""
         with evaluating(self.model.module):
             return self.batch(record=record).finish()
+
+    def results(self, *, record: bool) -> list[Generation[Any]]:
+        """Runs it to its end: the outcome of each row. See `batch`."""
+        done = self.run(record=record)
+        return [self.result(row, done) for row in range(len(self.sessions))]
+
+    def with_sessions(self, sessions: Mapping[int, Session]) -> Request:
+        """The same call with some of its rows only, each with another session, by its row."""
+        return replace(self, targets=[self.targets[row] for row in sessions], sessions=[*sessions.values()])
 
     def result(self, row: int, run: Run[Any]) -> Generation[Any]:
         """The outcome of one row, once it is done."""
@@ -139,7 +150,7 @@ def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = 
     schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
     builder = RowBuilder(owner, options)
     targets, sessions = builder.rows(prompts, schemas, many=many)
-    return Request(owner, targets, sessions, many, options.batch_size, builder.beams)
+    return Request(owner, targets, sessions, many, options.batch_size, builder, builder.beams)
 
 
 def raise_first_error(results: Sequence[Generation[Any]]) -> None:

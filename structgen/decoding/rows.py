@@ -53,6 +53,7 @@ class RowBuilder:
     def __init__(self, model: Model, options: CallOptions) -> None:
         self._model, self._options = model, options
         self._grammars: dict[int, Grammar | None] = {}  # by the target's id
+        self._plans: list[RowPlan] = []
         assert isinstance(options.beams, Beams)
         self.beams = options.beams if options.beams.count > 1 else None
 
@@ -83,8 +84,21 @@ class RowBuilder:
             self._grammars[id(target)] = None if constraint is None else grammar_for(constraint, vocabulary)
         for target, watch in {(id(t), id(w)): (t, w) for t, w in zip(targets, guards, strict=True)}.values():
             _require_a_text(self._grammars[id(target)], watch)
-        plans = zip(read, targets, sampling, limits, guards, thinking, strict=True)
-        return targets, [self._session(RowPlan(*plan)) for plan in plans]
+        columns = zip(read, targets, sampling, limits, guards, thinking, strict=True)
+        self._plans = [RowPlan(*column) for column in columns]
+        return targets, [self._session(plan) for plan in self._plans]
+
+    def session_for(self, row: int, prompt: Any) -> Session:
+        """A row's session anew, for another prompt.
+
+        Args:
+            row: of those that `rows` was given last.
+            prompt: as a caller gives it.
+
+        Raises:
+            OptionError: the prompt is none, or leaves no room for an answer.
+        """
+        return self._session(self._plans[row]._replace(prompt=read_prompts(self._model, [prompt], many=False)[0]))
 
     def _session(self, plan: RowPlan) -> Session:
         model, grammar = self._model, self._grammars[id(plan.target)]

@@ -194,7 +194,7 @@ class Tool(Generic[P, R]):
             why = refusal.message if isinstance(refusal, jsonschema.ValidationError) else str(refusal)
             text = arguments.decode("utf-8", errors="replace") if isinstance(arguments, bytes) else arguments
             message = f"arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
-            raise ValidationFailed(message, "", text) from refusal
+            raise ValidationFailed(message, "", text, why) from refusal
         return value
 
     def called(self, arguments: str | bytes, id: str | None = None) -> ToolCall[R]:

@@ -138,7 +138,7 @@ def with_options() -> None:
     """Options change no type but `details`."""
     assert_type(sg.generate(model, "p", City, sampling=sg.Sampling(top_k=3), limits=sg.Limits(9)), City)
     assert_type(sg.generate(model, ["p"], City, limits=[sg.Limits(9)], batch_size=4, fast_forward=False), list[City])
-    assert_type(sg.generate(model, "p", City, thinking=True, beams=sg.Beams(2), banned=["x"]), City)
+    assert_type(sg.generate(model, "p", City, thinking=True, beams=sg.Beams(2), banned=["x"], reask=2), City)
     assert_type(sg.generate(model, "p", details=False), str)
     assert_type(sg.generate(model, "p", details=True), sg.Generation[str])
     assert_type(sg.generate(model, "p", City, details=True), sg.Generation[City])

@@ -102,8 +102,9 @@ class Validating(RowCheck):
         if retries.refused_values.total() >= self._budget:
             spent = f"{self._budget} other values were refused before" if self._budget else "it is tried once only"
             advice = f"Limits(validations=...) allows more tries than {self._budget}"
-            raise ValidationFailed(f"{why}; {spent}: {advice}{more}", veto.pointer, text)
-        return ValidationFailed(f"{why}; every other value was refused, too{more}", veto.pointer, text)
+            raise ValidationFailed(f"{why}; {spent}: {advice}{more}", veto.pointer, text, veto.message)
+        refused = f"{why}; every other value was refused, too{more}"
+        return ValidationFailed(refused, veto.pointer, text, veto.message)
 
 
 def _widths(refused: int, count: int) -> Iterator[int]:

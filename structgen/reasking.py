@@ -1,0 +1,129 @@
+"""Asking again: a value that its type's validators refused to the end is shown to the model with what they said.
+
+Both stand behind the prompt: as an assistant's and a user's message where the prompt is a chat, as text where it is a
+string. The row is generated anew behind them. Rows that were not refused are not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from structgen.arguments import require_count
+from structgen.decoding.generation import Generation, Reasked, Stats
+from structgen.decoding.request import Request
+from structgen.decoding.session import Session
+from structgen.errors import OptionError, RequestError, ValidationFailed
+
+MOST = 100
+"""Times that a row may be asked again: each adds two turns to its prompt."""
+
+
+def require_reask(reask: Any, prompts: Sequence[Any]) -> None:
+    """Turns can be added only behind text.
+
+    Args:
+        reask: how often a row may be asked again.
+        prompts: of the rows, each one that the model can read.
+
+    Raises:
+        OptionError: `reask` is no count, or a prompt is no text.
+    """
+    require_count("reask", reask, 0)
+    if reask > MOST:
+        raise OptionError(f"reask={reask}: expected at most {MOST}")
+    for prompt in prompts if reask else ():
+        if not isinstance(prompt, str) and not _is_chat(prompt):
+            what = "what a processor returned" if isinstance(prompt, Mapping) else "token ids"
+            raise OptionError(f"reask={reask}: the prompt is {what}, and turns are added only behind text: "
+                              "pass a string or chat messages, or leave reask= out")  # fmt: skip
+
+
+def results_asking_again(
+    request: Request, prompts: Sequence[Any], reask: int, *, record: bool
+) -> list[Generation[Any]]:
+    """Runs a request; rows that end with `ValidationFailed` are asked again.
+
+    Args:
+        request: what `prepare` gave.
+        prompts: of its rows, as the caller gave them; see `require_reask`.
+        reask: how often each row may be asked again.
+        record: every choice is measured.
+
+    Returns:
+        The last outcome of each row. Where a prompt with two turns more cannot be read, the row keeps its refusal,
+        whose message says so.
+    """
+    results, prompts = request.results(record=record), list(prompts)
+    rows: Iterable[int] = range(len(results))
+    for _ in range(reask):
+        sessions: dict[int, Session] = {}
+        for row in rows:
+            refusal = results[row].error
+            if isinstance(refusal, ValidationFailed):
+                asked = _reasked(refusal, results[row], request.model.vocabulary.special_names)
+                prompts[row] = with_turns(prompts[row], asked)
+                try:
+                    sessions[row] = request.builder.session_for(row, prompts[row])
+                except RequestError as reason:
+                    refusal.args = (f"{refusal}; the model cannot be asked again: {reason}", *refusal.args[1:])
+                else:
+                    results[row] = replace(results[row], reasked=(*results[row].reasked, asked))
+        if not sessions:
+            break
+        later = request.with_sessions(sessions).results(record=record)
+        results = _merged(results, dict(zip(sessions, later, strict=True)))
+        rows = sessions
+    for result in results:
+        if result.reasked and isinstance(result.error, ValidationFailed):
+            asked_again = f"the model was asked again {len(result.reasked)} times"
+            result.error.args = (f"{result.error}; {asked_again}", *result.error.args[1:])
+    return results
+
+
+def with_turns(prompt: Any, asked: Reasked) -> Any:
+    """A prompt with what the model said behind it, and what it is told of that.
+
+    Args:
+        prompt: a string or chat messages.
+        asked: the two turns.
+    """
+    if isinstance(prompt, str):
+        return f"{prompt}{asked.text}\n\n{asked.message}\n"
+    return [*prompt, {"role": "assistant", "content": asked.text}, {"role": "user", "content": asked.message}]
+
+
+def _reasked(refusal: ValidationFailed, result: Generation[Any], control: Iterable[str]) -> Reasked:
+    place = f" at {refusal.pointer}" if refusal.pointer else ""
+    message = f"This was refused{place}: {refusal.reason}\nAnswer again, and correct it."
+    return Reasked(_as_text(refusal.text, control), refusal.pointer, _as_text(message, control), result.prompt_tokens)
+
+
+def _as_text(text: str, control: Iterable[str]) -> str:
+    """A text in which names of control tokens are broken by a space: no tokenizer reads a control token in it."""
+    for name in control:
+        if len(name) > 1:
+            text = text.replace(name, f"{name[0]} {name[1:]}")
+    return text
+
+
+def _merged(results: Sequence[Generation[Any]], later: Mapping[int, Generation[Any]]) -> list[Generation[Any]]:
+    """The outcomes after another run of some rows, whose costs all of the batch share."""
+    batch = next(iter(later.values())).stats
+    return [
+        _with(later[row], result.stats.with_run(later[row].stats, same_row=True), result.reasked)
+        if row in later
+        else _with(result, result.stats.with_run(batch, same_row=False), result.reasked)
+        for row, result in enumerate(results)
+    ]
+
+
+def _with(result: Generation[Any], stats: Stats, reasked: tuple[Reasked, ...]) -> Generation[Any]:
+    """An outcome, and the beams in it, with other costs."""
+    beams = tuple(replace(beam, stats=stats, reasked=reasked) for beam in result.beams)
+    return replace(result, stats=stats, reasked=reasked, beams=beams)
+
+
+def _is_chat(prompt: Any) -> bool:
+    return isinstance(prompt, (list, tuple)) and all(isinstance(message, Mapping) for message in prompt)
