@@ -19,6 +19,8 @@ from structgen.tools import Tool, ToolCall
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar
 
+    from structgen.api import AnyModel, Text
+
     T = TypeVar("T", default=Any)
 else:
     from typing import TypeVar
@@ -46,24 +48,44 @@ class Conversation(Generic[T]):
 
 @overload
 def run(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
-    details: Literal[False] = False, **options: Any,
-) -> T: ...  # fmt: skip
-@overload
-def run(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
-    details: Literal[True], **options: Any,
-) -> Conversation[T]: ...  # fmt: skip
-@overload
-def run(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: None = None,
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Text | None = None,
     details: Literal[False] = False, **options: Any,
 ) -> str: ...  # fmt: skip
 @overload
 def run(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: None = None,
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Text | None = None,
     details: Literal[True], **options: Any,
 ) -> Conversation[str]: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
+    details: Literal[False] = False, **options: Any,
+) -> T: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
+    details: Literal[True], **options: Any,
+) -> Conversation[T]: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[False] = False, **options: Any,
+) -> dict[str, Any]: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[True], **options: Any,
+) -> Conversation[dict[str, Any]]: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: object,
+    details: Literal[False] = False, **options: Any,
+) -> Any: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: object,
+    details: Literal[True], **options: Any,
+) -> Conversation[Any]: ...  # fmt: skip
 def run(
     model: Any,
     messages: str | Sequence[Message],
@@ -104,7 +126,7 @@ def run(
     require_count("max_turns", max_turns, 1)
     require_count("max_errors", max_errors, 0)
     require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
-    declared = [Tool.of(each) for each in tools]
+    declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
     for tool in declared:
         require(tool.can_run, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
     history, replies = as_messages(messages), list[Reply[Any]]()

@@ -83,7 +83,7 @@ def prepared(
         RequestError: one of them cannot work; nothing has run.
     """
     owner = as_model(model, options.get("tokenizer"))
-    declared = [Tool.of(each) for each in tools]
+    declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
     format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else None
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)
     order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)

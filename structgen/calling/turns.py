@@ -16,9 +16,14 @@ from structgen.decoding.request import raise_first_error
 from structgen.tools import ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import TypeForm, TypeVar
 
+    from structgen.api import AnyModel, Text
+
     T = TypeVar("T", default=Any)
+    R = TypeVar("R")
 else:
     from typing import TypeVar
 
@@ -51,29 +56,54 @@ class Reply(Generic[T]):
 
 @overload
 def call(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any], *, choice: Literal["required"],
-    parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *,
+    choice: Callable[..., R], parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+) -> list[ToolCall[R]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *,
+    choice: Literal["required"], parallel: Parallel = False, details: Literal[False] = False, **options: Any,
 ) -> list[ToolCall[Any]]: ...  # fmt: skip
 @overload
 def call(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
-) -> list[ToolCall[Any]] | T: ...  # fmt: skip
-@overload
-def call(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
-) -> Reply[T]: ...  # fmt: skip
-@overload
-def call(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: None = None,
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Text | None = None,
     choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
 ) -> list[ToolCall[Any]] | str: ...  # fmt: skip
 @overload
 def call(
-    model: Any, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: None = None,
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Text | None = None,
     choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
 ) -> Reply[str]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+) -> list[ToolCall[Any]] | T: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+) -> Reply[T]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+) -> list[ToolCall[Any]] | dict[str, Any]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+) -> Reply[dict[str, Any]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+) -> list[ToolCall[Any]] | Any: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+) -> Reply[Any]: ...  # fmt: skip
 def call(
     model: Any,
     messages: str | Sequence[Message],

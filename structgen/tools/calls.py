@@ -8,16 +8,19 @@ import json
 import secrets
 import string
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pydantic_core import to_jsonable_python
 
 from structgen.errors import OptionError, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from structgen.tools.protocol import Invocable
 
 R = TypeVar("R", covariant=True)
+S = TypeVar("S")
 
 _ID_CHARACTERS = string.ascii_letters + string.digits
 _ID_LENGTH = 9
@@ -54,7 +57,11 @@ class ToolCall(Generic[R]):
         """The arguments as JSON, as `json.dumps(..., ensure_ascii=False)` writes it."""
         return json.dumps(to_jsonable_python(self.arguments), ensure_ascii=False)
 
-    def invoke(self) -> R:
+    @overload
+    def invoke(self: ToolCall[Awaitable[S]]) -> S: ...
+    @overload
+    def invoke(self) -> R: ...
+    def invoke(self) -> Any:
         """What the tool gives for these arguments. An async tool is run to its end.
 
         Raises:
@@ -63,20 +70,24 @@ class ToolCall(Generic[R]):
         """
         result = self._result()
         if not inspect.isawaitable(result):
-            return cast("R", result)
+            return result
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return cast("R", asyncio.run(_awaited(result)))
+            return asyncio.run(_awaited(result))
         if inspect.iscoroutine(result):
             result.close()
         raise OptionError(f"the tool {quoted(self.name)} is async: use `await call.ainvoke()` within an event loop")
 
-    async def ainvoke(self) -> R:
+    @overload
+    async def ainvoke(self: ToolCall[Awaitable[S]]) -> S: ...
+    @overload
+    async def ainvoke(self) -> R: ...
+    async def ainvoke(self) -> Any:
         """As `invoke`, without blocking the event loop: a tool that is not async runs in a thread."""
         if self.tool is not None and self.tool.is_async:
-            return cast("R", await self._result())
-        return cast("R", await asyncio.to_thread(self._result))
+            return await self._result()
+        return await asyncio.to_thread(self._result)
 
     def _result(self) -> Any:
         if self.tool is None or not self.tool.can_run:

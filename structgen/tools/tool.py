@@ -61,6 +61,15 @@ class Tool(Generic[P, R]):
         self.name: str = own if name is None else name
         functools.update_wrapper(self, function, updated=())
 
+    @overload
+    @staticmethod
+    def of(given: Callable[Q, S]) -> Tool[Q, S]: ...  # type: ignore[overload-overlap]
+    @overload
+    @staticmethod
+    def of(given: object, function: Callable[..., S]) -> Tool[..., S]: ...
+    @overload
+    @staticmethod
+    def of(given: object, function: None = None) -> Tool[..., Any]: ...
     @staticmethod
     def of(given: Any, function: Callable[..., Any] | None = None) -> Tool[..., Any]:
         """The tool that something is, or declares.

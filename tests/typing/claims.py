@@ -59,6 +59,22 @@ async def ask(question: str) -> None:
     print(question)
 
 
+@sg.tool
+def forecast(city: str, days: int = 1) -> Point:
+    return Point(len(city) + days)
+
+
+@sg.tool(name="look_up", description="Looks a name up.")
+async def look_up(name: str) -> int:
+    return len(name)
+
+
+class Desk:
+    @sg.tool
+    def book(self, seats: int) -> bool:
+        return seats > 0
+
+
 UserId = NewType("UserId", int)
 Answer = Union[City, Point]  # noqa: UP007
 Small = Annotated[int, Field(le=9)]
@@ -172,6 +188,62 @@ async def of_streams(some: Any) -> None:
         assert_type(event.partial, Colour | None)
 
 
+async def of_tools(entry: dict[str, object], some: Any) -> None:
+    """A tool is called like its function, and a call of it gives the function's result; an async one is awaited."""
+    assert_type(forecast("Paris", days=2), Point)
+    assert_type(await look_up("a"), int)
+    assert_type(Desk().book(3), bool)
+    assert_type(Desk.book(Desk(), 3), bool)
+    assert_type(sg.Tool.of(forecast)("Paris"), Point)
+    assert_type(sg.Tool.of(weather)(City(name="x")), str)
+    assert_type(sg.Tool.of(City)(name="x"), City)
+    assert_type(sg.Tool.of(entry).called("{}"), sg.ToolCall[Any])
+    assert_type(sg.Tool.of(entry, len).called("{}"), sg.ToolCall[int])
+    assert_type(sg.Tool.of(some).called("{}").invoke(), Any)
+    assert_type(forecast.called("{}"), sg.ToolCall[Point])
+    assert_type(forecast.called("{}").invoke(), Point)
+    assert_type(await forecast.called("{}").ainvoke(), Point)
+    assert_type(look_up.called("{}").invoke(), int)
+    assert_type(await look_up.called("{}").ainvoke(), int)
+
+
+def of_calls() -> None:
+    """Calls, or an answer of the schema's type; a tool that must be called tells what its calls give."""
+    assert_type(sg.call(model, "p", [forecast]), list[sg.ToolCall[Any]] | str)
+    assert_type(sg.call(model, chat, [forecast, weather], schema=City), list[sg.ToolCall[Any]] | City)
+    assert_type(sg.call(model, "p", [forecast], schema=City | None), list[sg.ToolCall[Any]] | City | None)
+    assert_type(sg.call(model, "p", [forecast], schema=Literal["a"]), list[sg.ToolCall[Any]] | Literal["a"])
+    assert_type(sg.call(model, "p", [forecast], schema=sg.Regex("a")), list[sg.ToolCall[Any]] | str)
+    assert_type(sg.call(model, "p", [forecast], schema=weather), list[sg.ToolCall[Any]] | dict[str, Any])
+    assert_type(sg.call(model, "p", [forecast], schema=schema), list[sg.ToolCall[Any]] | Any)
+    assert_type(sg.call(model, "p", [forecast], choice="required", parallel=True), list[sg.ToolCall[Any]])
+    assert_type(sg.call(model, "p", [forecast], choice=forecast), list[sg.ToolCall[Point]])
+    assert_type(sg.call(model, "p", [look_up], choice=look_up)[0].invoke(), int)
+    assert_type(sg.call(model, "p", [forecast], details=True).answer, str | None)
+    assert_type(sg.call(model, "p", [forecast], schema=City, details=True).answer, City | None)
+    assert_type(sg.call(model, "p", [forecast], schema=City, details=True).value, list[sg.ToolCall[Any]] | City | None)
+    assert_type(sg.call(model, "p", [forecast], schema=schema, details=True).calls, list[sg.ToolCall[Any]])
+    assert_type(sg.call(model, "p", [forecast], choice=forecast, details=True).calls, list[sg.ToolCall[Any]])
+
+
+def of_conversations() -> None:
+    """The answer's type; events of one turn."""
+    assert_type(sg.run(model, "p", [forecast]), str)
+    assert_type(sg.run(model, "p", [forecast], schema=City), City)
+    assert_type(sg.run(model, chat, [forecast], schema=list[City], max_turns=3), list[City])
+    assert_type(
+        sg.run(model, "p", [forecast], schema=City | Point, confirm=lambda each: each.name != "x"), City | Point
+    )
+    assert_type(sg.run(model, "p", [forecast], schema=sg.Choice(["a"])), str)
+    assert_type(sg.run(model, "p", [forecast], schema=weather), dict[str, Any])
+    assert_type(sg.run(model, "p", [forecast], schema=schema), Any)
+    assert_type(sg.run(model, "p", [forecast], details=True).answer, str)
+    assert_type(sg.run(model, "p", [forecast], schema=City, details=True).answer, City)
+    event = next(sg.stream_call(model, "p", [forecast], schema=City))
+    assert_type(event.call, sg.ToolCall[Any] | None)
+    assert_type(event.text, str)
+
+
 def mistakes() -> None:
     """What no checker takes."""
     sg.generate(model, "p", City, samplin=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
@@ -181,3 +253,9 @@ def mistakes() -> None:
     sg.nothing  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
     sg.Sequence(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sg.Machine("no machine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    forecast(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    forecast("Paris", hours=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Desk().book("all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    sg.tool(forecast, name=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.run(model, "p")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.call(5, "p", [forecast])  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
