@@ -77,8 +77,8 @@ def results_asking_again(
         rows = sessions
     for result in results:
         if result.reasked and isinstance(result.error, ValidationFailed):
-            asked_again = f"the model was asked again {len(result.reasked)} times"
-            result.error.args = (f"{result.error}; {asked_again}", *result.error.args[1:])
+            times = "once" if len(result.reasked) == 1 else f"{len(result.reasked)} times"
+            result.error.args = (f"{result.error}; the model was asked again {times}", *result.error.args[1:])
     return results
 
 

@@ -157,6 +157,8 @@ def test_a_row_that_is_refused_to_the_end_says_how_often_it_was_asked():
     assert failed.value is None
     assert failed.finish == "error"
     assert len(pickle.loads(pickle.dumps(failed)).reasked) == 2
+    with pytest.raises(sg.ValidationFailed, match=r"that old.*asked again once"):
+        sg.generate(model, "a", Person, limits=ONCE, reask=1)
 
 
 def test_a_prompt_that_grows_beyond_the_context_keeps_its_refusal():
