@@ -1,4 +1,4 @@
-"""Turn after turn: a model calls tools, reads what they give, and answers."""
+"""A conversation with tools: the model calls them, reads their results, and answers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ else:
     T = TypeVar("T")
 
 Confirm = Callable[[ToolCall[Any]], "bool | str"]
-"""May a call be made? False, or a text for the model that says why not."""
+"""Decides whether a call is made: True; False; or a text that tells the model why it is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation(Generic[T]):
-    """What `run(..., details=True)` gives.
+    """The result of `run(..., details=True)`.
 
     Attributes:
-        answer: of the type of `schema=`, or text.
-        messages: all of them, the answer's included, as chat templates take them; `tool_calls` are `ToolCall`s.
+        answer: a value of the type of `schema=`, or text.
+        messages: all messages with the answer, as chat templates take them; `tool_calls` are `ToolCall`s.
         replies: the model's turns, in their order.
     """
 
@@ -109,9 +109,10 @@ def run(
     Args:
         model, messages, tools, parallel, template_options, options: as for `call`.
         schema: the type of the answer; None for text.
-        max_turns: of the model. In the last one it may not call any more: it answers.
-        max_errors: tools may fail so often in the whole conversation; the next failure is raised.
-        confirm: asked before each call is made. False, or a text that says why not: the model reads of it instead.
+        max_turns: the number of turns of the model at most. In the last one it cannot call: it answers.
+        max_errors: how many failures of tools the whole conversation may have; the next one is raised.
+        confirm: a function that is asked before each call is made. If it returns False, or a text that says why not,
+            the call is not made and the model reads this instead of a result.
         details: return a `Conversation`, with all messages and turns beside the answer.
 
     Returns:
@@ -152,20 +153,20 @@ def run(
 
 
 class _Errors:
-    """What tools have raised.
+    """Counts the failures of tools.
 
     Args:
-        most: so many times they may.
+        max_errors: how many failures are allowed.
     """
 
     def __init__(self, max_errors: int) -> None:
         self._left = max_errors
 
     def message(self, error: Exception) -> str:
-        """What the model reads of an error.
+        """Returns the text that tells the model of an error.
 
         Raises:
-            RunError: there were too many.
+            RunError: there were more than `max_errors`.
         """
         self._left -= 1
         if self._left < 0:
@@ -174,7 +175,7 @@ class _Errors:
 
 
 def _result(each: ToolCall[Any], confirm: Confirm | None, errors: _Errors) -> str:
-    """What the model reads of a call's result."""
+    """Makes a call, if it is confirmed, and returns the text that the model reads as its result."""
     allowed = True if confirm is None else confirm(each)
     if allowed is not True:
         return allowed if isinstance(allowed, str) else "Error: the user does not allow this call."
@@ -186,7 +187,7 @@ def _result(each: ToolCall[Any], confirm: Confirm | None, errors: _Errors) -> st
 
 
 def as_text(result: Any) -> str:
-    """A tool's result as the model reads it: text as it is, other values as JSON, or else as Python writes them."""
+    """Returns a tool's result as text for the model: text as it is, other values as JSON, or else by `str`."""
     if isinstance(result, str):
         return result
     try:

@@ -1,4 +1,4 @@
-"""Conversations with calls and results in them, as chat templates take them, and as token ids."""
+"""Conversations with calls and results: as messages for chat templates, and as token ids."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EXPECTED = "a string, or chat messages (dicts with role and content)"
 
 
 def as_messages(given: str | Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages of a conversation; a string is what the user says.
+    """Returns the messages of a conversation; a string is one message of the user.
 
     Raises:
-        OptionError: no conversation.
+        OptionError: `given` is neither a string nor chat messages.
     """
     if isinstance(given, str):
         require(bool(given), "messages", given, "not an empty text")
@@ -33,12 +33,12 @@ def as_messages(given: str | Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def calls_message(calls: Sequence[ToolCall[Any]], content: str = "") -> dict[str, Any]:
-    """What the assistant said when it made these calls."""
+    """Returns the assistant's message with these calls."""
     return {"role": "assistant", "content": content, "tool_calls": list(calls)}
 
 
 def result_message(call: ToolCall[Any], content: str) -> dict[str, Any]:
-    """What a tool gave for a call."""
+    """Returns the message with the result of a call."""
     return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
 
 
@@ -49,19 +49,19 @@ def prompt_ids(
     format_: CallFormat | None,
     options: Mapping[str, Any],
 ) -> list[int]:
-    """The token ids of a conversation, up to where the model's turn begins.
+    """Returns the token ids of a conversation, up to the beginning of the model's turn.
 
     Text of users and tools never becomes a control token: the tokenizer spells such names as text.
 
     Args:
-        model: whose tokenizer and chat template apply.
-        messages: with `ToolCall`s among the `tool_calls` of the assistant.
-        tools: that the template declares.
-        format_: of the model; None without tools.
-        options: for the template.
+        model: the model, with its tokenizer and chat template.
+        messages: the messages; the assistant's `tool_calls` may be `ToolCall`s.
+        tools: the tools that the template declares.
+        format_: the call format of the model; None without tools.
+        options: options for the template.
 
     Raises:
-        OptionError: no chat template, or it refuses the conversation.
+        OptionError: the tokenizer has no chat template, or the template refuses the conversation.
     """
     if not hasattr(model.tokenizer, "apply_chat_template"):
         raise OptionError("the tokenizer has no chat template: calls need one")
@@ -81,7 +81,7 @@ def prompt_ids(
 
 
 def _written(message: Message, *, as_text: bool) -> dict[str, Any]:
-    """A message whose calls are dicts, as templates take them."""
+    """Returns a message whose calls are dicts, as templates take them."""
     calls = [_call(call, as_text=as_text) for call in message.get("tool_calls") or ()]
     return {**message, "tool_calls": calls} if calls else dict(message)
 

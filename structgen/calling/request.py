@@ -1,4 +1,4 @@
-"""What a caller asks of a turn, checked, and the run that answers it."""
+"""Checks the arguments of `call` and prepares the run of a turn."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TurnRequest:
     """A turn to be generated.
 
     Attributes:
-        request: what runs it.
-        tools: that may be called, by name.
-        format: of the model's calls; None without tools.
-        answer: what an answer becomes; None for text.
+        request: the prepared run.
+        tools: the tools that may be called, by name.
+        format: the call format of the model; None without tools.
+        answer: reads an answer of the schema; None for text.
     """
 
     request: Request
@@ -46,18 +46,18 @@ class TurnRequest:
     answer: Target | None = field(repr=False)
 
     def parser(self) -> TurnParser | None:
-        """Reads what is generated; None where that is no more than an answer."""
+        """Returns a parser for the generated text; None without tools: then all of the text is an answer."""
         if self.format is None:
             return None
         return TurnParser(self.format, {name: tool.arguments_schema for name, tool in self.tools.items()})
 
     @property
     def prompt(self) -> str:
-        """What the model reads, special tokens by their names."""
+        """The text that the model reads, with special tokens by their names."""
         return self._written(self.request.sessions[0].prompt, ()).decode("utf-8", errors="replace")
 
     def written(self, token_ids: Sequence[int]) -> bytes:
-        """The text of tokens, special ones by their names, but those that end a text."""
+        """Returns the bytes of tokens, with special tokens by their names, without those that end a text."""
         return self._written(token_ids, self.request.model.vocabulary.end_ids)
 
     def _written(self, token_ids: Sequence[int], silent: Sequence[int]) -> bytes:
@@ -77,10 +77,10 @@ def prepared(
     template_options: Mapping[str, Any] | None,
     options: dict[str, Any],
 ) -> TurnRequest:
-    """The request of a turn; `call` says what each argument is.
+    """Returns the request of a turn. `call` documents the arguments.
 
     Raises:
-        RequestError: one of them cannot work; nothing has run.
+        RequestError: an argument cannot work; nothing has run.
     """
     owner = as_model(model, options.get("tokenizer"))
     declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
@@ -115,7 +115,7 @@ def _remembered(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -
 
 
 def _turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
-    """The constraint of a turn: the same object for the same tools, so that its masks are kept."""
+    """Returns the constraint of a turn: the same object for the same tools, so that its masks are reused."""
     try:
         hash(rules)
     except TypeError:  # an answer in a JSON Schema that is a dict
@@ -126,10 +126,10 @@ def _turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn
 def _choice(
     choice: Choice, tools: Sequence[Tool[..., Any]], parallel: Parallel
 ) -> tuple[Sequence[Tool[..., Any]], int, int | None]:
-    """The tools that may be called, and how many calls there are at least and at most.
+    """Returns the tools that may be called, and the least and the greatest number of calls.
 
     Raises:
-        OptionError: `choice` or `parallel` is none of what it may be.
+        OptionError: `choice` or `parallel` has no allowed value.
     """
     min_calls, max_calls = _counts(parallel)
     if choice == "none":

@@ -1,4 +1,4 @@
-"""A turn as it comes: text, the name of a tool, pieces of its arguments, the validated call."""
+"""Streams a turn: text, the name of a tool, pieces of its arguments, the validated call."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class CallEvent:
     """One piece of a turn, from `stream_call`.
 
     Attributes:
-        text: what is new of the answer's text.
-        index: which call of the turn this is about, from 0; None for text.
-        name: of the tool, with the first event of a call.
-        arguments: what is new of the call's arguments, as JSON.
-        call: the validated call, with its last event.
-        restart: the decoder had to go back: forget all that was told of the turn; it is told again.
-        reply: with the last event, what `call(..., details=True)` gives.
+        text: the new piece of the answer's text.
+        index: the number of the call in the turn, from 0; None for text.
+        name: the name of the tool, in the first event of a call.
+        arguments: the new piece of the call's arguments, as JSON text.
+        call: the validated call, in the last event of a call.
+        restart: the decoder went back: drop all earlier events of the turn, they come again.
+        reply: the `Reply` of `call(..., details=True)`, in the last event of the turn.
     """
 
     text: str = ""
@@ -51,7 +51,7 @@ def stream_call(
     template_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[CallEvent]:
-    """The same as `call`, told while it happens: a tool's name first, then its arguments, then the call.
+    """Streams what `call` returns: a tool's name first, then pieces of its arguments, then the validated call.
 
         for event in stream_call(model, "The weather in Paris?", [get_weather]):
             if event.call:
@@ -90,7 +90,7 @@ def _streamed(asked: TurnRequest) -> Iterator[CallEvent]:
 
 
 class _Watch:
-    """What has been told of a turn.
+    """Turns the tokens of a turn into events, and remembers which events have been given.
 
     Args:
         asked: the turn.
@@ -104,12 +104,12 @@ class _Watch:
         self._parser, self._read = self._asked.parser(), b""
 
     def events(self, tokens: Sequence[int], unsettled: int, *, done: bool) -> Iterator[CallEvent]:
-        """What these tokens tell that was not told before.
+        """Yields the events that these tokens add.
 
         Args:
-            tokens: all of the turn.
-            unsettled: bytes at their end that may be taken back.
-            done: no more will come.
+            tokens: all tokens of the turn so far.
+            unsettled: the number of bytes at the end of their text that may be taken back.
+            done: is the turn complete?
         """
         text = self._asked.written(tokens)
         if not done:
@@ -124,7 +124,7 @@ class _Watch:
         yield from self._events([TextPiece(new)] if self._parser is None else self._parser.feed(new))
 
     def finish(self) -> Iterator[CallEvent]:
-        """What the end of the text tells."""
+        """Yields the events at the end of the text."""
         yield from self._events([] if self._parser is None else self._parser.finish())
 
     def _events(self, events: Sequence[TurnEvent]) -> Iterator[CallEvent]:

@@ -32,13 +32,13 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
-    """What a model said in its turn, from `call(..., details=True)`.
+    """The turn of a model, from `call(..., details=True)`.
 
     Attributes:
-        calls: that it made; none where it answered.
-        answer: of the type of `schema=`, or text; None where it called.
-        text: before the calls, or the answer's own.
-        prompt: what the model read, as text with its control tokens.
+        calls: the calls that the model made; empty if it answered.
+        answer: a value of the type of `schema=`, or text; None if the model called.
+        text: the text before the calls, or the text of the answer.
+        prompt: the text that the model read, with its control tokens.
         generation: the run's tokens, confidence, thinking and costs.
     """
 
@@ -50,7 +50,7 @@ class Reply(Generic[T]):
 
     @property
     def value(self) -> list[ToolCall[Any]] | T | None:
-        """What `call` gives without details: the calls, or else the answer."""
+        """The result of `call` without details: the calls, or else the answer."""
         return self.calls or self.answer
 
 
@@ -158,7 +158,7 @@ def call(
 
 
 def reply(asked: TurnRequest, generation: Generation[Any]) -> Reply[Any]:
-    """What was generated, read.
+    """Reads the generated text as calls or an answer.
 
     Raises:
         ValidationFailed: a tool's validators, or the answer's, refuse it. CallSyntaxError: the text is cut off within
@@ -172,7 +172,7 @@ def reply(asked: TurnRequest, generation: Generation[Any]) -> Reply[Any]:
 
 
 def _read(asked: TurnRequest, generation: Generation[Any]) -> tuple[str, list[ToolCall[Any]]]:
-    """The text and the calls of what was generated."""
+    """Returns the text and the calls of a turn."""
     parser = asked.parser()
     if parser is None:
         return generation.text, []

@@ -1,4 +1,4 @@
-"""Validators of tools in the run: arguments that they refuse are taken back, and said in another way."""
+"""Runs the validators of tools while calls are generated: refused values are taken back and generated differently."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
 _NO_TEXT = "\x00"
-"""What no answer begins with."""
+"""No answer begins with this."""
 
 
 def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> list[Guard[Any]]:
-    """A guard where a tool's type demands more of arguments than its schema says; else none, and none for formats that
-    write arguments key by key: there the call is judged when it is complete."""
+    """Returns a guard if validators of a tool's type demand more than its schema says; else an empty list.
+
+    It is also empty for formats that write arguments key by key: there a call is validated when it is complete.
+    """
     if not isinstance(format_.arguments, JsonArguments):
         return []
     judged = [tool for tool in rules.tools if tool.type is not None and validators_of(tool.type) is not None]
@@ -41,9 +43,9 @@ class _Call:
     """A call in a text.
 
     Attributes:
-        name: of the tool.
-        start: the byte of the text with which its arguments begin, or that behind its name.
-        json: its arguments so far, as they stand in the text.
+        name: the name of the tool.
+        start: the offset in bytes at which the arguments begin; before they begin, the end of the name.
+        json: the JSON of the arguments so far.
     """
 
     name: str
@@ -52,11 +54,11 @@ class _Call:
 
 
 class CallGuard(Guard[bytes]):
-    """Vetoes values in arguments that a tool's validators refuse, from their first byte on, when they are complete.
+    """Vetoes values in arguments that a tool's validators refuse, from the first byte of such a value.
 
     Args:
-        format_: of the model, as the text shows it: without special tokens.
-        tools: that may be called.
+        format_: the call format of the model without special tokens, as decoded text shows it.
+        tools: the tools that may be called.
     """
 
     def __init__(self, format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> None:
@@ -70,16 +72,16 @@ class CallGuard(Guard[bytes]):
         self._read = lru_cache(64)(self._calls)
 
     def start(self) -> bytes:
-        """The text so far: nothing."""
+        """Returns the empty text."""
         return b""
 
     def feed(self, state: bytes, text: bytes) -> bytes | Veto:
-        """The text with more of it, or where a value begins that it completes and validators refuse."""
+        """Returns the extended text; or a veto where a value begins that is now complete and that validators refuse."""
         extended = state + text
         return self._veto(extended, len(state)) or extended
 
     def begun(self, state: bytes) -> int:
-        """Where the last call's arguments begin."""
+        """Returns the offset at which the last call's arguments begin."""
         calls = self._read(state)
         return calls[-1].start if calls else len(state)
 
@@ -94,7 +96,7 @@ class CallGuard(Guard[bytes]):
         return None
 
     def _calls(self, text: bytes) -> list[_Call]:
-        """The calls in a text, the last perhaps not complete; those up to where it is none of the format."""
+        """Returns the calls in a text. The last one may be incomplete; text that breaks the format ends the list."""
         parser, calls = TurnParser(self._format, self._schemas), list[_Call]()
         offset = 0
         try:

@@ -1,4 +1,7 @@
-"""How a format writes a call's arguments: as one JSON text, or key by key."""
+"""How a call format writes arguments: as one JSON text, or key by key.
+
+Qwen3 writes `{"city": "Paris"}`; MiniCPM5 writes `<param name="city">Paris</param>`.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from structgen.chat.pieces import Pieces, Slot, filled
 
 
 def type_of(value: Any) -> str:
-    """The JSON type of a value."""
+    """Returns the JSON type of a value."""
     kinds = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
     return kinds.get(type(value), "array" if isinstance(value, (list, tuple)) else "object")
 
 
 @dataclass(frozen=True)
 class JsonLayout:
-    """How `json.dumps` is called.
+    """The options with which a chat template calls `json.dumps`.
 
     Attributes:
-        ascii: are other characters escaped?
-        compact: without blanks behind commas and colons?
-        indent: blanks by level; None for one line.
+        ascii: are characters outside ASCII escaped?
+        compact: are there no blanks behind commas and colons?
+        indent: number of blanks per level; None writes one line.
         sorted: are members sorted by name?
-        margin: blanks before every line but the first.
+        margin: number of blanks before every line but the first.
     """
 
     ascii: bool = False
@@ -36,7 +39,7 @@ class JsonLayout:
     margin: int = 0
 
     def write(self, value: Any) -> str:
-        """The JSON text of a value."""
+        """Returns the JSON text of a value."""
         separators = (",", ":") if self.compact else None
         text = json.dumps(
             value, ensure_ascii=self.ascii, separators=separators, indent=self.indent, sort_keys=self.sorted
@@ -46,10 +49,10 @@ class JsonLayout:
 
 @dataclass(frozen=True)
 class Raw:
-    """A string as it is.
+    """Writes a string as it is, without quotes and escapes.
 
     Attributes:
-        without: characters that the template does not keep.
+        without: characters that the template changes or drops.
         trimmed: does the template cut white space off its ends?
     """
 
@@ -57,16 +60,16 @@ class Raw:
     trimmed: bool = False
 
     def write(self, value: Any) -> str:
-        """The string."""
+        """Returns the string."""
         return str(value)
 
 
 @dataclass(frozen=True)
 class PythonText:
-    """A value as Python's `str` writes it: `True`, `None`, `['a', 1]`."""
+    """Writes a value as Python's `str` does: `True`, `None`, `['a', 1]`."""
 
     def write(self, value: Any) -> str:
-        """The text of a value."""
+        """Returns the text of a value."""
         return str(value)
 
 
@@ -75,12 +78,12 @@ ValueWriter = JsonLayout | Raw | PythonText | Nested
 
 @dataclass(frozen=True)
 class ArgumentFormat:
-    """One argument of a type.
+    """How an argument of one JSON type is written: `<param name="`, the key, `">`, the value, `</param>`.
 
     Attributes:
-        before: what stands before the value, the key in it.
-        writer: of the value.
-        after: what stands behind it.
+        before: the text before the value, with a slot for the key.
+        writer: writes the value.
+        after: the text behind the value.
     """
 
     before: Pieces
@@ -88,33 +91,33 @@ class ArgumentFormat:
     after: Pieces
 
     def write(self, key: str, value: Any) -> str:
-        """The text of one argument."""
+        """Returns the text of one argument."""
         named = {Slot.KEY: key}
         return filled(self.before, named) + self.writer.write(value) + filled(self.after, named)
 
 
 @dataclass(frozen=True)
 class JsonArguments:
-    """All arguments as one JSON object.
+    """Writes all arguments as one JSON object.
 
     Attributes:
-        layout: of the JSON.
+        layout: how the JSON is laid out.
     """
 
     layout: JsonLayout = JsonLayout()
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """The text of the arguments."""
+        """Returns the text of the arguments."""
         return self.layout.write(dict(arguments))
 
 
 @dataclass(frozen=True)
 class KeyedArguments:
-    """Arguments key by key.
+    """Writes arguments key by key.
 
     Attributes:
-        formats: how a value of each JSON type is written; a type that is missing has no spelling that can be read back.
-        separator: between two arguments.
+        formats: pairs of a JSON type and how its arguments are written. Values of a missing type cannot be written.
+        separator: the text between two arguments.
         sorted: are arguments sorted by key, upper and lower case alike?
     """
 
@@ -123,11 +126,11 @@ class KeyedArguments:
     sorted: bool = False
 
     def format_of(self, type_: str) -> ArgumentFormat | None:
-        """How a value of a JSON type is written."""
+        """Returns how arguments of a JSON type are written; None if they cannot be."""
         return dict(self.formats).get(type_)
 
     def write(self, arguments: Mapping[str, Any]) -> str:
-        """The text of the arguments.
+        """Returns the text of the arguments.
 
         Raises:
             ValueError: the format has no spelling for a value.

@@ -15,9 +15,9 @@ class WrittenCall(NamedTuple):
     """One call as a format writes it.
 
     Attributes:
-        name: of the tool.
-        arguments: as JSON values by name.
-        id: of the call.
+        name: the name of the tool.
+        arguments: the arguments by name, as JSON values.
+        id: the id of the call; empty in formats without ids.
     """
 
     name: str
@@ -27,10 +27,11 @@ class WrittenCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Tags:
-    """What a span of text is put in.
+    """The tags around a span of text, such as `<think>` and `</think>`.
 
     Attributes:
-        opening, closing: around it.
+        opening: the text before the span.
+        closing: the text behind the span.
     """
 
     opening: str
@@ -41,22 +42,23 @@ class Tags:
 class CallFormat:
     """How a model writes an answer and calls in its turn, thinking apart.
 
-    A turn with calls is `lead`, the calls with `between` between them, then `closing`. A turn of text is the content
-    within its tags. Where a model may say something before it calls, that is `content.opening`, the text, `gap`, and
-    what follows `lead` then follows `gap`: both end with the same `opening`, which begins the calls.
+    A turn with calls is `lead`, the calls with `between` between them, then `closing`. A turn of text is the text
+    within the tags `content`. A turn with text before its calls is `content.opening`, the text, `gap`, the calls and
+    `closing`. `lead` and `gap` end with the same `opening`, which begins the calls: `<tool_call>` in Qwen's format.
 
     Attributes:
-        lead: what stands between the prompt and the first call's first slot.
-        body: of one call, from its first slot to its last.
-        between: from a call's last slot to the next one's first; None where a turn has one call at most.
-        closing: behind the last call.
-        end: what the template writes behind the turn: end tokens, mostly.
+        lead: the text between the prompt and the first slot of the first call.
+        body: the pieces of one call, from its first slot to its last.
+        between: the text from the last slot of a call to the first slot of the next one; None if a turn has at most one
+            call.
+        closing: the text behind the last slot of the last call.
+        end: the text that the template writes behind the turn, mostly end tokens.
         arguments: how arguments are written.
-        content: around the text of an answer.
-        gap: what stands between text and the first call's first slot; None where a turn has one or the other.
-        thinking: around what the model thinks before; None where the template has no such marks.
-        as_text: does the template want arguments as JSON text?
-        first_index: what `Slot.INDEX` counts from.
+        content: the tags around the text of an answer.
+        gap: the text between an answer's text and the first slot of the first call; None if a turn cannot have both.
+        thinking: the tags around the model's thinking; None if the template has no such tags.
+        as_text: does the template take arguments as JSON text, not as a mapping?
+        first_index: the number of the first call in `Slot.INDEX`.
     """
 
     lead: str
@@ -72,10 +74,10 @@ class CallFormat:
     first_index: int = 0
 
     def without(self, tokens: Collection[str]) -> CallFormat:
-        """The format as a text has it that shows no special tokens; how arguments are written stays as it is.
+        """Returns the format as it looks in decoded text, where special tokens are not shown. `arguments` stays.
 
         Args:
-            tokens: names of the special tokens.
+            tokens: the names of the special tokens.
         """
         longest_first = sorted(tokens, key=len, reverse=True)
         names = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
@@ -95,7 +97,7 @@ class CallFormat:
         )
 
     def render(self, calls: Sequence[WrittenCall], content: str = "") -> str:
-        """What a model says to make these calls, from the prompt to `closing`; without calls, its answer.
+        """Returns the text of a turn with these calls, from the prompt to `closing`; without calls, of an answer.
 
         Raises:
             ValueError: the format has no such turn: several calls, text before calls, or a value that it cannot write.
@@ -117,20 +119,23 @@ class CallFormat:
 
     @property
     def opening(self) -> str:
-        """What begins calls, whether there is text before them or not."""
+        """The text that begins calls, whether there is text before them or not."""
         return self.lead.lstrip() if self.gap is None else common_opening(self.lead, self.gap)
 
     @property
     def trigger(self) -> str:
-        """What of `opening` stands in no text: its first tag, or all of it where an answer's end
-        begins with that. Empty where calls begin with a name."""
+        """The text that an answer cannot contain, because it begins calls: the first tag of `opening`.
+
+        It is all of `opening` if that begins with no tag, or if the end of an answer begins with this tag, too. It is
+        empty if calls begin with a name.
+        """
         tag = TAG.match(self.opening)
         if tag is None or self.content.closing.lstrip().startswith(tag[0]):
             return self.opening
         return tag[0]
 
     def described(self) -> list[tuple[str, str]]:
-        """The parts by name, for a person to read."""
+        """Returns pairs of a part's name and its text, for a person to read."""
         rows = [("call", shown([self.lead, *self.body, self.closing]))]
         rows.append(("between calls", "one call in a turn" if self.between is None else shown([self.between])))
         rows.append(("text before calls", "no" if self.gap is None else "yes"))
@@ -145,5 +150,5 @@ class CallFormat:
 
 
 def common_opening(lead: str, gap: str) -> str:
-    """What begins calls both behind nothing and behind text."""
+    """Returns the text with which both `lead` and `gap` end: it begins the calls."""
     return lead[len(lead) - common_suffix(lead, gap) :].lstrip()

@@ -1,4 +1,4 @@
-"""The mask of a turn: text, calls of tools, or an answer in a schema, as a model's format writes them."""
+"""The constraint of a turn: text, calls of tools, or an answer in a schema, as a model's format writes them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from structgen.vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class Turn(Composition):
-    """What a model may say in its turn, thinking apart."""
+    """The constraint of a turn, without its thinking."""
 
     parts: Plan
 
     def plan(self) -> Plan:
-        """The turn as a part."""
+        """Returns the turn as a part of a composition."""
         return self.parts
 
 
 @dataclass(frozen=True)
 class TurnRules:
-    """What a turn may be.
+    """What a turn may contain.
 
     Attributes:
-        tools: that may be called, of different names.
+        tools: the tools that may be called; their names differ.
         min_calls, max_calls: how many calls the turn has; `max_calls` is None for any number.
-        text: may the turn be an answer of text?
-        answer: what an answer must be, where it is no text.
-        order: of members of JSON.
+        text: may the turn be an answer in free text?
+        answer: the constraint of an answer that is not free text; None allows no such answer.
+        order: the order of members in JSON objects.
     """
 
     tools: tuple[Tool[..., Any], ...]
@@ -52,16 +52,17 @@ class TurnRules:
 
 
 def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
-    """The constraint of a turn.
+    """Returns the constraint of a turn.
 
     Args:
-        format_: of the model.
-        rules: what is allowed.
-        vocabulary: its special tokens stand where the format has them, and nowhere else.
+        format_: the call format of the model.
+        rules: what the turn may contain.
+        vocabulary: its special tokens come where the format has them, and nowhere else.
 
     Raises:
-        OptionError: the format has fewer calls in a turn than are asked for, or two tools have one name.
-        SchemaError, UnsupportedSchema: arguments of a tool cannot be held to their schema, or not be written.
+        OptionError: the format has fewer calls in a turn than `rules` demand, or two tools have the same name.
+        SchemaError, UnsupportedSchema: no mask holds arguments of a tool to their schema, or the format cannot write
+            them.
     """
     known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
     return Turn(_TurnPlans(format_, rules, Literals(known)).plan())
@@ -79,7 +80,7 @@ class _TurnPlans:
         self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
 
     def plan(self) -> Plan:
-        """What the rules allow."""
+        """Returns the turns that the rules allow."""
         rules, format_ = self._rules, self._format
         turns: list[Plan] = []
         calls = rules.tools and rules.max_calls != 0
@@ -96,13 +97,13 @@ class _TurnPlans:
         return AnyOf(tuple(turns))
 
     def _begins_as_text(self) -> bool:
-        """Are calls without text before them what calls behind blanks are?"""
+        """Is a turn of calls alone also a turn of blank text and calls? Then the second plan has the first in it."""
         lead = self._format.lead
         before = lead[: len(lead) - len(self._format.opening)]
         return before.removeprefix(self._format.content.opening).strip() == ""
 
     def _text(self, *, mixed: bool) -> Plan:
-        """Text, in which nothing is what begins calls; and calls behind it, where they may be."""
+        """Returns free text that does not contain the beginning of calls, followed by calls if `mixed`."""
         content, format_ = self._format.content, self._format
         stops = [format_.trigger] if self._rules.tools and format_.trigger else []
         closing = content.closing.strip()
@@ -114,7 +115,7 @@ class _TurnPlans:
         return Series((self._literal.plan(content.opening), free, end))
 
     def _calls(self) -> Plan:
-        """One call or several, from the first slot to what closes the last."""
+        """Returns the calls of a turn, from the first slot to `closing`."""
         format_, rules = self._format, self._rules
         max_calls = 1 if format_.between is None else rules.max_calls
         min_calls = max(rules.min_calls, 1)
@@ -127,7 +128,7 @@ class _TurnPlans:
         return Series((first, *more, self._literal.plan(format_.closing)))
 
     def _call(self, index: str | None) -> Plan:
-        """A call of any tool. `index`: which one it is, None for a later one than the first."""
+        """Returns a call of any tool. `index`: the text of `Slot.INDEX`; None allows any number, for later calls."""
         body = list(self._format.body)
         name_index = body.index(Slot.NAME)
         before = [self._piece(piece, "", index) for piece in body[:name_index]]

@@ -1,4 +1,4 @@
-"""The call format of a chat template, read off what it renders for calls that are known."""
+"""Derives the call format of a chat template from its rendering of known calls."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ END_TAGS = frozenset(
     ("<|eom_id|>", "<|eot_id|>", "<|call|>", "<|calls|>", "<|eot|>", "<|eom|>", "<|end|>", "<|return|>", "</s>",
      "<|tool_response>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "<|eos|>", "<EOS>")
 )  # fmt: skip
-"""Tokens that end a turn, where nobody says which do: a template writes them like any other tag."""
+"""Tokens that end a turn, for callers that do not know the end tokens of the vocabulary."""
 
 
 @dataclass(frozen=True)
 class _Skeleton:
-    """A turn of calls, taken apart at its slots."""
+    """A turn of calls, split at its slots. The attributes are those of `CallFormat`; `tail` is `closing` and `end`."""
 
     opening: str
     body: tuple[Piece, ...]
@@ -37,15 +37,15 @@ class _Skeleton:
 def derive(
     template: ChatTemplate, *, ends: Collection[str] = (), options: Mapping[str, Any] | None = None
 ) -> CallFormat:
-    """The format in which a chat template writes calls.
+    """Returns the format in which a chat template writes calls.
 
     Args:
-        template: of the model.
-        ends: names of the tokens that end the model's texts.
-        options: for the template, as `enable_thinking`.
+        template: the chat template of the model.
+        ends: the names of the tokens that end the model's texts.
+        options: options for the template, such as `enable_thinking`.
 
     Raises:
-        OptionError: the template renders no calls, or none in a form that can be read off; the message says why.
+        OptionError: the template renders no calls, or no format can be derived from them; the message says why.
     """
     probes = Probes(template, options=options)
     refusals = []
@@ -109,12 +109,12 @@ def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
 
 
 def _slots(text: str, arguments: list[str], call: int) -> tuple[Piece, ...]:
-    """The pieces of a text in which one call's name, id and arguments stand."""
+    """Returns the pieces of a text, with slots in place of the name, the id and the arguments of one known call."""
     return read_off(text, {arguments[call]: Slot.ARGUMENTS, NAMES[call]: Slot.NAME, IDS[call]: Slot.ID})
 
 
 def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
-    """What stands before the first slot; from there to the last; and what stands behind it."""
+    """Returns the text before the first slot, the pieces from the first slot to the last, and the text behind it."""
     places = [place for place, piece in enumerate(pieces) if isinstance(piece, Slot)]
     if not places:
         raise Underivable("the second call of a turn does not come out as the first one does")
@@ -124,7 +124,7 @@ def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
 
 
 def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tuple[Piece, ...], tail: str) -> _Skeleton:
-    """The skeleton of two calls; where they differ by a number that counts, that is a slot."""
+    """Returns the skeleton of two calls. A number that is one higher in the second call becomes `Slot.INDEX`."""
     if len(body) != len(second):
         raise Underivable("the second call of a turn does not come out as the first one does")
     same = common_suffix(opening, between)
@@ -151,14 +151,14 @@ def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tup
 
 
 def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
-    """What of the text behind a turn is no part of it.
+    """Returns the end of `tail` that no model writes: what the template puts behind the turn.
 
     Args:
-        tail: what stands behind the last slot of a call, or behind an answer.
-        behind: what stands behind an answer.
-        prompt: what stands behind the user's words. It begins with what ends a turn, if all turns end alike; a
-            template may write it behind every turn of the assistant, too.
-        ends: names of tokens that end texts, as far as they are known.
+        tail: the text behind the last slot of a call, or behind an answer.
+        behind: the text behind an answer.
+        prompt: the text behind the user's words. It begins with the end of a turn if all turns end alike; a template
+            may write it behind every turn of the assistant, too.
+        ends: the names of the tokens that end texts, if they are known.
     """
     last = TAG.findall(behind)[-1:] or [behind.strip()]
     names = [tag for tag in (ends or END_TAGS | set(last)) if tag and tag in tail]
@@ -170,7 +170,7 @@ def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
 
 
 def _gap(probes: Probes, format_: CallFormat, prompt: str) -> str | None:
-    """What stands between an answer's text and the first call; None where they do not come together."""
+    """Returns the text between an answer's text and the first call; None if a turn cannot have both."""
     try:
         text = probes.calls(ARGUMENTS[0], content=CONTENT)
     except CannotRender:
@@ -186,10 +186,10 @@ def _gap(probes: Probes, format_: CallFormat, prompt: str) -> str | None:
 
 
 def _confirm(probes: Probes, format_: CallFormat, opening: str) -> None:
-    """The format writes calls as the template does, those that were not looked at among them.
+    """Checks that the format writes calls as the template does, for calls from which nothing was derived.
 
     Raises:
-        Underivable: it does not.
+        Underivable: the two texts differ.
     """
     given: tuple[dict[str, Any], ...] = ({KEYS[0]: 'a"b', KEYS[1]: "é x"}, {}, {KEYS[2]: 12})
     for count in (1, 2, 3) if format_.between is not None else (1,):

@@ -1,4 +1,4 @@
-"""How a template writes arguments, read off what it renders."""
+"""Derives how a chat template writes arguments from its rendering of known calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SAMPLES: dict[str, Any] = {
 
 
 def layouts() -> Iterator[JsonLayout]:
-    """Ways in which templates call `json.dumps`, the usual one first."""
+    """Yields the layouts in which templates call `json.dumps`, the usual one first."""
     flags = (False, True)
     for compact, ascii_, sorted_ in product(flags, flags, flags):
         yield JsonLayout(ascii_, compact, None, sorted_)
@@ -42,10 +42,10 @@ def layouts() -> Iterator[JsonLayout]:
 
 
 def argument_writer(probes: Probes) -> ArgumentWriter:
-    """How arguments are written.
+    """Returns how the template writes arguments.
 
     Raises:
-        Underivable: they do not come out in a way that is known. CannotRender: the template refuses a call.
+        Underivable: the template writes them neither as JSON nor key by key. CannotRender: the template refuses a call.
     """
     whole = {KEYS[0]: 'q"é', KEYS[2]: {"qmember": [WORD, NUMBER]}}
     text = probes.calls(whole)
@@ -81,7 +81,7 @@ def _keyed(probes: Probes) -> KeyedArguments:
 
 
 def _frame(probes: Probes) -> tuple[str, str, str]:
-    """What stands before all arguments, between two of them, and behind them all."""
+    """Returns the text before all arguments, between two of them, and behind all of them."""
     one = probes.calls({KEYS[0]: NUMBER})
     two = probes.calls({KEYS[0]: NUMBER, KEYS[1]: OTHER})
     first = read_off(one, {KEYS[0]: Slot.KEY, str(NUMBER): Slot.VALUE})
@@ -120,7 +120,7 @@ def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[s
 
 
 def _format(probes: Probes, sample: Any, before: str, after: str) -> ArgumentFormat | None:
-    """How a value like this one is written; None where it cannot be told, or not be read back."""
+    """Returns how arguments of the sample's type are written; None if that is unknown, or cannot be read back."""
     text = _argument(probes, sample, before, after)
     if text is None:
         return None
@@ -151,7 +151,7 @@ def _string_format(probes: Probes, text: str, before: str, after: str) -> Argume
 
 
 def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None:
-    """The text of one argument with this value; None where it is not written within its frame."""
+    """Returns the text of one argument with this value; None if it does not stand between `before` and `after`."""
     try:
         text = probes.calls({KEYS[0]: value})
     except CannotRender:
@@ -162,10 +162,10 @@ def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None
 
 
 def _value_text(probes: Probes, number: ArgumentFormat, before: str, after: str, value: Any) -> str:
-    """The text of a value where numbers stand.
+    """Returns the text of a value that is written in the place of a number.
 
     Raises:
-        ValueError: it does not stand within what is around a number.
+        ValueError: the text around the value is not the text around a number.
     """
     text = _argument(probes, value, before, after) or ""
     begin, end = (filled(pieces, {Slot.KEY: KEYS[0]}) for pieces in (number.before, number.after))

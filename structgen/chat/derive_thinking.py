@@ -1,4 +1,4 @@
-"""The marks around what a model thinks, found in what its chat template renders."""
+"""Derives the tags around a model's thinking from what its chat template renders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structgen.chat.templates import CannotRender
 
 CONTENT, THOUGHT = "QcontentQ", "QthoughtQ"
 FIELDS = ("reasoning_content", "reasoning", "thinking", "thought")
-"""What templates call the member of a message that has the thinking."""
+"""Names that templates give to the thinking in a message."""
 
 KNOWN = (
     Tags("<think>\n", "\n</think>\n\n"),
@@ -20,14 +20,14 @@ KNOWN = (
     Tags("<|inner_prefix|>", "<|inner_suffix|>"),
     Tags("<|channel>thought\n", "<channel|>"),
 )
-"""Marks of templates that have no member for the thinking: looked for in what they write before an answer."""
+"""Tags that are searched in the text before an answer, for templates whose messages have no field for the thinking."""
 
 _TAG = r"(?:<[^<>\s]+>|\[[A-Z_]+\])"
 _LAST_TAG = re.compile(rf"(?:{_TAG}(?:think|thought|reason)\w*)?{_TAG}[^<>\[\]]*\Z")
 
 
 def thinking_tags(probes: Probes, prompt: str) -> Tags | None:
-    """What a template puts around thinking; None where it has no marks for it."""
+    """Returns the tags that a template puts around thinking; None if it has none."""
     plain = probes.answer(CONTENT).partition(CONTENT)[0]
     for field in FIELDS:
         try:
@@ -42,7 +42,14 @@ def thinking_tags(probes: Probes, prompt: str) -> Tags | None:
 
 
 def _tags(before: str, behind: str, plain: str, prompt: str) -> Tags | None:
-    """The tags, from what stands before the thinking, behind it, before an answer alone, and before any turn."""
+    """Returns the tags around the thinking.
+
+    Args:
+        before: the text before the thinking.
+        behind: the text between the thinking and the answer.
+        plain: the text before an answer without thinking.
+        prompt: the text before the model's turn.
+    """
     if before.startswith(prompt) and before != prompt:
         opening = before[len(prompt) :]
     else:
@@ -51,7 +58,7 @@ def _tags(before: str, behind: str, plain: str, prompt: str) -> Tags | None:
             return None
         opening = last[0]
     closing = behind
-    if opening not in plain:  # what an answer without thinking begins with is its own
+    if opening not in plain:  # the beginning of an answer without thinking belongs to the answer
         header = before[: len(before) - len(opening)]
         own = plain[len(header) :] if plain.startswith(header) else ""
         if own and own.strip() != behind.strip() and behind.endswith(own):
@@ -60,7 +67,7 @@ def _tags(before: str, behind: str, plain: str, prompt: str) -> Tags | None:
 
 
 def without_thinking(text: str, prompt: str, thinking: Tags | None) -> str:
-    """What of a text before an answer or a call comes behind the prompt and behind the thinking."""
+    """Returns the end of the text before an answer or a call: without the prompt and the thinking."""
     if thinking is not None:
         closing, opening = thinking.closing.strip(), thinking.opening.strip()
         if closing in text:
@@ -74,8 +81,11 @@ def without_thinking(text: str, prompt: str, thinking: Tags | None) -> str:
 
 
 def _prompted(text: str, prompt: str) -> int:
-    """So many characters of a text the prompt has: a template may write other blanks in a turn that is over, or other
-    words before it; then what both have before the turn is looked for."""
+    """Returns how many characters of a text belong to the prompt.
+
+    A template may write a past turn with other blanks than a prompt has, or with other words before it. Then the last
+    tag, or the last common mark, of both texts is taken as the end of the prompt.
+    """
     if text.startswith(prompt):
         return len(prompt)
     offset = 0

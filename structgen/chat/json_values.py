@@ -16,16 +16,16 @@ _BINDING = frozenset(
     ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "minProperties", "maxProperties",
      "dependentRequired", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "unevaluatedProperties")
 )  # fmt: skip
-"""Keywords of an object that say something of several members at once."""
+"""Keywords of an object that relate several members to each other."""
 
 
 def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
-    """JSON values of a schema, or of a Python type, as a template writes them."""
+    """Returns the JSON values of a schema or Python type, in the layout of a template."""
     return JsonSchema(schema, order="any" if layout.sorted else order, whitespace=whitespace(layout)).plan()
 
 
 def whitespace(layout: JsonLayout) -> Whitespace:
-    """Where a layout has white space; any of it where lines have a margin."""
+    """Returns where a layout has white space; any white space is allowed if lines have a margin."""
     if layout.compact:
         return Whitespace.COMPACT
     if layout.indent is None:
@@ -34,7 +34,7 @@ def whitespace(layout: JsonLayout) -> Whitespace:
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:
-    """The JSON types of a schema's values; all numbers are of one type."""
+    """Returns the JSON types of a schema's values; integers count as numbers."""
     has_values = {
         "string": any(shape.strings is not None for shape in shapes),
         "number": any(shape.numbers is not None for shape in shapes),
@@ -47,7 +47,7 @@ def types_of(shapes: Sequence[Shape]) -> list[str]:
 
 
 def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]]:
-    """The schema of each argument, with the definitions it may refer to.
+    """Returns the schema of each argument by its name, with the definitions it may refer to.
 
     Raises:
         UnsupportedSchema: one argument's value depends on another's, or a required one is not declared.

@@ -20,10 +20,10 @@ from structgen.schema.normal import Shape
 
 
 class KeyedPlans:
-    """Makes parts of arguments.
+    """Makes parts of a composition from the schemas of arguments.
 
     Args:
-        writer: how they are written.
+        writer: how the format writes arguments.
         literal: makes parts of literal text.
     """
 
@@ -31,7 +31,7 @@ class KeyedPlans:
         self._writer, self._literal = writer, literal
 
     def plan(self, schema: Mapping[str, Any], tool: str) -> Plan:
-        """The arguments of a tool.
+        """Returns the arguments of a tool as a part.
 
         Raises:
             UnsupportedSchema: members depend on each other, or a value has no spelling in the format.
@@ -48,7 +48,7 @@ class KeyedPlans:
         return separated(items, self._literal.plan(self._writer.separator))
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
-        """One argument: a branch for each way in which a value of its types is written; None where there is no value.
+        """Returns one argument, with a branch for each spelling of its types; None if the schema has no value.
 
         Raises:
             UnsupportedSchema: no value has a spelling in the format.
@@ -81,7 +81,7 @@ class KeyedPlans:
         group: Sequence[tuple[str, ArgumentFormat]],
         behind: str,
     ) -> list[Plan]:
-        """Values of types that are written within the same text."""
+        """Returns the values of a group of types that have the same text before and behind the value."""
         plans: list[Plan] = []
         layouts = [(type_, format_.writer) for type_, format_ in group if isinstance(format_.writer, JsonLayout)]
         for layout in dict.fromkeys(layout for _, layout in layouts):
@@ -99,7 +99,7 @@ class KeyedPlans:
 
 
 def _python(schema: Mapping[str, Any], shapes: Sequence[Shape], type_: str, writer: PythonText) -> list[Plan]:
-    """Scalars as Python writes them; of numbers that is their JSON."""
+    """Returns numbers, booleans or null as Python writes them; it writes numbers as JSON does."""
     if type_ == "number":
         return [json_plan({**schema, "type": type_}, JsonLayout())]
     there = [("true", True), ("false", False)] if type_ == "boolean" else [("null", None)]

@@ -1,4 +1,7 @@
-"""Readers of arguments, character by character: each gives the arguments' JSON text while it comes."""
+"""Readers of arguments, character by character. Each emits the JSON text of the arguments as far as it is known.
+
+For example `<param name="n">3</param>` becomes `{"n": 3}`.
+"""
 
 from __future__ import annotations
 
@@ -21,30 +24,30 @@ Emit = Callable[[str], None]
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 SCALAR = re.compile(r"[A-Za-z0-9+.-]")
-"""Letters of numbers, `true`, `None` and the like."""
+"""Characters of numbers, `true`, `None` and the like."""
 ID = re.compile(r"[A-Za-z0-9_-]")
-"""Letters of the ids of calls."""
+"""Characters of the ids of calls."""
 _JSON_OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 class CharacterStream:
-    """Where characters come from: what was read and not meant comes again before what is sent."""
+    """Characters to read, with lookahead: characters that are given back are read again before new ones."""
 
     def __init__(self) -> None:
         self._again: deque[str] = deque()
 
     def take(self) -> Read[str]:
-        """The next character; empty at the end of the text."""
+        """Returns the next character; an empty string at the end of the text."""
         if self._again:
             return self._again.popleft()
         return (yield)
 
     def unread(self, text: str) -> None:
-        """Gives characters back."""
+        """Gives characters back: the next `take` returns the first of them."""
         self._again.extendleft(reversed(text))
 
     def word(self, letters: re.Pattern[str]) -> Read[str]:
-        """Such letters, up to another one."""
+        """Reads and returns characters that match `letters`, up to the first one that does not."""
         word = ""
         while True:
             char = yield from self.take()
@@ -55,10 +58,10 @@ class CharacterStream:
 
 
 def literal(stream: CharacterStream, text: str) -> Read[None]:
-    """Reads just this text.
+    """Reads this text.
 
     Raises:
-        CallSyntaxError: another one stands there.
+        CallSyntaxError: another text comes.
     """
     for place, wanted in enumerate(text):
         char = yield from stream.take()
@@ -68,7 +71,7 @@ def literal(stream: CharacterStream, text: str) -> Read[None]:
 
 
 def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
-    """The longest of these texts that comes next; empty for none."""
+    """Reads and returns the longest of these texts that comes next; an empty string if none of them does."""
     read, known = "", ""
     while any(text.startswith(read) and text != read for text in texts):
         char = yield from stream.take()
@@ -84,11 +87,11 @@ def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
 
 
 class Place(NamedTuple):
-    """An argument within one spelling of it.
+    """An argument, and its JSON types that have the same text before the value.
 
     Attributes:
-        key: its name.
-        behind: what stands behind its value.
+        key: the name of the argument.
+        behind: the text behind the value.
         formats: how values are written, by JSON type.
     """
 
@@ -98,11 +101,11 @@ class Place(NamedTuple):
 
 
 Members = Mapping[str, Place]
-"""What stands before a value -> the argument."""
+"""The text before a value -> the argument."""
 
 
 def members_by_tool(writer: KeyedArguments, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Members]:
-    """The arguments of each tool, by what stands before their values."""
+    """Returns the arguments of each tool, by the text before their values."""
     by_tool: dict[str, Members] = {}
     for tool, schema in schemas.items():
         places: dict[str, Place] = {}
@@ -119,7 +122,7 @@ def members_by_tool(writer: KeyedArguments, schemas: Mapping[str, Mapping[str, A
 
 
 def keyed_text(stream: CharacterStream, members: Members, separator: str, emit: Emit) -> Read[None]:
-    """Arguments key by key, told as one JSON object."""
+    """Reads arguments key by key and emits them as one JSON object."""
     emit("{")
     between = ""
     while True:
@@ -135,7 +138,7 @@ def keyed_text(stream: CharacterStream, members: Members, separator: str, emit: 
 
 
 def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
-    """A value and what stands behind it."""
+    """Reads a value and the text behind it."""
     char = yield from stream.take()
     stream.unread(char)
     nested = next((format_.writer for format_ in place.formats.values() if isinstance(format_.writer, Nested)), None)
@@ -162,7 +165,7 @@ def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
 
 
 def _container(stream: CharacterStream, nested: Nested, opening: str, emit: Emit) -> Read[None]:
-    """An array or an object, what opens it read already."""
+    """Reads an array or an object, whose opening is read already."""
     is_array = opening == nested.array[0]
     _, separator, closing = nested.array if is_array else nested.object
     emit("[" if is_array else "{")
@@ -182,7 +185,7 @@ def _container(stream: CharacterStream, nested: Nested, opening: str, emit: Emit
 
 
 def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
-    """A value within an array or an object."""
+    """Reads a value within an array or an object."""
     opening = yield from longest_of(stream, [nested.string[0], nested.array[0], nested.object[0]])
     if opening and opening == nested.string[0]:
         emit('"')
@@ -199,7 +202,7 @@ def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
 
 
 def _json_of(text: str, formats: Mapping[str, ArgumentFormat]) -> str:
-    """The JSON of a value that stands as it is."""
+    """Returns the JSON of a value that is written without quotes."""
     python = {type_ for type_, format_ in formats.items() if isinstance(format_.writer, PythonText)}
     if "number" in formats and _NUMBER.fullmatch(text):
         return text
@@ -213,7 +216,7 @@ def _json_of(text: str, formats: Mapping[str, ArgumentFormat]) -> str:
 
 
 def _until(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
-    """Text up to a stop, told as soon as it cannot be part of that."""
+    """Reads text up to `stop`, and emits a character as soon as it cannot be part of the stop."""
     held = ""
     while not held.endswith(stop):
         char = yield from stream.take()
@@ -227,7 +230,7 @@ def _until(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
 
 
 def json_text(stream: CharacterStream, emit: Emit) -> Read[None]:
-    """An array, an object or a string of JSON."""
+    """Reads and emits an array, an object or a string in JSON."""
     depth, quoted_, escaped = 0, False, False
     while True:
         char = yield from stream.take()

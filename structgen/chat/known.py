@@ -1,4 +1,4 @@
-"""The call formats of tokenizers, derived once."""
+"""The call formats of tokenizers: each is derived once and remembered."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _known: weakref.WeakKeyDictionary[Any, tuple[Any, CallFormat | str]] = weakref.W
 
 
 def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat:
-    """How a model writes calls, read off its chat template.
+    """Returns how a model writes calls, derived from its chat template.
 
     Args:
         source: a transformers tokenizer with a chat template, or the Jinja source of one.
-        vocabulary: of the tokenizer; it says which tokens end a text.
+        vocabulary: the vocabulary of the tokenizer, which knows the tokens that end a text.
 
     Raises:
-        OptionError: the template renders no calls, or none in a form that can be read off; the message says why.
+        OptionError: the template renders no calls, or no format can be derived from them; the message says why.
     """
     ends = [] if vocabulary is None else _ends(vocabulary)
     if isinstance(source, str):

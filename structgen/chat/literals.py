@@ -1,4 +1,4 @@
-"""Literal text of a format as parts of a composition: what the vocabulary has as special tokens is these tokens."""
+"""Literal text of a format as parts of a composition: the names of special tokens become these tokens."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structgen.vocabulary.vocabulary import special_text
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Part):
-    """One text. Its states are written when a text comes to it: of a hundred tools one name is read.
+    """One text. Its states are made when a generated text reaches it: of a hundred tools, few are ever called.
 
     Attributes:
-        text: its bytes, at least one.
+        text: the bytes of the text, at least one.
     """
 
     text: bytes
@@ -38,7 +38,7 @@ class Literals:
     """Makes parts of literal text.
 
     Args:
-        tokens: names of the vocabulary's special tokens that do not end a text.
+        tokens: the names of the vocabulary's special tokens, without those that end a text.
     """
 
     def __init__(self, tokens: Collection[str]) -> None:
@@ -46,11 +46,11 @@ class Literals:
         self._tokens = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if tokens else None
 
     def plan(self, text: str) -> Plan:
-        """A text."""
+        """Returns a text as one plan."""
         return Series(tuple(self.parts(text)))
 
     def parts(self, text: str) -> list[Plan]:
-        """A text, one part after the other."""
+        """Returns a text as parts, in their order."""
         pieces = [text] if self._tokens is None else self._tokens.split(text)
         parts: list[Plan] = []
         for place, piece in enumerate(pieces):
@@ -61,25 +61,27 @@ class Literals:
         return parts
 
     def is_token(self, text: str) -> bool:
-        """Is it the name of a special token?"""
+        """Is a text the name of a special token?"""
         return self._tokens is not None and self._tokens.fullmatch(text) is not None
 
     def split(self, text: str) -> list[str]:
-        """The pieces of a text that are plain text, and those that are special tokens."""
+        """Returns the pieces of a text: each is plain text, or the name of a special token."""
         return [text] if self._tokens is None else [piece for piece in self._tokens.split(text) if piece]
 
 
 def optional(plan: Plan) -> Plan:
-    """A plan, or nothing."""
+    """Returns a plan that may be left out."""
     return Loop(plan, 0, 1)
 
 
 def by_beginning(entries: Sequence[tuple[str, Plan]]) -> Plan:
-    """Any one of texts, each with what follows it: read letter by letter, so that a hundred of them are no more to
-    follow side by side than their next letters are.
+    """Returns the alternatives of several texts, each with the plan that follows it.
+
+    Texts with a common beginning share its states, as in a trie: of `get_time` and `get_weather` the automaton follows
+    one branch up to `get_`.
 
     Args:
-        entries: different texts, at least one.
+        entries: at least one pair of a text and its plan; the texts differ.
     """
     if len(entries) == 1:
         text, rest = entries[0]

@@ -1,4 +1,4 @@
-"""Arrays and objects in a syntax of a format's own, as `[<|"|>a<|"|>,1]` and `{'k': True}`: how they are written."""
+"""How a format writes arrays and objects in a syntax other than JSON, such as `[<|"|>a<|"|>,1]` and `{'k': True}`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from structgen.chat.pieces import common_prefix, common_suffix
 WORD, NUMBER, OTHER = "qvalue", 73517, 84628
 FIRST, SECOND, EARLIER = "qkz", "qky", "qka"
 TRICKY = ('"', "\\", "\n", "'", "<", ">", "&", "é", "{", "\t")
-"""Characters that a writer of strings may escape, or lose."""
+"""Characters that a template may escape in strings, or drop."""
 
 ValueText = Callable[[Any], str]
-"""The text in which a value comes out."""
+"""Returns the text that a template writes for a value."""
 
 
 @dataclass(frozen=True)
 class Nested:
-    """How values within each other are written.
+    """How a format writes arrays and objects.
 
     Attributes:
-        string: what stands around a string.
-        array, object: what stands around their items, and between two.
-        key: what stands before and behind a member's name.
-        scalars: `true`, `false` and `null`, in this order.
-        without: characters that no string has.
+        string: the texts before and behind a string.
+        array: the texts before the items, between two of them, and behind them.
+        object: the texts before the members, between two of them, and behind them.
+        key: the texts before and behind a member's name.
+        scalars: the texts of `true`, `false` and `null`, in this order.
+        without: characters that the template changes or drops in strings.
         sorted: are members sorted by name?
     """
 
@@ -39,7 +40,7 @@ class Nested:
     sorted: bool = False
 
     def write(self, value: Any) -> str:
-        """The text of a value."""
+        """Returns the text of a value."""
         if isinstance(value, str):
             return value.join(self.string)
         if isinstance(value, bool) or value is None:
@@ -55,10 +56,10 @@ class Nested:
 
 
 def nested_writer(text: ValueText) -> Nested | None:
-    """How a template writes arrays and objects; None where that cannot be told, or not be read back.
+    """Returns how a template writes arrays and objects; None if that is unknown, or cannot be read back.
 
     Args:
-        text: the text of a value; it raises ValueError where there is none.
+        text: returns the text of a value; it raises ValueError if the template does not write the value.
     """
     try:
         writer = _read_off(text)
@@ -108,10 +109,10 @@ def _read_off(text: ValueText) -> Nested:
 
 
 def _around(text: str, value: str) -> tuple[str, str]:
-    """What stands before a value, and behind it.
+    """Returns the texts before and behind a value.
 
     Raises:
-        ValueError: it is not there once.
+        ValueError: the value is not in the text exactly once.
     """
     if text.count(value) != 1:
         raise ValueError(f"{value} stands {text.count(value)} times in {text!r}")
@@ -120,10 +121,10 @@ def _around(text: str, value: str) -> tuple[str, str]:
 
 
 def _within(text: str, before: str, behind: str) -> str:
-    """What stands between two texts.
+    """Returns the text between two texts.
 
     Raises:
-        ValueError: they are not its ends.
+        ValueError: `text` does not begin and end with them.
     """
     if common_prefix(text, before) < len(before) or not text.endswith(behind) or len(text) < len(before + behind):
         raise ValueError(f"{text!r} does not stand between {before!r} and {behind!r}")

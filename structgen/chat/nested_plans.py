@@ -1,4 +1,4 @@
-"""Arrays and objects in a syntax of a format's own, as parts of a composition."""
+"""Arrays and objects in a syntax other than JSON, as parts of a composition."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from structgen.regular.chardfa import from_pattern, literals
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 
 MOST_DEPTH = 4
-"""Arrays and objects within each other that are written out: every one is parts of its own."""
+"""How deep arrays and objects may be nested: each level of a schema is expanded into parts."""
 FREE_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
 """Names of members that a schema does not declare."""
 
 
 class NestedPlans:
-    """Makes parts of values.
+    """Makes parts of a composition from the schemas of arrays and objects.
 
     Args:
-        writer: how they are written.
+        writer: how the format writes them.
         literal: makes parts of literal text.
-        behind: what ends the whole value: it stands in no string.
+        behind: the text that ends the whole value; no string contains it.
     """
 
     def __init__(self, writer: Nested, literal: Literals, behind: str) -> None:
         self._writer, self._literal, self._behind = writer, literal, behind
 
     def containers(self, shapes: Sequence[Shape], type_: str) -> list[Plan]:
-        """The arrays, or the objects, of a schema.
+        """Returns the arrays, or the objects, of a schema.
 
         Raises:
-            UnsupportedSchema: a schema binds items or members together.
+            UnsupportedSchema: a schema relates items or members to each other, as `uniqueItems` does.
         """
         if type_ == "array":
             return [self._array(shape.arrays, 0) for shape in shapes if shape.arrays is not None]
         return [self._object(shape.objects, 0) for shape in shapes if shape.objects is not None]
 
     def _value(self, node: Node, depth: int) -> Plan | None:
-        """Any value of a schema; None where all of them lie too deep."""
+        """Returns the values of a schema; None if all of them are nested too deeply."""
         plans: list[Plan] = []
         for shape in node.shapes:
             given = (shape.true, shape.false, shape.null)
@@ -118,7 +118,12 @@ class NestedPlans:
 
 
 def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
-    """Items, required or not, with the separator between those that are there."""
+    """Returns items in their order, with the separator between two of them.
+
+    Args:
+        items: pairs of a plan and whether it is required.
+        separator: comes between the items that are present.
+    """
     after: Plan = Series(())
     first: Plan = Series(())
     for plan, needed in reversed(items):
@@ -130,5 +135,5 @@ def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
 
 
 def _numbers(shape: Shape) -> JsonValue:
-    """The numbers of a schema, as JSON has them."""
+    """Returns the numbers of a schema, as JSON writes them."""
     return JsonValue(Node("", lambda: (Shape(numbers=shape.numbers),)))

@@ -1,7 +1,7 @@
-"""What a model says in its turn, read while it comes: text, and calls in the model's format.
+"""Parses a model's turn while it is generated: text, and calls in the model's format.
 
-The reader is a generator that is sent one character after the other. So a text gives the same events, however it is
-cut into pieces: neighbouring pieces of text or of arguments, joined, are the same.
+The reader is a generator that is sent one character after the other. So the events do not depend on how the text is cut
+into pieces: neighbouring pieces of text or of arguments, joined, are the same.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class CallBegun:
     """A call has begun.
 
     Attributes:
-        index: which one of the turn, from 0.
-        name: of the tool.
+        index: the number of the call in the turn, from 0.
+        name: the name of the tool.
     """
 
     index: int
@@ -52,8 +52,8 @@ class ArgumentsPiece:
     """A piece of a call's arguments, as JSON.
 
     Attributes:
-        index: of the call.
-        text: of its JSON what is new.
+        index: the number of the call in the turn, from 0.
+        text: the new piece of the JSON text.
     """
 
     index: int
@@ -65,10 +65,10 @@ class CallEnded:
     """A call is complete.
 
     Attributes:
-        index: which one of the turn, from 0.
-        name: of the tool.
-        arguments: JSON text, a whole object.
-        id: as the format has it; empty where it has none.
+        index: the number of the call in the turn, from 0.
+        name: the name of the tool.
+        arguments: the JSON text of the arguments, a whole object.
+        id: the id of the call; empty in formats without ids.
     """
 
     index: int
@@ -81,15 +81,15 @@ TurnEvent = TextPiece | CallBegun | ArgumentsPiece | CallEnded
 Reader = Generator[None, str, None]
 
 END = ""
-"""What the reader is sent at the end of the text, for ever."""
+"""What the reader is sent at the end of the text."""
 
 
 class TurnParser:
     """Reads a turn of a model, piece by piece.
 
     Args:
-        format_: of the model.
-        schemas: JSON Schema of each tool's arguments, by name: no other tool can be called.
+        format_: the call format of the model.
+        schemas: the JSON Schema of each tool's arguments, by the tool's name. Other tools cannot be called.
     """
 
     def __init__(self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]]) -> None:
@@ -104,17 +104,17 @@ class TurnParser:
         next(self._reader)
 
     def feed(self, text: str) -> list[TurnEvent]:
-        """What more of the text tells. Special tokens stand in it by their names.
+        """Reads the next piece of the text, with special tokens by their names, and returns the events in it.
 
         Raises:
-            CallSyntaxError: it is no turn in the format.
+            CallSyntaxError: the text is not a turn in the format.
         """
         for char in text:
             self._send(char)
         return self._new_events()
 
     def finish(self) -> list[TurnEvent]:
-        """What the end of the text tells.
+        """Reads the end of the text, and returns the last events.
 
         Raises:
             CallSyntaxError: a call is not complete.
@@ -134,7 +134,7 @@ class TurnParser:
             yield
 
     def _new_events(self) -> list[TurnEvent]:
-        """The events since the last call, neighbouring pieces joined."""
+        """Returns the events since the last call of this method, with neighbouring pieces joined."""
         events: list[TurnEvent] = []
         for event in self._events:
             last = events[-1] if events else None
@@ -148,7 +148,7 @@ class TurnParser:
         return events
 
     def _turn(self) -> Reader:
-        """The whole turn."""
+        """Reads the whole turn."""
         lead, opening = self._format.lead, self._format.content.opening
         starts = [lead, opening] if self._names else [opening]
         begun = yield from longest_of(self._stream, [start for start in starts if start])
@@ -160,7 +160,7 @@ class TurnParser:
         yield from self._rest()
 
     def _text(self) -> Generator[None, str, bool]:
-        """Text, up to what begins calls (True), or to its end."""
+        """Reads text up to the beginning of calls (returns True) or to the end of the text (returns False)."""
         format_ = self._format
         trigger = format_.trigger if self._names else ""
         before = (format_.gap or "").removesuffix(format_.opening)
@@ -183,7 +183,7 @@ class TurnParser:
             held = held[len(held) - kept :]
 
     def _calls(self) -> Reader:
-        """Calls, from the first slot on, and what closes the last."""
+        """Reads calls, from the first slot of the first one to `closing`."""
         index = 0
         while True:
             yield from self._call(index)
@@ -229,7 +229,7 @@ class TurnParser:
         return "".join(pieces)
 
     def _rest(self) -> Reader:
-        """What comes behind a turn: its end is no text."""
+        """Reads the text behind a turn. The format's `end` is no event."""
         yield from longest_of(self._stream, [text for text in (self._format.end, self._format.end.rstrip()) if text])
         while char := (yield from self._stream.take()):
             self._say(char)
@@ -240,6 +240,6 @@ class TurnParser:
 
 
 def _begun(text: str, stop: str) -> int:
-    """So many characters at the end of a text begin a stop, or are one."""
+    """Returns how many characters at the end of a text are the beginning of a stop, or a whole one."""
     longest = min(len(text), len(stop))
     return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)

@@ -1,4 +1,4 @@
-"""What call formats are written in: literal text, and slots that each call fills."""
+"""The pieces of a call format: literal text, and slots that each call fills."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Slot(Enum):
-    """What a call fills in."""
+    """A place in a format that a call fills."""
 
     NAME = "name"
     ID = "id"
@@ -19,14 +19,14 @@ class Slot(Enum):
 
 
 TAG = re.compile(r"<[^<>\s]+>|\[[A-Z_]+\]")
-"""What looks like a control token."""
+"""Matches text that looks like a control token, such as `<tool_call>` and `[TOOL_CALLS]`."""
 
 Piece = str | Slot
 Pieces = tuple[Piece, ...]
 
 
 def joined(pieces: Iterable[Piece]) -> Pieces:
-    """The same without empty literals, neighbours made one."""
+    """Returns the pieces without empty literals, with neighbouring literals joined."""
     merged: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, str) and merged and isinstance(merged[-1], str):
@@ -37,12 +37,15 @@ def joined(pieces: Iterable[Piece]) -> Pieces:
 
 
 def filled(pieces: Iterable[Piece], values: Mapping[Slot, str]) -> str:
-    """The text of pieces with these values in their slots."""
+    """Returns the text of pieces, with these values in their slots."""
     return "".join(piece if isinstance(piece, str) else values[piece] for piece in pieces)
 
 
 def read_off(text: str, values: Mapping[str, Slot]) -> Pieces:
-    """The pieces of a text in which known values stand; of two that overlap the earlier, then the longer one."""
+    """Returns the pieces of a text, with slots in place of known values.
+
+    If two values overlap, the earlier one becomes a slot, or else the longer one.
+    """
     pieces: list[Piece] = []
     offset = 0
     while offset < len(text):
@@ -58,15 +61,15 @@ def read_off(text: str, values: Mapping[str, Slot]) -> Pieces:
 
 
 def common_prefix(a: str, b: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Returns the length of the longest common prefix of two texts."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def common_suffix(a: str, b: str) -> int:
-    """How many characters two texts end with alike."""
+    """Returns the length of the longest common suffix of two texts."""
     return common_prefix(a[::-1], b[::-1])
 
 
 def shown(pieces: Iterable[Piece]) -> str:
-    """Pieces for a person to read: slots in braces, control characters escaped."""
+    """Returns pieces as text for a person to read: slots in braces, control characters escaped."""
     return "".join(repr(piece)[1:-1] if isinstance(piece, str) else "{" + piece.value + "}" for piece in pieces)

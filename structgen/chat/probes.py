@@ -1,4 +1,4 @@
-"""Conversations with known names and values, rendered by a chat template to see where they come out."""
+"""Conversations with known names and values. A chat template renders them to show where it writes each."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ DECLARED = [
 
 
 class Underivable(Exception):
-    """No call format can be read off a template's rendering; the text says why."""
+    """No call format can be derived from a template's rendering; the message says why."""
 
 
 @dataclass(frozen=True)
 class Probes:
-    """Renders a turn of the assistant behind one of a user.
+    """Renders a turn of the assistant behind a turn of the user.
 
     Attributes:
-        template: that renders.
+        template: the chat template.
         as_text: are arguments given as JSON text instead of a mapping?
-        options: for the template.
+        options: options for the template.
     """
 
     template: ChatTemplate
@@ -50,11 +50,11 @@ class Probes:
     options: Mapping[str, Any] | None = None
 
     def with_text(self) -> Probes:
-        """The same, with arguments as JSON text."""
+        """Returns the same probes with arguments as JSON text."""
         return replace(self, as_text=True)
 
     def prompt(self) -> str:
-        """What a template writes behind the user's words before the model's turn.
+        """Returns the text between the user's words and the model's turn.
 
         Raises:
             CannotRender: the template refuses.
@@ -62,11 +62,11 @@ class Probes:
         return self._after_user([], prompt=True)
 
     def answer(self, content: str, **fields: Any) -> str:
-        """What it writes there for an answer of text.
+        """Returns the text behind the user's words for an answer in text.
 
         Args:
-            content: of the answer.
-            fields: further ones of the message, as `reasoning_content`.
+            content: the text of the answer.
+            fields: further fields of the message, such as `reasoning_content`.
 
         Raises:
             CannotRender: the template refuses.
@@ -74,7 +74,7 @@ class Probes:
         return self._after_user([{"role": "assistant", "content": content, **fields}], prompt=False)
 
     def calls(self, *arguments: Mapping[str, Any], content: str = "", names: Sequence[str] = NAMES) -> str:
-        """What it writes there for calls with these arguments, of `names` and `IDS` in their order.
+        """Returns the text behind the user's words for calls with these arguments, with `names` and `IDS` in order.
 
         Raises:
             CannotRender: the template refuses.

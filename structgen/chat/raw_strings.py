@@ -20,24 +20,25 @@ _SPELLED = {
     "array": r"^\[",
     "object": r"^\{",
 }
-"""What a string must not look like where a value of this type may stand in the same place."""
+"""Strings that cannot be written without quotes if the same argument may also be a value of this type."""
 
 
 def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequence[str]) -> Words:
-    """Strings as they are, so that they can be read back.
+    """Returns the strings of a schema that can be written without quotes and read back.
 
     Args:
-        shapes: of the schema.
-        writer: what it does not keep is left out.
-        behind: what ends a string: it stands in none.
-        types: of the values that may stand in the same place: no string looks like one of another type.
+        shapes: the shapes of the schema.
+        writer: how strings are written; no string has a character that it changes or drops.
+        behind: the text that ends a string; no string contains it.
+        types: the JSON types of the same argument; no string looks like a value of another one of them: `12` is a
+            number if the argument may be a number.
     """
     return _words(tuple(shape.strings for shape in shapes if shape.strings is not None), writer, behind, tuple(types))
 
 
 @lru_cache(256)
 def _words(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...]) -> Words:
-    """One part for all places that take the same strings: its states are made once."""
+    """Returns one part for all arguments that take the same strings, so that its states are made once."""
     combined: CharDfa | None = None
     longest = 0
     for strings in sets:

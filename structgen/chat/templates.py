@@ -1,4 +1,4 @@
-"""Chat templates: a conversation as the text that a model was trained on."""
+"""Chat templates: they write a conversation as the text that a model was trained on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Message = Mapping[str, Any]
 
 
 MISTAKES = (ValueError, TypeError, LookupError, AttributeError, RecursionError, jinja2.TemplateError)
-"""What a template raises to refuse a conversation, or by mistake."""
+"""Exceptions that a template raises to refuse a conversation, or by mistake."""
 
 
 class CannotRender(OptionError):
@@ -28,16 +28,16 @@ class CannotRender(OptionError):
 
 
 class ChatTemplate(Protocol):
-    """What turns a conversation into text."""
+    """Turns a conversation into text."""
 
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
-        """The text of a conversation.
+        """Returns the text of a conversation.
 
         Args:
-            messages: dicts with role and content, and `tool_calls` of the assistant.
-            tools: in OpenAI's form.
-            prompt: add what comes before the model's next turn.
-            options: for the template, as `enable_thinking`.
+            messages: dicts with role and content; the assistant's may have `tool_calls`.
+            tools: declarations of tools in OpenAI's form.
+            prompt: add the text that comes before the model's next turn.
+            options: options for the template, such as `enable_thinking`.
 
         Raises:
             CannotRender: the template refuses, or fails.
@@ -49,7 +49,7 @@ class TokenizerTemplate:
     """The chat template of a transformers tokenizer.
 
     Args:
-        tokenizer: with `apply_chat_template`.
+        tokenizer: a tokenizer with `apply_chat_template`.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -69,11 +69,11 @@ class TokenizerTemplate:
 
 
 class JinjaTemplate:
-    """A chat template as its Jinja source, in a sandbox.
+    """A chat template in Jinja, run in a sandbox.
 
     Args:
-        source: of the template.
-        names: what else it may ask for, as `bos_token`.
+        source: the source of the template.
+        names: values of further variables of the template, such as `bos_token`.
     """
 
     def __init__(self, source: str, **names: Any) -> None:
@@ -99,7 +99,7 @@ class JinjaTemplate:
         return set(meta.find_undeclared_variables(_environment().parse(self._source)))
 
     def _asked(self, tools: Sequence[Any]) -> dict[str, Any]:
-        """Older names for what is given: `functions`, the tools' declarations as JSON; `datetime`, today."""
+        """Returns what older templates ask for: `functions`, the tools' declarations as JSON; `datetime`, today."""
         older = {
             "functions": json.dumps([tool.get("function", tool) for tool in tools], indent=4),
             "datetime": datetime.now().strftime("%Y-%m-%d"),
@@ -108,7 +108,7 @@ class JinjaTemplate:
 
 
 def _environment() -> SandboxedEnvironment:
-    """As transformers makes it; templates may change lists of their own, and read JSON."""
+    """Returns an environment like that of transformers, with JSON readers. Templates may change their own lists."""
     environment = SandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
     )
@@ -118,7 +118,7 @@ def _environment() -> SandboxedEnvironment:
 
 
 class _Generation(Extension):
-    """`{% generation %}`, with which templates mark the assistant's turns: what stands in it is written as it is."""
+    """Reads `{% generation %}`, with which templates mark the assistant's turns, and keeps its content."""
 
     tags = {"generation"}  # noqa: RUF012 - so jinja2 wants it
 

@@ -1,4 +1,4 @@
-"""What a model asks for: a tool, and arguments that its schema and its validators have accepted."""
+"""Calls of tools, with arguments that the tool's schema and validators have accepted."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ S = TypeVar("S")
 
 _ID_CHARACTERS = string.ascii_letters + string.digits
 _ID_LENGTH = 9
-"""What Mistral's templates demand; the others take any id."""
+"""Mistral's templates demand ids of nine characters; others take any id."""
 
 
 def new_id() -> str:
-    """An id for a call: nine letters and digits."""
+    """Returns an id for a call: nine letters and digits."""
     return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(Generic[R]):
-    """A call that a model asks for.
+    """A call of a tool by a model.
 
         call = sg.call(model, "Weather in Paris?", tools=[get_weather], choice="required")[0]
         call.name, call.arguments, call.invoke()
 
     Attributes:
-        name: of the tool.
-        arguments: of the tool's Python types: a dict of a function's arguments, an instance of a model. Of a tool that
-            is a JSON Schema alone, parsed JSON.
+        name: the name of the tool.
+        arguments: values of the tool's Python types: a dict for a function, an instance for a Pydantic model, parsed
+            JSON for a JSON Schema.
         id: tells calls of one conversation apart; nine letters and digits.
-        tool: what is called.
+        tool: the tool that is called.
     """
 
     name: str
@@ -62,7 +62,7 @@ class ToolCall(Generic[R]):
     @overload
     def invoke(self) -> R: ...
     def invoke(self) -> Any:
-        """What the tool gives for these arguments. An async tool is run to its end.
+        """Calls the tool and returns its result. An async tool is run to its end.
 
         Raises:
             OptionError: the tool is a schema without a function, or it is async and an event loop runs already: use
@@ -84,7 +84,7 @@ class ToolCall(Generic[R]):
     @overload
     async def ainvoke(self) -> R: ...
     async def ainvoke(self) -> Any:
-        """As `invoke`, without blocking the event loop: a tool that is not async runs in a thread."""
+        """Does the same as `invoke` without blocking the event loop: a tool that is not async runs in a thread."""
         if self.tool is not None and self.tool.is_async:
             return await self._result()
         return await asyncio.to_thread(self._result)

@@ -1,4 +1,4 @@
-"""What a docstring says of a function and of its parameters: Google, NumPy, Sphinx (reST) and Epydoc styles."""
+"""Descriptions of a function and its parameters in its docstring: Google, NumPy, Sphinx (reST) and Epydoc styles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from docstring_parser import ParseError, parse
 
 
 class Described(NamedTuple):
-    """What a docstring says.
+    """The descriptions in a docstring.
 
     Attributes:
-        description: of the whole, without its sections.
+        description: the description of the function, without the docstring's sections.
         parameters: the description of each parameter that has one.
     """
 
@@ -21,7 +21,7 @@ class Described(NamedTuple):
 
 
 def described(owner: Any) -> Described:
-    """What the docstring of a function or class says; of a class with none, that of its `__init__`."""
+    """Returns the descriptions in the docstring of a function or class; of a class without one, of its `__init__`."""
     text = inspect.getdoc(owner)
     if isinstance(owner, type):
         own = owner.__dict__.get("__doc__")
@@ -39,5 +39,5 @@ def described(owner: Any) -> Described:
 
 
 def _written(method: Any) -> str:
-    """The docstring of a method, if it is one that somebody wrote."""
+    """Returns the docstring of a method that is written in Python, else an empty string."""
     return inspect.getdoc(method) or "" if inspect.isfunction(method) else ""

@@ -1,4 +1,4 @@
-"""JSON Schemas of tools as they come in lists of OpenAI's, MCP's and Anthropic's form: read, and made strict."""
+"""Reads declarations of tools in OpenAI's, MCP's and Anthropic's form, and makes their JSON Schemas strict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COMBINING = frozenset(
     ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
      "patternProperties", "unevaluatedProperties")
 )  # fmt: skip
-"""Keywords beside `properties` that may declare more members: such an object is not closed."""
+"""Keywords that may declare members beside `properties`: an object with one of them is not closed."""
 
 _ALTERNATIVES = ("anyOf", "oneOf")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
@@ -22,9 +22,9 @@ class Declared(NamedTuple):
     """A tool as a list declares it.
 
     Attributes:
-        name: of the tool.
-        description: for the model.
-        parameters: JSON Schema of the arguments, an object.
+        name: the name of the tool.
+        description: the description for the model.
+        parameters: the JSON Schema of the arguments, an object.
     """
 
     name: str
@@ -33,11 +33,13 @@ class Declared(NamedTuple):
 
 
 def declared(given: Any) -> Declared:
-    """A tool of a list: OpenAI's (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's
-    (`inputSchema`, a dict or an object with these attributes) or Anthropic's (`input_schema`).
+    """Reads an entry of a list of tools.
+
+    Its form is OpenAI's (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's (`inputSchema`, a
+    dict or an object with these attributes) or Anthropic's (`input_schema`).
 
     Raises:
-        SchemaError: it is none of these, or its name is empty.
+        SchemaError: the entry has none of these forms, or its name is empty.
     """
     entry = given if isinstance(given, Mapping) else _attributes(given)
     inner = entry.get("function")
@@ -53,7 +55,7 @@ def declared(given: Any) -> Declared:
 
 
 def _attributes(given: Any) -> Mapping[str, Any]:
-    """What an object of the `mcp` package, or one like it, says."""
+    """Returns the attributes of an object of the `mcp` package, or of one like it, as a dict."""
     names = ("name", "description", "inputSchema", "input_schema", "parameters")
     return {name: getattr(given, name) for name in names if hasattr(given, name)}
 
@@ -65,10 +67,10 @@ def _object(name: str, parameters: Any) -> dict[str, Any]:
 
 
 def strict(schema: Any) -> Any:
-    """The same schema, whose objects take no members that they do not declare, unless they say so themselves.
+    """Returns the schema with `additionalProperties: false` in each object that does not set it.
 
-    An object that combines schemas (`allOf`, `$ref`, ...) says nothing for itself: it is left as it is. A dict without
-    `properties` stays open. OpenAPI's `nullable: true` becomes a type.
+    An object that combines schemas (`allOf`, `$ref`, ...), and one without `properties`, stays open.
+    OpenAPI's `nullable: true` becomes a type.
     """
     if not isinstance(schema, Mapping):
         return schema

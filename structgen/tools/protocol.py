@@ -1,4 +1,4 @@
-"""What a call needs of its tool."""
+"""The protocol of a tool that a call can run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Invocable(Protocol[R]):
     """A tool that can run.
 
     Attributes:
-        is_async: does `run` give an awaitable?
-        can_run: is there a function behind it?
+        is_async: does `run` return an awaitable?
+        can_run: does the tool have a function?
     """
 
     @property
@@ -22,5 +22,5 @@ class Invocable(Protocol[R]):
     def can_run(self) -> bool: ...
 
     def run(self, arguments: Any, /) -> Any:
-        """The function's result for validated arguments."""
+        """Calls the function with validated arguments and returns its result."""
         ...

@@ -47,9 +47,9 @@ class Tool(Generic[P, R]):
         Tool.of(Booking), Tool.of({"name": "ping"})           # a Pydantic model, an entry of an MCP or OpenAI list
 
     Attributes:
-        name: what the model calls it.
-        description: what the model reads of it.
-        function: what runs; None for a tool that is a schema alone.
+        name: the name by which the model calls the tool.
+        description: the description that the model reads.
+        function: the function that runs; None for a tool that is only a schema.
     """
 
     def __init__(self, function: Callable[P, R], *, name: str | None = None, description: str | None = None) -> None:
@@ -72,15 +72,16 @@ class Tool(Generic[P, R]):
     def of(given: object, function: None = None) -> Tool[..., Any]: ...
     @staticmethod
     def of(given: Any, function: Callable[..., Any] | None = None) -> Tool[..., Any]:
-        """The tool that something is, or declares.
+        """Returns the tool for a function, a class or a declaration; a tool is returned as it is.
 
         Args:
             given: a tool, a function or method, a Pydantic model or another class, or an entry of a list of OpenAI's,
                 MCP's or Anthropic's form.
-            function: what runs when an entry of a list is called, by keywords.
+            function: the function that runs when an entry of a list is called. It takes keyword arguments.
 
         Raises:
-            OptionError: `function` for what is one already. SchemaError: no tool.
+            OptionError: `function` is given, and `given` is a function, class or tool itself.
+            SchemaError: `given` is no tool.
         """
         if isinstance(given, Tool):
             require(function is None, "function", function, "none: the tool has its own")
@@ -104,7 +105,7 @@ class Tool(Generic[P, R]):
     @overload
     def __get__(self: Tool[Concatenate[S, Q], R], instance: S, owner: type[Any] | None = None) -> Tool[Q, R]: ...
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
-        """A method's tool, bound to its object."""
+        """Returns the tool of a method, bound to its object."""
         if instance is None or self.function is None:
             return self
         name, description = self._given
@@ -115,7 +116,7 @@ class Tool(Generic[P, R]):
 
     @property
     def description(self) -> str:
-        """What the model reads of the tool: as given, or of the docstring."""
+        """The description that the model reads: as given, or else from the docstring."""
         given = self._given[1]
         return self._docstring.description if given is None else given
 
@@ -125,7 +126,7 @@ class Tool(Generic[P, R]):
 
     @property
     def type(self) -> Any:
-        """The Python type of the arguments: a typed dict for a function, a model for itself; None for a JSON Schema."""
+        """The Python type of the arguments: a typed dict for a function, a model itself, None for a JSON Schema."""
         return None if self._schema is not None else self._type
 
     @cached_property
@@ -152,7 +153,7 @@ class Tool(Generic[P, R]):
         self.arguments_schema  # noqa: B018 - what cannot be called is refused by name here
         schema = strict(_without_titles(TypeAdapter(self._type).json_schema()))
         if self.function is self._type:
-            schema.pop("description", None)  # the tool's own
+            schema.pop("description", None)  # it is the description of the tool
         members: dict[str, Any] = schema.setdefault("properties", {})
         for name, description in self._docstring.parameters.items():
             if isinstance(members.get(name), dict):
@@ -168,7 +169,7 @@ class Tool(Generic[P, R]):
         return self.parameters if self._schema is not None else from_type(self._type)[0]
 
     def _defaults(self) -> dict[str, Any]:
-        """The defaults of a function's parameters that JSON can write."""
+        """Returns the defaults of a function's parameters, without those that JSON cannot write."""
         if isinstance(self.function, type) and self.function is self._type:
             return {}
         defaults = {}
@@ -189,10 +190,10 @@ class Tool(Generic[P, R]):
         return {"type": "function", "function": about}
 
     def parse(self, arguments: str | bytes) -> Any:
-        """The arguments in a JSON text, of the tool's Python types.
+        """Returns the arguments in a JSON text as values of the tool's Python types.
 
         Raises:
-            ValidationFailed: no JSON, or the schema or a validator refuses it.
+            ValidationFailed: the text is no JSON, or the schema or a validator refuses it.
         """
         try:
             if self._schema is None:
@@ -207,11 +208,11 @@ class Tool(Generic[P, R]):
         return value
 
     def called(self, arguments: str | bytes, id: str | None = None) -> ToolCall[R]:
-        """The call with these arguments.
+        """Returns the call with these arguments.
 
         Args:
-            arguments: JSON text.
-            id: of the call; a fresh one by default.
+            arguments: the arguments as JSON text.
+            id: the id of the call; a fresh one by default.
 
         Raises:
             ValidationFailed: as `parse` does.
@@ -222,17 +223,17 @@ class Tool(Generic[P, R]):
 
     @property
     def is_async(self) -> bool:
-        """Does calling it give a coroutine?"""
+        """Does a call of the function return a coroutine?"""
         call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object that is callable
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     @property
     def can_run(self) -> bool:
-        """Is there a function?"""
+        """Does the tool have a function?"""
         return self.function is not None
 
     def run(self, arguments: Any) -> Any:
-        """The function's result for arguments that `parse` gave: a coroutine where the tool is async."""
+        """Calls the function with arguments from `parse` and returns its result: a coroutine if the tool is async."""
         function = cast("Callable[..., Any]", self.function)
         if isinstance(function, type) and isinstance(arguments, function):
             return arguments
@@ -240,11 +241,11 @@ class Tool(Generic[P, R]):
 
 
 def _nothing() -> None:
-    """Stands where a tool is a schema alone."""
+    """Takes the place of the function in a tool that is only a schema."""
 
 
 def _without_titles(schema: Any, *, named: bool = False) -> Any:
-    """The schema without the titles that Pydantic makes of names. `named`: its keys are members' names."""
+    """Returns the schema without the titles that Pydantic makes of names. `named`: the keys are names of members."""
     if isinstance(schema, list):
         return [_without_titles(each) for each in schema]
     if not isinstance(schema, dict):
@@ -263,12 +264,12 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Any = None, /, *, name: str | None = None, description: str | None = None) -> Any:
-    """Makes a function, a method or a class a tool; it is called as before, with the same types.
+    """Makes a function, a method or a class a tool. It is called as before, with the same types.
 
     Args:
-        function: to decorate.
-        name: what the model calls it; its own name by default.
-        description: what the model reads; what its docstring says by default.
+        function: the function, method or class.
+        name: the name by which the model calls it; its own name by default.
+        description: the description that the model reads; from its docstring by default.
     """
     if function is None:
         return lambda function: Tool(function, name=name, description=description)
