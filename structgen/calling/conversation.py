@@ -100,7 +100,7 @@ def run(
     template_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """Lets a model call tools until it answers: call, execute, tell the result in the model's own format, again.
+    """Lets a model call tools until it answers: call, execute, feed the result back, again.
 
         plan = run(model, "A weekend in Rome?", [get_weather, book], schema=Plan)
 

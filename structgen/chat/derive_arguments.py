@@ -50,7 +50,7 @@ def argument_writer(probes: Probes) -> ArgumentWriter:
     whole = {KEYS[0]: 'q"é', KEYS[2]: {"qmember": [WORD, NUMBER]}}
     text = probes.calls(whole)
     if NAMES[0] not in text:
-        raise Underivable("the template renders no call: its format is told in the prompt only, if at all")
+        raise Underivable("the template renders no call: its format stands in the prompt only, if at all")
     for layout in layouts():
         if layout.write(whole) in text:
             return JsonArguments(layout)
@@ -102,8 +102,20 @@ def _frame(probes: Probes) -> tuple[str, str, str]:
 
 
 def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[str, str, str]:
-    """What of the text around an argument is its own. Of several ways the one whose argument ends with a tag."""
-    ways = []
+    """Divides the text around an argument into its own and that of all arguments.
+
+    Several splits may be possible; one whose argument ends with a whole tag is preferred.
+
+    Args:
+        prefix: the text before the only argument of a call.
+        between: the text between two arguments.
+        suffix: the text behind the only argument of a call.
+        empty: the text of no arguments; None if the template refuses such a call.
+
+    Returns:
+        The text before all arguments, between two of them, and behind all of them.
+    """
+    splits = []
     for opened in range(common_suffix(prefix, between) + 1):
         rest = between[: len(between) - opened]
         for closed in range(common_prefix(suffix, rest) + 1):
@@ -111,12 +123,12 @@ def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[s
             if empty is None or before + after == empty:
                 tagged = rest[:closed].endswith((">", "]"))
                 whole = not (opened and before.endswith(("<", "[")))
-                ways.append(
+                splits.append(
                     (tagged and whole, closed == len(rest), closed + opened, closed, before, rest[closed:], after)
                 )
-    if not ways:
+    if not splits:
         raise Underivable("a call without arguments is not written as one with arguments is")
-    return max(ways)[-3:]
+    return max(splits)[-3:]
 
 
 def _format(probes: Probes, sample: Any, before: str, after: str) -> ArgumentFormat | None:
