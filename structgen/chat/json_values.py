@@ -12,6 +12,8 @@ from structgen.options import Whitespace
 from structgen.parts.parts import Plan
 from structgen.schema.normal import Shape
 
+MOST_BLANKS = 128
+"""The largest number of blanks before a line of a layout with a margin: some thirty levels, each by four blanks."""
 _BINDING = frozenset(
     ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "minProperties", "maxProperties",
      "dependentRequired", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "unevaluatedProperties")
@@ -30,7 +32,7 @@ def whitespace(layout: JsonLayout) -> Whitespace:
         return Whitespace.COMPACT
     if layout.indent is None:
         return Whitespace.SPACED
-    return Whitespace.FLEXIBLE if layout.margin else Whitespace.INDENTED(layout.indent)
+    return Whitespace("flexible", bound=MOST_BLANKS) if layout.margin else Whitespace.INDENTED(layout.indent)
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

@@ -82,6 +82,7 @@ def _one_value() -> tuple[float, float, str | None]:
     """Seconds to a first and to a second value, and what was wrong with them."""
     from structgen import JsonSchema, Limits, Sequence
     from structgen.api import generate
+    from structgen.demo import load_demo
     from structgen.testing import scripted
 
     schema = {
@@ -108,6 +109,8 @@ def _one_value() -> tuple[float, float, str | None]:
         generate(scripted("[" * 99 + "]" * 99), "doctor", schema={})
         words = [f"{number:05}" for number in range(4000)]
         generate(scripted('"00001"'), "doctor", schema={"enum": words})
+        module, tokenizer = load_demo()
+        generate(module, "doctor", schema={"enum": words}, tokenizer=tokenizer, canonical=True)
         bounded = {"type": "array", "items": {"type": "integer"}, "maxItems": 1000}
         generate(scripted(json.dumps(list(range(40)))), "doctor", schema=bounded)
         with suppress(OptionError):  # what depth, compositions, hopeless budgets need of kernels, too

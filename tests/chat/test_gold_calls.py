@@ -13,7 +13,7 @@ import pytest
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.errors import UnsupportedSchema, ValidationFailed
+from structgen.errors import UnsatisfiableSchema, UnsupportedSchema, ValidationFailed
 from structgen.tools import Tool
 from tests.support.chat_templates import DATA, byte_vocabulary, control_tokens, refused_at, templates
 
@@ -38,7 +38,9 @@ def value_of(allowed: Any, pick: int, schema: Any) -> Any:
     members = schema.get("properties") if isinstance(schema, dict) else None
     if isinstance(value, dict) and isinstance(members, dict):
         chosen = {key: value_of(each, pick, members.get(key)) for key, each in value.items() if isinstance(each, list)}
-        return {key: chosen[key] for key in sorted(chosen, key=list(members).index) if chosen[key] != ""}
+        declared = {key: place for place, key in enumerate(members)}
+        order = sorted(chosen, key=lambda key: declared.get(key, len(declared)))  # what is not declared does not fit
+        return {key: chosen[key] for key in order if chosen[key] != ""}
     return value
 
 
@@ -68,7 +70,7 @@ def outcomes(name: str, stride: int, picks: int) -> tuple[Counter[str], list[str
         try:
             rules = TurnRules(tuple(tools.values()), text=False)
             grammar = turn(format_, rules, vocabulary).compile(vocabulary)
-        except UnsupportedSchema:
+        except (UnsupportedSchema, UnsatisfiableSchema):
             counts["refused by name"] += 1
             continue
         for pick in range(picks):
