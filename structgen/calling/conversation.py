@@ -127,9 +127,7 @@ def run(
     require_count("max_turns", max_turns, 1)
     require_count("max_errors", max_errors, 0)
     require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
-    declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
-    for tool in declared:
-        require(tool.can_run, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
+    declared = _tools_that_run(tools)
     history, replies = as_messages(messages), list[Reply[Any]]()
     errors = _Errors(max_errors)
     for left in range(max_turns - 1, -1, -1):
@@ -150,6 +148,14 @@ def run(
         history.append(calls_message(reply.calls, reply.text))
         history += [result_message(each, _result(each, confirm, errors)) for each in reply.calls]
     raise AssertionError("the last turn has no calls")
+
+
+def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
+    """Returns the tools, each of which has a function."""
+    tools: list[Tool[..., Any]] = [Tool.of(each) for each in given]
+    for tool in tools:
+        require(tool.can_run, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
+    return tools
 
 
 class _Errors:

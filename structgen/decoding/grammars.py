@@ -13,10 +13,8 @@ from typing import Any
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
-from structgen.decoding.refusals.canonical_row import Continuations
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.canonical import Canonical
 
 REMEMBERED = 128
 """Grammars that are kept at most; the one not used for longest goes first."""
@@ -25,7 +23,6 @@ REMEMBERED_BYTES = 256 << 20
 
 _grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
 _spans: weakref.WeakKeyDictionary[Grammar, tuple[Any, Spans]] = weakref.WeakKeyDictionary()
-_continuations: weakref.WeakKeyDictionary[Grammar, tuple[Canonical, Continuations]] = weakref.WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -54,14 +51,6 @@ def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
     known = _spans.get(grammar)
     if known is None or known[0] is not tokenizer:
         known = _spans[grammar] = tokenizer, Spans(grammar.vocabulary, tokenizer)
-    return known[1]
-
-
-def continuations_for(grammar: Grammar, canonical: Canonical) -> Continuations:
-    """From where texts of the grammar can go on in canonical tokens, remembered with the grammar."""
-    known = _continuations.get(grammar)
-    if known is None or known[0] is not canonical:
-        known = _continuations[grammar] = canonical, Continuations(grammar, canonical)
     return known[1]
 
 

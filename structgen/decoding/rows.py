@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from structgen.arguments import is_listed, require, require_unicode
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.grammars import continuations_for, grammar_for, spans_for
+from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
-from structgen.decoding.refusals.canonical_row import CanonicalRow
+from structgen.decoding.refusals.canonical_row import CanonicalRow, Continuations
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
@@ -172,7 +172,7 @@ class RowBuilder:
         if self._options.canonical == "off":
             return None
         vocabulary = self._model.vocabulary
-        continuations = None if grammar is None else continuations_for(grammar, vocabulary.canonical)
+        continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
         return CanonicalRow(vocabulary, continuations, strict=self._options.canonical == "strict")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from copy import copy
-from typing import Literal
 
 import numpy as np
 
@@ -21,18 +20,19 @@ from structgen.guards.lookahead import everything
 from structgen.masks import Grammar, Matcher
 from structgen.masks.advance import ASKS
 from structgen.masks.grammar import only_token
+from structgen.memo import BoundedCache
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical, CanonicalState
-
-Mode = Literal["off", "prefer", "strict"]
 
 DEPTH = 12
 """Tokens that are looked ahead. Over 373 schemas nothing was a dead end behind so many, and 10 steps of 1,000 behind
 two."""
 WIDE = 64
 """Where more tokens than this are allowed, there is always one behind which the text can go on."""
-REMEMBERED = 1 << 16
-"""Places of which it is known whether the text can go on from there."""
+KNOWN_PLACES = 1 << 16
+"""Places of which it is kept whether a text can go on from there."""
+KNOWN_MASKS = 1 << 10
+"""Places of which it is kept with which tokens; each takes as many bytes as a mask."""
 
 
 class Continuations:
@@ -45,8 +45,16 @@ class Continuations:
 
     def __init__(self, grammar: Grammar, canonical: Canonical) -> None:
         self._grammar, self._canonical = grammar, canonical
-        self._known: dict[Hashable, bool] = {}
-        self._live: dict[Hashable, Words | None] = {}
+        self._known = BoundedCache[Hashable, bool](KNOWN_PLACES)
+        self._live = BoundedCache[Hashable, Words | None](KNOWN_MASKS)
+
+    @classmethod
+    def of(cls, grammar: Grammar, canonical: Canonical) -> Continuations:
+        """The continuations of a grammar, remembered with it."""
+        known: Continuations | None = grammar.derived.get(cls)
+        if known is None or known._canonical is not canonical:
+            known = grammar.derived[cls] = cls(grammar, canonical)
+        return known
 
     def live(self, position: int, state: CanonicalState) -> Words | None:
         """uint32[words]: the tokens with which a text can go on from here; None where too many are to be asked about.
@@ -56,11 +64,9 @@ class Continuations:
             state: of the tokens before it.
         """
         key = position, state[:-1]
-        if key not in self._live:
-            if len(self._live) >= REMEMBERED:
-                self._live.clear()
-            self._live[key] = self._find_live(position, state)
-        return self._live[key]
+        if key in self._live:
+            return self._live[key]
+        return self._live.keep(key, self._find_live(position, state))
 
     def _find_live(self, position: int, state: CanonicalState) -> Words | None:
         try:
@@ -86,9 +92,7 @@ class Continuations:
         if known is None:
             known = self._search(position, state, depth)
             if depth > DEPTH // 2:  # what was seen from close by is no answer for others
-                if len(self._known) >= REMEMBERED:
-                    self._known.clear()
-                self._known[key] = known
+                self._known.keep(key, known)
         return known
 
     def _search(self, position: int, state: CanonicalState, depth: int) -> bool:
@@ -136,7 +140,6 @@ class CanonicalRow:
         self._tokens: list[int] = []
         self._states: list[CanonicalState] = []
         self._refused: dict[int, list[int]] = {}
-        self._everything = everything(vocabulary)
         self._asked = False  # was each token that was allowed last asked about?
 
     def fork(self) -> CanonicalRow:
@@ -172,15 +175,16 @@ class CanonicalRow:
             DeadEnd: nothing, and it is strict.
         """
         state = self._state(tokens)
-        words = self._everything if words is None else words
-        left = words & self._canonical.mask(state)
+        left = self._canonical.mask(state)
+        if words is not None:
+            left = words & left
         if refused := self._refused.get(len(tokens)):
             left = left & ~pack(np.array(refused), self._vocabulary.width)
         live = None if matcher is None else self._live(matcher, state)
         self._asked = live is not None
         if live is not None:
             left = left & live
-        if left.any() or not words.any():
+        if left.any() or not (words is None or words.any()):
             return left
         if self._strict:
             raise DeadEnd(
@@ -188,7 +192,7 @@ class CanonicalRow:
                 'canonical="prefer" lets such a step pass'
             )
         self.relaxed.add(len(tokens))
-        return words
+        return everything(self._vocabulary) if words is None else words
 
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
         """Can the text go on behind the token that was chosen last? If not, it is not allowed there again."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
+from structgen.decoding.refusals.canonical_row import Continuations
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
 from structgen.models.model import Model
@@ -168,3 +171,14 @@ def test_a_trained_model_of_stories_with_sentencepiece(data_folder: Path):
 def test_a_wrong_mode_is_refused(wrong: Any):
     with pytest.raises(OptionError, match="canonical"):
         sg.generate(random_model(), "Hello\n", SCHEMA, canonical=wrong)
+
+
+def test_what_is_known_of_a_grammar_goes_with_it():
+    vocabulary = random_model().vocabulary
+    grammar = sg.Choice(["William", "Theodore"]).compile(vocabulary)
+    known = Continuations.of(grammar, vocabulary.canonical)
+    assert Continuations.of(grammar, vocabulary.canonical) is known
+    left = weakref.ref(grammar)
+    del grammar, known
+    gc.collect()
+    assert left() is None
