@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 import numpy as np
 
+from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.merges import Words
 
 
@@ -36,7 +36,6 @@ class AddedContents:
         openings = {content[:1] for content in self._contents}
         self._opening = re.compile(b"[" + b"".join(map(re.escape, sorted(openings))) + b"]" if openings else nothing)
         self._whole = [i for token, i in self._sorted if self._anywhere.search(token)]
-        self.harmless = lru_cache(256)(self._harmless)
 
     def begun(self, before: bytes, text: bytes) -> bytes | None:
         """The longest end of a text with which a content may begin; None where a content is complete.
@@ -55,7 +54,8 @@ class AddedContents:
                 return text[start:]
         return b""
 
-    def _harmless(self, before: bytes) -> Words:
+    @cached_up_to(256)
+    def harmless(self, before: bytes) -> Words:
         """uint32[words]: the tokens with which no content would be complete."""
         flags = np.ones(self._words * 32, np.uint8)
         flags[self._whole] = 0

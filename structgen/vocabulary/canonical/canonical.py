@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.added import AddedContents
 from structgen.vocabulary.canonical.merges import Merges, Words
 from structgen.vocabulary.canonical.model import EncoderModel
@@ -85,10 +85,6 @@ class Canonical:
         self.start = CanonicalState(START, NO_TOKEN, spaced=at_start)
         self.afresh = CanonicalState(START, NO_TOKEN)
         self._behind_added = CanonicalState(START, NO_TOKEN, spaced=behind_added)
-        self._masked = lru_cache(REMEMBERED)(self._mask)
-        self._followers = lru_cache(REMEMBERED)(self._merges.followers)
-        self._standing = lru_cache(REMEMBERED)(self._standing_at)
-        self._continuing = lru_cache(REMEMBERED)(self._continuing_from)
 
     def is_canonical(self, token_ids: Iterable[int]) -> bool:
         """Would the tokenizer make the same tokens of their text? Added tokens stand for themselves."""
@@ -140,8 +136,9 @@ class Canonical:
 
     def mask(self, state: CanonicalState) -> Words:
         """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
-        return self._masked(state._replace(recent=()))
+        return self._mask(state._replace(recent=()))
 
+    @cached_up_to(REMEMBERED)
     def _mask(self, state: CanonicalState) -> Words:
         if state.pending:
             words = self._continuing(state.split, state.place, state.pending, state.tail)
@@ -174,11 +171,17 @@ class Canonical:
         self._outer = packed(outer, self._words)
         self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), self._words)
 
-    def _standing_at(self, split: int, place: int) -> Words:
+    @cached_up_to(REMEMBERED)
+    def _followers(self, token: int) -> Words:
+        return self._merges.followers(token)
+
+    @cached_up_to(REMEMBERED)
+    def _standing(self, split: int, place: int) -> Words:
         """The tokens that may begin at a place of this kind."""
         return packed(self._signatures.alive(split, place) & self._candidates[place], self._words)
 
-    def _continuing_from(self, split: int, place: int, pending: bytes, tail: str) -> Words:
+    @cached_up_to(REMEMBERED)
+    def _continuing(self, split: int, place: int, pending: bytes, tail: str) -> Words:
         """The tokens that may continue a character."""
         flags = np.zeros(len(self._texts), np.bool_)
         for token in self._signatures.continuing:

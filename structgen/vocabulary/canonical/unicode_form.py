@@ -6,12 +6,13 @@ A tokenizer that normalises a text before it encodes it never writes a text that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 from unicodedata import combining, decomposition, is_normalized
 
 import numpy as np
 
+from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.merges import Words
 
 FORM: Final = "NFC"
@@ -46,7 +47,6 @@ class UnicodeForm:
         self._changed = [i for i, text in decoded if not is_normalized(FORM, text)]
         self._joining = [(i, text) for i, text in decoded if text[:1] in joining]
         self._words = words
-        self.kept = lru_cache(256)(self._kept)
 
     def after(self, tail: str, text: str) -> str | None:
         """What more text may change of a text, which is none or its last character with what joins that.
@@ -68,7 +68,8 @@ class UnicodeForm:
             start -= 1
         return joined[start:]
 
-    def _kept(self, tail: str) -> Words:
+    @cached_up_to(256)
+    def kept(self, tail: str) -> Words:
         """uint32[words]: the tokens with which the text stays as it is."""
         flags = np.ones(self._words * 32, np.uint8)
         flags[self._changed] = 0
