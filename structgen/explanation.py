@@ -11,7 +11,9 @@ from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.regular.formats import FORMATS
 from structgen.regular.number_sets import number_predicate
+from structgen.regular.patterns import is_backtracked
 from structgen.regular.regex import PatternError, PatternUnsupported
+from structgen.regular.regex.backtrack import STEP_LIMIT
 from structgen.regular.regex.parser import extensions
 from structgen.regular.string_sets import string_language, string_predicate
 from structgen.schema.checks import canonical
@@ -255,7 +257,12 @@ class _Walk:
         return self._text(Strings(formats=(name,)), "no automaton tells such strings apart")
 
     def _pattern(self, pattern: str) -> tuple[str, str]:
-        return self._text(Strings(patterns=(pattern,)), "the pattern is no regular language, or takes too many states")
+        how, why = self._text(
+            Strings(patterns=(pattern,)), "the pattern is no regular language, or takes too many states"
+        )
+        if is_backtracked(pattern):
+            why += f"; a text that takes more than {STEP_LIMIT:,} steps to match ends in LimitExceeded"
+        return how, why
 
     def _text(self, strings: Strings, why: str) -> tuple[str, str]:
         return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")

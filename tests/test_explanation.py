@@ -22,6 +22,11 @@ def _how(schema: Any, pointer: str, **options: Any) -> tuple[str, str]:
     return rule.how, rule.why
 
 
+def test_patterns_that_are_tried_by_backtracking_name_their_limit() -> None:
+    assert "1,000,000 steps" in _how({"pattern": r"^(a+)b\1$"}, "/pattern")[1]
+    assert "steps" not in _how({"pattern": "^(.*a.{17}x|[0-9]{2})$"}, "/pattern")[1]
+
+
 @pytest.mark.parametrize(
     ("schema", "pointer", "how"),
     [

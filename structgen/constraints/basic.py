@@ -20,9 +20,10 @@ from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.compiler import check
 from structgen.regular.regex.parser import parse
 from structgen.schema.normal import Node
+from structgen.schema.places import patterns
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
-from structgen.schema.reader import algebra_of, patterns, read, require_order
+from structgen.schema.reader import algebra_of, read, require_order
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 

@@ -42,12 +42,25 @@ def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
     """Whether the pattern matches somewhere in a string; None when the language says so already."""
     if _language(pattern)[1]:
         return None
-    conditions, rest = leading_conditions(parse(pattern), False)
-    try:
-        tables = [(LazyTable(pattern, tree), not negative) for tree, negative in [*conditions, (rest, False)]]
-    except PatternUnsupported:
+    tables = _lazy_tables(pattern)
+    if tables is None:
         return Backtracker(parse(pattern)).search
     return lambda text: all(table.search(text) is wanted for table, wanted in tables)
+
+
+def is_backtracked(pattern: str) -> bool:
+    """Whether texts are matched by backtracking, which stops at `STEP_LIMIT` steps with a LimitExceeded."""
+    return not _language(pattern)[1] and _lazy_tables(pattern) is None
+
+
+@lru_cache(maxsize=1024)
+def _lazy_tables(pattern: str) -> list[tuple[LazyTable, bool]] | None:
+    """The parts of a pattern, each with whether it must match; None where one of them is not regular."""
+    conditions, rest = leading_conditions(parse(pattern), False)
+    try:
+        return [(LazyTable(pattern, tree), not negative) for tree, negative in [*conditions, (rest, False)]]
+    except PatternUnsupported:
+        return None
 
 
 @lru_cache(maxsize=1024)

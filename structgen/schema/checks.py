@@ -41,6 +41,7 @@ class ScanContext:
         stack: schemas still to be scanned.
         references, patterned, long: the schemas met so far that hold a reference, a pattern, more than `LONG` values of
             an enum or more than `ALTERNATIVES`.
+        contains, negations, multiples: how many `contains` and `not` there are, and the different `multipleOf`.
         dynamic: some reference depends on the way that led to it.
         names: the schemas that a fragment names (`#name`), by that fragment.
         rebased: the schemas below the root that have a base URI of their own.
@@ -51,6 +52,8 @@ class ScanContext:
     def __init__(self, root: Any) -> None:
         self.root, self.stack = root, list[Any]()
         self.references, self.patterned, self.long = [list[dict[str, Any]]() for _ in range(3)]
+        self.contains = self.negations = 0
+        self.multiples: set[float] = set()
         self.dynamic = self.identified = self.lone_references = False
         self.names: dict[str, dict[str, Any]] = {}
         self.rebased: list[dict[str, Any]] = []
@@ -123,6 +126,11 @@ def positive(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     number(scan, schema, value)
     if value <= 0:
         raise Malformed(value, "a number above 0")
+
+
+def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    positive(scan, schema, value)
+    scan.multiples.add(value)
 
 
 def exclusive_flag(bound: str) -> Check:
@@ -218,6 +226,16 @@ def canonical(value: Any) -> tuple[object, ...]:
 
 
 def subschema(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    scan.stack.append(value)
+
+
+def contained(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    scan.contains += 1
+    scan.stack.append(value)
+
+
+def negated(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    scan.negations += 1
     scan.stack.append(value)
 
 

@@ -71,48 +71,6 @@ def read(
     return SchemaReader(scan, targets, Algebra(ranks), scopes, formats=formats).node(schema, "")
 
 
-def patterns(root: Node) -> dict[str, tuple[Node, str]]:
-    """Every distinct pattern of the schema that `root` was read from, with a place that holds it, and the pointer to it
-    from there.
-
-    For whoever must refuse a bad pattern before anything runs; nothing is read here.
-    """
-    if not isinstance(root, SchemaNode):
-        return {}
-    nodes: dict[str, tuple[Node, str]] = {}
-    for schema in root.reader.patterned:
-        texts = [(text, f"/patternProperties/{escaped(text)}") for text in schema.get("patternProperties", ())]
-        texts += [(schema["pattern"], "/pattern")] if "pattern" in schema else []
-        nodes.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in nodes)
-    return nodes
-
-
-def long_places(root: Node) -> list[Node]:
-    """The places of long lists in the schema that `root` was read from, and those around them and of references to
-    them. Branches that are read with the schema they stand in are left out.
-
-    For whoever prepares them before anything runs: to read 100,000 values takes long.
-    """
-    if not isinstance(root, SchemaNode) or not root.reader.long:
-        return []
-    reader = root.reader
-    places = [(schema, trail) for schema, trail, _ in reader.places()]
-    above: set[int] = set()
-    wanted, size = {id(schema) for schema in reader.long}, 0
-    while len(wanted) > size:
-        size = len(wanted)
-        for schema, trail in places:
-            if id(schema) in wanted or ("$ref" in schema and id(reader.target_schema(schema)) in wanted):
-                above.add(id(trail))
-                while not isinstance(trail, str):
-                    trail = trail[0]
-                    above.add(id(trail))
-        wanted |= {id(schema) for schema, trail in places if id(trail) in above}
-    around = [schema for schema, trail in places if id(trail) in above]
-    branches = {id(branch) for schema in around for branch, _ in in_place(schema, reader.dialect(schema))}
-    return [reader.node(schema, None) for schema in around if id(schema) not in branches]
-
-
 def algebra_of(root: Node) -> Algebra:
     """The algebra in which the nodes of the schema that `root` was read from are interned."""
     return root.reader.algebra if isinstance(root, SchemaNode) else Algebra()
@@ -190,7 +148,7 @@ class SchemaReader:
     ) -> None:  # fmt: skip
         self.algebra = algebra
         self.formats = formats
-        self._scan = scan
+        self.scan = scan
         self._drafts = scan.seen
         self.patterned, self.long = scan.patterned, scan.long
         self._targets = targets
@@ -224,7 +182,7 @@ class SchemaReader:
 
     def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
         """Every schema object, with its trail and its draft."""
-        return self._scan.places()
+        return self.scan.places()
 
     def pointer_of(self, place: SchemaNode) -> str:
         """The JSON pointer of `place`, put together from the places above it."""
@@ -234,7 +192,7 @@ class SchemaReader:
             tokens += reversed(where[1:])
             place = where[0]
             where = place.where
-        start = self._scan.pointer_of(place.schema) if where is None else where
+        start = self.scan.pointer_of(place.schema) if where is None else where
         return start + "".join(f"/{escaped(token)}" for token in reversed(tokens))
 
     def has_lone_reference(self, schema: dict[str, Any]) -> bool:

@@ -10,12 +10,12 @@ from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
-from structgen.errors import RequestError, UnsatisfiableSchema
+from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.checks import ALTERNATIVES
 from structgen.schema.normal import Node, Numbers, Strings
-from structgen.schema.reader import long_places
+from structgen.schema.places import limited_places, long_places
 from structgen.values.arrays import ArrayWriter
 from structgen.values.clashes import clash
 from structgen.values.context import Context
@@ -74,6 +74,7 @@ class JsonAutomaton(Automaton):
             why = clash(place, is_empty)
             raise UnsatisfiableSchema(f"no JSON value satisfies {where}" + (f": {why}" if why else ""), place.pointer)
         self._write_long_lists(root)
+        self._write_limited(root)
         return self.start_of_any((root,))
 
     def start_of_any(self, roots: tuple[Node, ...]) -> int:
@@ -90,13 +91,30 @@ class JsonAutomaton(Automaton):
     def _write_long_lists(self, root: Node) -> None:
         """Write the values of long lists now, so that no mask has to."""
         for node in long_places(root):
-            choice = self._context.choice((node,))
-            state = self._context.value(choice, 0)
             with suppress(RequestError):  # raised again where a text comes to it
-                self.expand(state)
-                for _, _, target in self.tables.edges_of(state):
-                    self.expand_on(target & TARGET)
-                self._write_tags(choice, state)
+                self._write_tags(self._context.choice((node,)), self._expand_value_on(node))
+
+    def _write_limited(self, root: Node) -> None:
+        """Write the values in which a limit may be met now, so that no text meets it in its middle.
+
+        Raises:
+            LimitExceeded: a value meets it.
+        """
+        for node in reversed(limited_places(root)):  # inner places first: the error names the nearest
+            if self._context.is_empty(node):
+                continue
+            try:
+                self._expand_value_on(node)
+            except LimitExceeded as error:
+                raise error.at(node.pointer) from error.__cause__
+
+    def _expand_value_on(self, node: Node) -> int:
+        """The first state of a value, which is written with what follows its first byte."""
+        state = self._context.value(self._context.choice((node,)), 0)
+        self.expand(state)
+        for _, _, target in self.tables.edges_of(state):
+            self.expand_on(target & TARGET)
+        return state
 
     def _write_tags(self, choice: Lockstep, state: int) -> None:
         """Where a value beginning at `state` is one of many objects, write what follows their commonest first name."""

@@ -7,12 +7,12 @@ are known one by one; all others are told apart by one automaton over all sets a
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.values.finite import FEW
 from structgen.memo import cached_method
-from structgen.regular.string_sets import string_language, string_predicate
+from structgen.regular.string_sets import string_holds, string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
@@ -47,15 +47,33 @@ class Joint:
     def __init__(self, sets: tuple[Strings, ...], listed: tuple[str, ...]) -> None:
         self.sets, self.listed = sets, listed
         self.predicates = [string_predicate(names) for names in sets]
-        self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
-        if self.doubtful.bit_count() > MOST_DOUBTFUL:
-            raise LimitExceeded(
-                f"{self.doubtful.bit_count()} patterns of names in one object are told only where a name ends; "
-                f"the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
-            )
-        # The set of all names comes first, so that names in no set are there too.
-        told = combine([length(), *map(string_language, sets)])
+        told = self._combined()
         self._dfa = beside(told, numbered(listed), 1 + len(sets)) if listed else told
+
+    def _combined(self) -> CharDfa:
+        """The sets in one automaton. Where that is too large, the largest sets are asked about where a name ends.
+
+        Raises:
+            LimitExceeded: too many sets would have to be asked about.
+        """
+        languages = [string_language(names) for names in self.sets]
+        while True:
+            self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
+            if self.doubtful.bit_count() > MOST_DOUBTFUL:
+                raise LimitExceeded(
+                    f"{self.doubtful.bit_count()} patterns of names in one object are told only where a name ends; "
+                    f"the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
+                )
+            try:
+                # The set of all names comes first, so that names in no set are there too.
+                return combine([length(), *languages])
+            except LimitExceeded:
+                sure = [k for k in range(len(languages)) if not self.doubtful >> k & 1]
+                if not sure:
+                    raise
+                largest = max(sure, key=lambda k: len(languages[k].final))
+                self.predicates[largest] = partial(string_holds, self.sets[largest])
+                languages[largest] = length()
 
     def marks(self, final: int) -> int:
         """The marks of names that end with this final mask."""

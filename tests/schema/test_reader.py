@@ -19,7 +19,8 @@ from structgen.errors import OptionError, SchemaError
 from structgen.schema import references
 from structgen.schema.dialects import DIALECTS, dialect_of
 from structgen.schema.normal import ANY, NEVER, Node, Objects
-from structgen.schema.reader import patterns, read
+from structgen.schema.places import patterns
+from structgen.schema.reader import read
 from structgen.schema.scan import SchemaScan
 from tests.support.schema_oracle import accepts
 

@@ -190,7 +190,7 @@ ROWS: dict[str, Row] = {
         (list(range(0, 60, 2)),), ([], list(range(0, 58, 2))),
     ),
     "6 rules of contains": Row(
-        lambda: {"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in (2, 3, 5, 7, 11, 13)]}, takes=([30030],), error=LimitExceeded, says="50,000 automaton states",
+        lambda: {"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in (2, 3, 5, 7, 11, 13)]}, error=LimitExceeded, says="50,000 automaton states",
     ),
     "4 rules of contains": Row(
         lambda: {"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in (2, 3, 5, 7)]}, ([2, 3, 5, 7], [210]), ([2], [], [2, 3, 5]),

@@ -1,0 +1,75 @@
+"""Places of a schema that are looked into before anything runs: patterns, long lists, and what may meet a limit."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from structgen.schema.normal import Node
+from structgen.schema.reader import SchemaNode, SchemaReader
+from structgen.schema.references import in_place
+from structgen.schema.scan import escaped
+
+MOST_PLACES = 200
+"""The places that are written when the schema is compiled, where one may meet a limit."""
+
+
+def patterns(root: Node) -> dict[str, tuple[Node, str]]:
+    """Every distinct pattern of the schema that `root` was read from, with a place that holds it, and the pointer to it
+    from there.
+
+    For whoever must refuse a bad pattern before anything runs; nothing is read here.
+    """
+    if not isinstance(root, SchemaNode):
+        return {}
+    nodes: dict[str, tuple[Node, str]] = {}
+    for schema in root.reader.patterned:
+        texts = [(text, f"/patternProperties/{escaped(text)}") for text in schema.get("patternProperties", ())]
+        texts += [(schema["pattern"], "/pattern")] if "pattern" in schema else []
+        nodes.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in nodes)
+    return nodes
+
+
+def long_places(root: Node) -> list[Node]:
+    """The places of long lists in the schema that `root` was read from, and those around them and of references to
+    them. Branches that are read with the schema they stand in are left out.
+
+    For whoever prepares them before anything runs: to read 100,000 values takes long.
+    """
+    if not isinstance(root, SchemaNode) or not root.reader.long:
+        return []
+    reader = root.reader
+    places = [(schema, trail) for schema, trail, _ in reader.places()]
+    above: set[int] = set()
+    wanted, size = {id(schema) for schema in reader.long}, 0
+    while len(wanted) > size:
+        size = len(wanted)
+        for schema, trail in places:
+            if id(schema) in wanted or ("$ref" in schema and id(reader.target_schema(schema)) in wanted):
+                above.add(id(trail))
+                while not isinstance(trail, str):
+                    trail = trail[0]
+                    above.add(id(trail))
+        wanted |= {id(schema) for schema, trail in places if id(trail) in above}
+    return _values(reader, [schema for schema, trail in places if id(trail) in above])
+
+
+def limited_places(root: Node) -> list[Node]:
+    """All places of a schema whose texts may meet a limit, `MOST_PLACES` at most; none of nearly every schema.
+
+    For whoever writes them before anything runs, so that the limit is not met in the middle of a text. Sets are told
+    apart in one automaton, which grows with the product of what these keywords say.
+    """
+    if not isinstance(root, SchemaNode):
+        return []
+    scan, reader = root.reader.scan, root.reader
+    large = sum("{" in pattern or "(?" in pattern for pattern in patterns(root))
+    if scan.contains <= 2 and scan.negations <= 8 and len(scan.multiples) <= 3 and large <= 6:
+        return []
+    return _values(reader, [schema for schema, _, _ in islice(reader.places(), MOST_PLACES)])
+
+
+def _values(reader: SchemaReader, schemas: list[dict[str, Any]]) -> list[Node]:
+    """The nodes of schemas, without branches that are read with the schema they stand in."""
+    branches = {id(branch) for schema in schemas for branch, _ in in_place(schema, reader.dialect(schema))}
+    return [reader.node(schema, None) for schema in schemas if id(schema) not in branches]

@@ -1,0 +1,92 @@
+"""Places that are looked into when the schema is compiled: no limit is met in the middle of a text."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from structgen.constraints.basic import JsonSchema
+from structgen.errors import LimitExceeded
+from structgen.schema.places import MOST_PLACES, limited_places, long_places, patterns
+from structgen.schema.reader import read
+from tests.support.matching import byte_vocabulary, plain_verdict
+
+
+def behind(schema: Any) -> dict[str, Any]:
+    """An object in which a text comes to the schema late."""
+    return {"type": "object", "properties": {"z": {"type": "integer"}, "a": schema}, "required": ["z", "a"]}
+
+
+def overlapping(k: int) -> str:
+    """A pattern of some 1,000 states, whose states are told apart from every other one's."""
+    return f"{chr(97 + k)}.{{9}}{chr(98 + k)}"
+
+
+def far(k: int) -> str:
+    """A pattern of too many states for any automaton."""
+    return f"^(.*{chr(97 + k)}.{{17}}x|[0-9]{{2}})$"
+
+
+LIMITED = {
+    "multiples in contains": (
+        {"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in (2, 3, 5, 7, 11, 13)]},
+        "50,000 automaton states",
+    ),
+    "patterns in contains": (
+        {"type": "array", "allOf": [{"contains": {"pattern": overlapping(k)}} for k in range(8)]},
+        "256 sets of strings",
+    ),
+    "rules of one name": (
+        {"allOf": [{"not": {"additionalProperties": {"not": {"multipleOf": k + 2}}}} for k in range(10)]},
+        "10 existential rules",
+    ),
+    "patterns of names": (
+        {"type": "object", "patternProperties": {far(k): {"minimum": k} for k in range(10)}},
+        "10 patterns of names",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_limit_deep_in_a_schema_is_told_when_it_is_compiled(name: str) -> None:
+    schema, says = LIMITED[name]
+    with pytest.raises(LimitExceeded, match=says) as caught:
+        JsonSchema(behind(schema)).compile(byte_vocabulary())
+    assert caught.value.pointer == "/properties/a"
+
+
+def test_patterns_of_names_that_no_automaton_tells_apart_are_asked_about_where_a_name_ends() -> None:
+    schema = {"type": "object", "patternProperties": {overlapping(k): {"minimum": 10 * k} for k in range(6)}}
+    grammar = JsonSchema(schema).compile(byte_vocabulary())
+    judge = Draft202012Validator(schema)
+    names = ["abcdef", "a123456789b", "c123456789d", "a12345678b", "xa123456789bc", "abbbbbbbbbbcc", "bccccccccccdd"]
+    told = set()
+    for name, value in itertools.product(names, (0, 5, 15, 25, 60)):
+        valid = judge.is_valid({name: value})
+        told.add(valid)
+        text = json.dumps({name: value}).encode()
+        assert plain_verdict(grammar, text) == valid, text
+    assert told == {True, False}
+
+
+def test_only_schemas_that_may_meet_a_limit_are_written_ahead() -> None:
+    assert limited_places(read(True)) == []
+    assert limited_places(read(behind({"contains": {"multipleOf": 2}}))) == []
+    root = read(behind(LIMITED["multiples in contains"][0]))
+    assert [node.pointer for node in limited_places(root)][:2] == ["", "/properties/a"]
+    many = {"properties": {f"p{k}": {"contains": {"minimum": k}} for k in range(1000)}}
+    assert 0 < len(limited_places(read(many))) <= MOST_PLACES
+
+
+def test_patterns_and_long_lists_are_found_with_their_places() -> None:
+    schema = {"properties": {"a": {"pattern": "x"}, "b": {"patternProperties": {"y/z": {"enum": list(range(2000))}}}}}
+    root = read(schema)
+    assert {text: node.pointer + path for text, (node, path) in patterns(root).items()} == {
+        "x": "/properties/a/pattern",
+        "y/z": "/properties/b/patternProperties/y~1z",
+    }
+    assert [node.pointer for node in long_places(root)] == ["", "/properties/b", "/properties/b/patternProperties/y~1z"]
