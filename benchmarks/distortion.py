@@ -40,13 +40,13 @@ import torch
 from numpy.typing import NDArray
 from transformers import NoBadWordsLogitsProcessor
 
-from structgen.decoding.choosing.masking import bits_of
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, GuardMask
+from structgen.masks.words import bits_of
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary

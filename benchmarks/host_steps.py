@@ -26,12 +26,12 @@ from structgen.decoding import loop
 from structgen.decoding.choosing import choice
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, Drawn
 from structgen.decoding.choosing.device_masks import MaskRows
-from structgen.decoding.choosing.masking import Words
 from structgen.decoding.choosing.sampling import Sampler
 from structgen.decoding.loop import Batch, Execution
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
 from structgen.masks import batch as mask_batch
+from structgen.masks.words import Words
 from structgen.models.slots import SlotForward
 from structgen.models.static import StaticSteps, StepShape
 

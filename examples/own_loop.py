@@ -1,6 +1,5 @@
 """The layer below `generate`: masks in a decoding loop of your own."""
 
-import numpy as np
 import torch
 
 import structgen as sg
@@ -31,9 +30,7 @@ with torch.inference_mode():
     while not matcher.finished:
         out = model(ids if cache is None else ids[:, -1:], past_key_values=cache, use_cache=True)
         cache = out.past_key_values
-        bits = np.unpackbits(matcher.mask().view(np.uint8), bitorder="little")[: vocabulary.width]
-        logits = out.logits[0, -1, : vocabulary.width].masked_fill(torch.from_numpy(bits == 0), -torch.inf)
-        token = int(logits.argmax())
+        token = int(matcher.apply(out.logits[0, -1]).argmax())
         matcher.advance(token)
         ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
 

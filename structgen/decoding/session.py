@@ -13,7 +13,7 @@ from torch import Tensor
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
 from structgen.decoding.choosing.draws import Draws
-from structgen.decoding.choosing.masking import Words, existing, pack
+from structgen.decoding.choosing.masking import existing, pack
 from structgen.decoding.choosing.measure import RECENT, ChosenToken, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
@@ -28,6 +28,7 @@ from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
+from structgen.masks.words import Words
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.vocabulary import Vocabulary

@@ -2,6 +2,7 @@
 
 from structgen.masks.batch import fill_masks, find_masks
 from structgen.masks.grammar import Grammar
-from structgen.masks.grammar import Matcher, only_token
+from structgen.masks.grammar import Matcher
+from structgen.masks.words import only_token
 
 __all__ = ["Grammar", "Matcher", "fill_masks", "find_masks", "only_token"]

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from operator import index
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.arguments import is_whole
 from structgen.automaton.machine import Automaton
@@ -20,11 +22,12 @@ from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import has_room, home, uncounted
 from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.walk import TESTED
+from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
+T = TypeVar("T")
 Filled = tuple[Uint32, bool, Late | None]
 """A mask, whether the text may end there, and what corrects it where tests stand behind it."""
-_WORDS = np.dtype(np.uint32), np.dtype(np.int32)
 NOTHING_ALLOWED = 2
 """What `fill` returns for a mask without a bit."""
 CACHE_BYTES = 64 << 20
@@ -254,6 +257,45 @@ class Matcher:
             return row
         return written(row, out)
 
+    def bool_mask(self) -> NDArray[np.bool_]:
+        """The tokens allowed next: bool[width], a new array that may be written to.
+
+        Raises:
+            DeadEnd: see `mask`.
+        """
+        return bits_of(self.mask(), self.grammar.vocabulary.width)
+
+    def allowed_tokens(self) -> list[int]:
+        """The ids of the tokens allowed next, in ascending order; end tokens are among them where the text may end.
+
+        Raises:
+            DeadEnd: see `mask`.
+        """
+        return [int(token) for token in ids_of(self.mask())]
+
+    def apply(self, logits: T) -> T:
+        """Sets the logits of all tokens that are not allowed next to minus infinity, in place.
+
+        Args:
+            logits: float[width], or float[1, width] of a batch of one: an array of numpy or a tensor of torch, on any
+                device. It may have more columns: what is beyond the vocabulary is padding, and never allowed.
+
+        Returns:
+            The same array or tensor.
+
+        Raises:
+            OptionError: another shape.
+            DeadEnd: see `mask`.
+        """
+        shape, width = tuple(getattr(logits, "shape", ())), self.grammar.vocabulary.width
+        if len(shape) not in (1, 2) or shape[-1] < width or shape[:-1] not in ((), (1,)):
+            given = f"logits of type {type(logits).__name__} and shape {shape}"
+            raise OptionError(f"{given}: expected those behind one text, float[{width}]")
+        forbidden = np.ones(shape[-1], np.bool_)
+        np.logical_not(self.bool_mask(), out=forbidden[:width])
+        logits[..., forbidden] = -np.inf  # type: ignore[index]
+        return logits
+
     def advance(self, token_id: int) -> None:
         """Take a token.
 
@@ -338,25 +380,3 @@ class Matcher:
                 self._snapshot = self._snapshot.before
             del self._positions[left + 1 :]
             del self._tokens[left:]
-
-
-def written(row: Uint32, out: Uint32) -> Uint32:
-    """`out`, with the mask in it.
-
-    Raises:
-        OptionError: it is no array of as many words.
-    """
-    if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _WORDS):
-        allowed = f"uint32[{len(row)}]: one bit for each row of the logits"
-        raise OptionError(f"out={quoted(out)}: expected {allowed}")
-    out[:] = row
-    return out
-
-
-def only_token(mask: Uint32) -> int | None:
-    """The one token that a mask allows; None when it allows none or several."""
-    words = np.flatnonzero(mask)
-    if len(words) != 1:
-        return None
-    bits = int(mask[words[0]])
-    return int(words[0]) * 32 + bits.bit_length() - 1 if bits & (bits - 1) == 0 else None

@@ -13,7 +13,7 @@ from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks import fill_masks
 from structgen.masks import grammar as grammar_module
-from structgen.masks.grammar import Matcher, only_token
+from structgen.masks.grammar import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, allowed, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.support.walking import tokens_of
@@ -116,18 +116,6 @@ def test_forced_tokens_are_what_only_one_token_can_continue() -> None:
     assert walk.forced_tokens() == [END]
     walk.advance(END)
     assert walk.forced_tokens() == []
-
-
-def test_only_token_sees_one_bit_in_any_word() -> None:
-    """None for none and for several, wherever the bits are."""
-    mask = np.zeros(4, np.uint32)
-    assert only_token(mask) is None
-    for token in (0, 31, 32, 127):
-        mask[:] = 0
-        mask[token >> 5] = 1 << (token & 31)
-        assert only_token(mask) == token
-        mask[2] |= 6
-        assert only_token(mask) is None
 
 
 def test_every_end_token_ends_the_text_and_none_is_text() -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import FEW, Words, count, ids_of, pack
+from structgen.decoding.choosing.masking import FEW, count, pack
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
-from structgen.masks.grammar import only_token
+from structgen.masks.words import Words, ids_of, only_token
 from structgen.memo import BoundedCache
 from structgen.models.row import common
 from structgen.vocabulary import Vocabulary

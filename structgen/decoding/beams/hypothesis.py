@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from structgen.decoding.ahead.forced import Spans
-from structgen.decoding.choosing.masking import Words, pack
+from structgen.decoding.choosing.masking import pack
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
@@ -24,6 +24,7 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed
+from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted

@@ -24,9 +24,10 @@ from torch import Tensor
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.policy import BeamStep, BestTexts, ScoredToken, Taken, select
 from structgen.decoding.choosing.choice import Ask
-from structgen.decoding.choosing.masking import Words, forbid
+from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
+from structgen.masks.words import Words
 from structgen.models.forward import Forward
 from structgen.models.row import Row, common
 from structgen.models.transfer import Download, upload, upload_one

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from structgen.decoding.choosing.masking import Words, existing, forbid
+from structgen.decoding.choosing.masking import existing, forbid
 from structgen.errors import warn_caller
+from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 KEPT_BYTES = 64 << 20

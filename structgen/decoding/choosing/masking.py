@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
-
-Words = NDArray[np.uint32]
 
 FEW = 256
 """Up to this many allowed tokens are gathered and chosen from in a compact space."""
@@ -36,19 +35,6 @@ def existing(vocabulary: Vocabulary) -> Words | None:
 def count(words: Words) -> int:
     """How many tokens a mask allows."""
     return int(np.bitwise_count(words.view(np.uint64) if len(words) % 2 == 0 else words).sum())
-
-
-def ids_of(words: Words) -> NDArray[np.int64]:
-    """The allowed ids in ascending order; cheap when few words are not zero."""
-    filled = np.flatnonzero(words)
-    bits = np.flatnonzero(np.unpackbits(words[filled].view(np.uint8), bitorder="little"))
-    ids: NDArray[np.int64] = filled[bits >> 5] * 32 + (bits & 31)
-    return ids
-
-
-def bits_of(words: Words, width: int) -> NDArray[np.bool_]:
-    """The mask unpacked: bool[width]."""
-    return np.unpackbits(words.view(np.uint8), count=width, bitorder="little").view(np.bool_)
 
 
 def forbid(scores: Tensor, words: Tensor) -> Tensor:

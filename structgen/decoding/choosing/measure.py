@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from structgen.decoding.choosing.choice import Ask
-from structgen.decoding.choosing.masking import FEW, Words, bits_of, count, forbid, ids_of
+from structgen.decoding.choosing.masking import FEW, count, forbid
 from structgen.decoding.choosing.sampling import Columns, Scores
+from structgen.masks.words import Words, bits_of, ids_of
 from structgen.models.transfer import upload_one
 
 Entry = tuple[int, int]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import Words, pack
+from structgen.decoding.choosing.masking import pack
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding, GuardListener
 from structgen.decoding.refusals.transcript import Transcript
@@ -27,6 +27,7 @@ from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
+from structgen.masks.words import Words
 
 TRIES = 4
 """Tokens that are drawn before the close is all that is left."""

@@ -14,12 +14,12 @@ from copy import copy
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import Words, count, ids_of, pack
+from structgen.decoding.choosing.masking import count, pack
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Grammar, Matcher
 from structgen.masks.advance import ASKS
-from structgen.masks.grammar import only_token
+from structgen.masks.words import Words, ids_of, only_token
 from structgen.memo import BoundedCache
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical, CanonicalState

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from structgen.decoding.ahead.forced import ForcedText
-from structgen.decoding.choosing.masking import Words, count, existing, ids_of, pack
+from structgen.decoding.choosing.masking import count, existing, pack
 from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.transcript import Transcript
@@ -29,6 +29,7 @@ from structgen.guards import Guard, Veto
 from structgen.guards.guard_set import GuardSet, States
 from structgen.guards.pointers import pointer_at
 from structgen.masks import Matcher
+from structgen.masks.words import Words, ids_of
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 

@@ -1,0 +1,185 @@
+"""Our loop inside `generate` of transformers, as its `custom_generate=`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
+from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+from structgen.api import generate
+from structgen.decoding.call_options import LIMITS
+from structgen.decoding.cuts import Cuts
+from structgen.decoding.generation import Generation
+from structgen.decoding.prompts.processor_prompts import IDS, OURS
+from structgen.decoding.request import raise_first_error
+from structgen.errors import OptionError, RunError
+from structgen.models.model import Model
+from structgen.options import Beams, Limits, Sampling
+from structgen.vocabulary.ends import as_ids
+
+NOT_READ = {*IDS, *OURS}
+"""Arguments of the forward pass that are not a prompt's."""
+
+OUR_TEMPERATURE = {"TemperatureLogitsWarper", "InfNanRemoveLogitsProcessor"}
+"""Processors that transformers makes of options which the loop has itself, or which hide an error."""
+
+
+def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS, **options: Any) -> Callable[..., Any]:
+    """What `custom_generate=` of a transformers model takes: `generate` then runs structgen's loop.
+
+    So going back from dead ends and offences, closing in time for `max_new_tokens`, and forced text are there. Of the
+    call's other arguments and the `generation_config` count: the length, `do_sample` with all that transformers makes a
+    logits processor of, `logits_processor=`, beams with their penalty, `num_return_sequences`, and the tokens that end
+    a text. Draws follow torch's seed.
+
+    Args:
+        schema: as for `structgen.generate`; a list gives each prompt its own.
+        tokenizer: of the model.
+        limits: bounds of each row; `max_new_tokens` is that of the call.
+        options: what `structgen.generate` takes beside (`banned`, `guards`, `canonical`, `whitespace`, `order`, ...).
+
+    Returns:
+        For `generate`: int64[rows, tokens], prompts and texts, padded on the right; with `return_dict_in_generate=True`
+        a `ConstrainedOutput`.
+    """
+
+    def decode(
+        model: PreTrainedModel,
+        input_ids: Tensor,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        inputs_tensor: Tensor | None = None,
+        **inputs: Any,
+    ) -> Tensor | ConstrainedOutput:
+        owner, config = Model.of(model, tokenizer), generation_config
+        _require_possible(owner, stopping_criteria, config, inputs)
+        beams, sequences = config.num_beams or 1, config.num_return_sequences or 1
+        copies = max(beams, sequences)  # `generate` has made so many rows of each prompt
+        prompts = _prompts(model, input_ids, inputs_tensor, inputs, copies)
+        schemas = schema if isinstance(schema, list) else [schema] * len(prompts)
+        if beams == 1:
+            prompts, schemas = _repeated(prompts, sequences), _repeated(schemas, sequences)
+        results = generate(
+            owner,
+            prompts,
+            schema=schemas,
+            sampling=_sampling(config, logits_processor, len(prompts)),
+            limits=replace(limits, max_new_tokens=config.max_length - input_ids.shape[1]),
+            beams=Beams(beams, config.length_penalty, config.early_stopping) if beams > 1 else 1,
+            details=True,
+            **options,
+        )
+        raise_first_error(results)
+        if beams > 1:
+            results = [found for result in results for found in _best(result, sequences)]
+        ends = [id_ for id_ in [config.pad_token_id, *owner.vocabulary.end_ids] if id_ is not None]
+        given = input_ids[::copies].repeat_interleave(sequences, dim=0)
+        output = _sequences(given, [result.token_ids for result in results], ends[0])
+        if config.return_dict_in_generate:
+            return ConstrainedOutput(sequences=output, generations=tuple(results))  # type: ignore[arg-type]
+        cuts = Cuts(len(results), many=True)
+        for row, result in enumerate(results):
+            cuts.note(row, result, stacklevel=4)
+        return output
+
+    return decode
+
+
+@dataclass
+class ConstrainedOutput(GenerateDecoderOnlyOutput):
+    """What `generate` returns with `return_dict_in_generate=True` and `constrained_generate`.
+
+    Attributes:
+        sequences: int64[rows, tokens], prompts and texts.
+        generations: of each row, with its value, see `structgen.Generation`.
+    """
+
+    generations: tuple[Generation[Any], ...] | None = None
+
+
+def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[str, Any]) -> None:
+    """The loop does all that the call asks for.
+
+    Raises:
+        OptionError: it does not.
+    """
+    for criterion in stopping:
+        if not isinstance(criterion, (MaxLengthCriteria, EosTokenCriteria)):
+            name = type(criterion).__name__
+            raise OptionError(
+                f"{name}: a constraint says itself where its text ends; leave out this stopping criterion"
+            )
+    asked = [name for name in ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+             if getattr(config, name, None)]  # fmt: skip
+    if asked:
+        raise OptionError(f"{asked[0]}=True: constrained_generate has none; its generations have probabilities")
+    ends = {int(end) for end in as_ids(config.eos_token_id, "eos_token_id")} - set(owner.vocabulary.end_ids)
+    if ends:
+        raise OptionError(f"eos_token_id={min(ends)}: set it in model.generation_config, where every reader finds it")
+    cache = inputs.get("past_key_values")
+    if cache is not None and cache.get_seq_length():
+        raise OptionError("past_key_values: the loop has a cache of its own; give the whole prompt")
+
+
+def _prompts(
+    model: PreTrainedModel, input_ids: Tensor, source: Tensor | None, inputs: Mapping[str, Any], copies: int
+) -> list[Any]:
+    """One prompt for each that `generate` was given, without padding.
+
+    Raises:
+        OptionError: images or sounds for several prompts, which do not say which is whose.
+    """
+    more = {name: given for name, given in inputs.items() if isinstance(given, Tensor) and name not in NOT_READ}
+    mask = inputs.get("attention_mask")
+    if more and len(input_ids) > copies:
+        raise OptionError(f"{min(more)}: with inputs beside its ids a prompt comes alone; generate each by itself")
+    prompts: list[Any] = []
+    for row in range(0, len(input_ids), copies):
+        own = None if mask is None else mask[row].bool()
+        if model.config.is_encoder_decoder and source is not None:
+            read, name = source[row // copies], model.main_input_name
+            hidden = own is not None and name == "input_ids"
+            prompts.append({name: (read[own] if hidden else read)[None], "decoder_input_ids": input_ids[row][None]})
+            continue
+        ids = input_ids[row] if own is None else input_ids[row][own]
+        prompts.append({"input_ids": ids[None], **more} if more else ids.tolist())
+    return prompts
+
+
+def _sampling(config: Any, processors: Sequence[Any], rows: int) -> Sampling | list[Sampling]:
+    """How the rows are drawn; what transformers makes of its options are logits processors."""
+    fit = [p for p in processors if type(p).__name__ not in OUR_TEMPERATURE]
+    if not config.do_sample:
+        return Sampling(processors=tuple(fit))
+    seed = int(torch.randint(2**62, (1,)))
+    temperature = 1.0 if config.temperature is None else config.temperature
+    return Sampling(temperature=temperature, processors=tuple(fit), seed=seed).several(rows)
+
+
+def _best(result: Generation[Any], count: int) -> Sequence[Generation[Any]]:
+    """The best texts of a beam search.
+
+    Raises:
+        RunError: there are fewer.
+    """
+    if len(result.beams) < count:
+        raise RunError(f"num_return_sequences={count}: the search found {len(result.beams)} texts, there are no more")
+    return result.beams[:count]
+
+
+def _repeated(each: Sequence[Any], count: int) -> list[Any]:
+    return [one for one in each for _ in range(count)]
+
+
+def _sequences(prompts: Tensor, texts: Sequence[Sequence[int]], padding: int) -> Tensor:
+    """Prompts with their texts behind them: int64[rows, tokens]."""
+    longest = max(map(len, texts), default=0)
+    tokens = [[*text, *[padding] * (longest - len(text))] for text in texts]
+    return torch.cat([prompts, prompts.new_tensor(tokens).reshape(len(texts), longest)], dim=1)

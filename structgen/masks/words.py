@@ -1,0 +1,46 @@
+"""The packed words of a mask, and the tokens that they allow."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import OptionError, quoted
+
+Words = NDArray[np.uint32]
+_DTYPES = np.dtype(np.uint32), np.dtype(np.int32)
+
+
+def ids_of(words: Words) -> NDArray[np.int64]:
+    """The allowed ids in ascending order; cheap when few words are not zero."""
+    filled = np.flatnonzero(words)
+    bits = np.flatnonzero(np.unpackbits(words[filled].view(np.uint8), bitorder="little"))
+    ids: NDArray[np.int64] = filled[bits >> 5] * 32 + (bits & 31)
+    return ids
+
+
+def bits_of(words: Words, width: int) -> NDArray[np.bool_]:
+    """The mask unpacked: bool[width]."""
+    return np.unpackbits(words.view(np.uint8), count=width, bitorder="little").view(np.bool_)
+
+
+def written(row: Words, out: Words) -> Words:
+    """`out`, with the mask in it.
+
+    Raises:
+        OptionError: it is no array of as many words.
+    """
+    if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _DTYPES):
+        allowed = f"uint32[{len(row)}]: one bit for each row of the logits"
+        raise OptionError(f"out={quoted(out)}: expected {allowed}")
+    out[:] = row
+    return out
+
+
+def only_token(mask: Words) -> int | None:
+    """The one token that a mask allows; None when it allows none or several."""
+    words = np.flatnonzero(mask)
+    if len(words) != 1:
+        return None
+    bits = int(mask[words[0]])
+    return int(words[0]) * 32 + bits.bit_length() - 1 if bits & (bits - 1) == 0 else None
