@@ -90,6 +90,10 @@ class Drafts:
                 places.append((i, taken))
         return sessions, self._behind(places) if places else None
 
+    def forget(self, session: Session) -> None:
+        """The session is over; nothing is kept of it but what is in `accepted`."""
+        self._lookups.pop(session, None)
+
     def _behind(self, places: Sequence[tuple[int, int]]) -> Tensor:
         """The logits behind the first tokens of drafts: float[places, width]. A place is a draft and a count."""
         assert self._logits is not None
@@ -128,7 +132,6 @@ class Drafts:
         for draft in self._drafts:
             taken = draft.taken
             if draft.session.done:
-                self._lookups.pop(draft.session, None)
                 continue
             if taken >= draft.forced < len(draft.tokens):
                 self._lookups[draft.session].learn(right=taken > draft.forced)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -81,6 +82,9 @@ class Batch(Run[Session]):
         execution: how it runs.
     """
 
+    _admits: ClassVar[bool] = False
+    """May sessions come while it runs?"""
+
     def __init__(
         self,
         module: PreTrainedModel,
@@ -93,7 +97,7 @@ class Batch(Run[Session]):
     ) -> None:
         first = [session.before or session for session in sessions]
         waiting = [session for session in first if not session.done]
-        forward = forward_for(module, graphs=execution.graphs) if waiting else Over()
+        forward = forward_for(module, graphs=execution.graphs) if waiting or self._admits else Over()
         record = record or any(session.needs_measures for session in sessions)
         super().__init__(sessions, waiting, forward, at_once=rows, record=record)
         for session in (*sessions, *waiting):
@@ -101,7 +105,7 @@ class Batch(Run[Session]):
         self._vocabulary = vocabulary
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._drafts: Drafts | None = None
-        device = device_of(module) if waiting else torch.device("cpu")
+        device = device_of(module) if waiting or self._admits else torch.device("cpu")
         self._on_cuda = device.type == "cuda"
         self._overlap = forward.foresees and (device.type != "cpu" if execution.overlap is None else execution.overlap)
         drafted = device.type == "cpu" if execution.drafts is None else execution.drafts
@@ -156,11 +160,15 @@ class Batch(Run[Session]):
         if following is not None:
             self._active[self._active.index(session)] = following
             following.row.reread()  # what was read ahead was asked of the session before
+            if self._drafts is not None:
+                self._drafts.forget(session)
             session.leave()
             return
         self._active[self._active.index(session)] = self._active[-1]
         self._active.pop()
         self._forward.release(session.row)
+        if self._drafts is not None:
+            self._drafts.forget(session)
         session.leave()
 
     def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor, *, ahead: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
 
@@ -28,6 +28,17 @@ from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Beams
 from structgen.schema.python.mistaken import require_schema
+
+
+class Outcomes(Protocol):
+    """What `Request.result` asks of a run: its rows, what was measured, and what each row has cost."""
+
+    @property
+    def rows(self) -> Sequence[Any]: ...
+    @property
+    def ledger(self) -> Ledger | None: ...
+    def stats(self, number: int) -> Stats:
+        """What the row with this number has cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class Request:
         """The same call with some of its rows only, each with another session, by its row."""
         return replace(self, targets=[self.targets[row] for row in sessions], sessions=[*sessions.values()])
 
-    def result(self, row: int, run: Run[Any]) -> Generation[Any]:
+    def result(self, row: int, run: Outcomes) -> Generation[Any]:
         """The outcome of one row, once it is done."""
         stats = run.stats(row)
         outcomes = [

@@ -35,8 +35,7 @@ class ChosenToken:
         chance: the token's probability among the allowed ones.
         removed: the probability that the mask took away, 0 to 1.
         entropy: of the allowed tokens' distribution, in nats; not a number where there was no mask.
-        alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first; none
-            where there was no mask.
+        alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
     """
 
     logprob: float
@@ -47,15 +46,15 @@ class ChosenToken:
 
 
 class Ledger:
-    """Measures the choices of a run, step by step. On a device they stay there until the run is over."""
+    """Measures the choices of a run, step by step. On a device they stay there until the run is over.
+
+    Attributes:
+        steps: steps that were measured, which is the next one's number.
+    """
 
     def __init__(self) -> None:
-        self._steps: list[list[ChosenToken | None] | _OnDevice] = []
-
-    @property
-    def steps(self) -> int:
-        """Steps that were measured, which is the next one's number."""
-        return len(self._steps)
+        self.steps = 0
+        self._steps: dict[int, list[ChosenToken | None] | _OnDevice] = {}
 
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
         """Measures one step; a negative token was no choice. The step's number.
@@ -64,16 +63,23 @@ class Ledger:
             logits: float[rows, width].
             masks: of logits on a device, the rows' masks there: int32[rows, words].
         """
+        step = self.steps
         if masks is None:
             each = zip(logits.float().numpy(), asks, tokens, strict=True)
-            self._steps.append(
-                [None if token < 0 else measured(scores, ask.words, token) for scores, ask, token in each]
-            )
+            self._steps[step] = [
+                None if token < 0 else measured(scores, ask.words, token) for scores, ask, token in each
+            ]
         else:
             chosen = upload_one(list(tokens), logits.device)
             numbers = measured_together(logits.float(), masks, chosen)
-            self._steps.append(_OnDevice(numbers, [ask.words is not None for ask in asks]))
-        return len(self._steps) - 1
+            self._steps[step] = _OnDevice(numbers, [ask.words is not None for ask in asks])
+        self.steps = step + 1
+        return step
+
+    def forget(self, before: int) -> None:
+        """Lets go of the steps before this one."""
+        for step in [step for step in self._steps if step < before]:
+            del self._steps[step]
 
     def choice(self, step: int, row: int) -> ChosenToken | None:
         """What was measured; None where nothing was chosen."""
@@ -98,7 +104,8 @@ def measured(scores: Scores, words: Words | None, token: int) -> ChosenToken:
     total = float(weights.sum(dtype=np.float64))
     logprob = float(scores[token] - best) - math.log(total)
     if words is None:
-        return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, ())
+        likely = tuple((int(i), float(weights[i]) / total) for i in _highest(weights) if weights[i] > 0)
+        return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, likely)
     few = count(words) <= FEW
     ids = ids_of(words) if few else None
     kept = weights[ids] if few else weights * bits_of(words, len(weights))
@@ -157,10 +164,10 @@ def _choice(numbers: Sequence[float], *, masked: bool) -> ChosenToken | None:
     logprob, chance, removed, entropy, *rest = numbers
     if logprob != logprob:
         return None
-    if not masked:
-        return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, ())
     half = len(rest) // 2
     likely = tuple((int(i), p) for i, p in zip(rest[:half], rest[half:], strict=True) if p > 0)
+    if not masked:
+        return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, likely)
     return ChosenToken(logprob, chance, removed, max(0.0, entropy), likely)
 
 

@@ -47,13 +47,25 @@ def test_a_choice_is_what_float64_says_of_it_on_the_host_and_on_a_device(share, 
 
 
 @pytest.mark.parametrize("masks", [None, torch.full((1, (WIDTH + 31) // 32), -1, dtype=torch.int32)])
-def test_without_a_mask_the_log_probability_is_all_that_is_measured(masks):
+def test_without_a_mask_all_tokens_are_alternatives(masks):
     logits = torch.randn(1, WIDTH, generator=torch.Generator().manual_seed(0))
     ledger = Ledger()
     found = ledger.choice(ledger.add(logits, [Ask(None, sg.Sampling())], [7], masks), 0)
     assert (found.logprob, found.removed) == (pytest.approx(logits[0].log_softmax(0)[7].item(), abs=1e-5), 0.0)
-    assert found.alternatives == ()
+    likeliest = logits[0].softmax(0).topk(ALTERNATIVES)
+    assert [token for token, _ in found.alternatives] == likeliest.indices.tolist()
+    assert [chance for _, chance in found.alternatives] == pytest.approx(likeliest.values.tolist(), rel=1e-4)
     assert math.isnan(found.entropy)
+
+
+def test_steps_that_are_forgotten_leave_the_numbers_of_the_others_as_they_are():
+    ledger = Ledger()
+    steps = [ledger.add(torch.zeros(1, 8 + i), [Ask(None, sg.Sampling())], [5]) for i in range(3)]
+    ledger.forget(steps[2])
+    assert ledger.choice(steps[2], 0).logprob == pytest.approx(-math.log(10))
+    assert (ledger.steps, ledger.add(torch.zeros(1, 8), [Ask(None, sg.Sampling())], [5])) == (3, 3)
+    with pytest.raises(KeyError):
+        ledger.choice(steps[1], 0)
 
 
 def test_a_token_that_was_not_chosen_is_not_measured():

@@ -1,0 +1,146 @@
+"""Continuous batching: sessions join and leave a batch while it runs, one forward pass for all that are there."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import torch
+
+from structgen.decoding.choosing.measure import Ledger
+from structgen.decoding.generation import Stats
+from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
+from structgen.decoding.session import Session
+from structgen.errors import RunError
+from structgen.models.model import Model
+
+
+class Seat:
+    """One session's place in an `OpenBatch`. It is what `Request.result` asks of a run.
+
+    Attributes:
+        session: the answer's.
+        rows: the session alone.
+        ledger: where its choices are measured; None where they are not.
+    """
+
+    def __init__(self, session: Session, ledger: Ledger | None, forwards: int) -> None:
+        self.session, self.rows, self.ledger = session, (session,), ledger
+        self._drafted = 0
+        self._first_step = 0 if ledger is None else ledger.steps
+        self._forwards_before, self._forwards = forwards, forwards
+        self._joined = time.perf_counter()
+        self._first_token: float | None = None
+        self._over: float | None = None
+        self._about = Stats(0, 0, 0, 0, 0.0, 0.0)
+
+    @property
+    def seconds_to_first_token(self) -> float | None:
+        """From joining to the first token, of thinking too; None before."""
+        return None if self._first_token is None else self._first_token - self._joined
+
+    def stats(self, number: int) -> Stats:
+        """What the row has cost: forward passes are those of the batch while the row was there."""
+        session = self.session
+        now = self._over or time.perf_counter()
+        first = self._first_token or now
+        return Stats(
+            forwards=self._forwards - self._forwards_before,
+            tokens=session.token_count,
+            fast_forwarded=session.forced,
+            rollbacks=session.rollbacks,
+            prefill_seconds=first - self._joined,
+            decode_seconds=now - first,
+            drafted=self._drafted,
+            canonical_relaxed=session.canonical_relaxed,
+            cache=self._about.cache,
+            replayed=self._about.replayed,
+            why_eager=self._about.why_eager,
+            why_slow=self._about.why_slow,
+        )
+
+
+class OpenBatch(Batch):
+    """A batch without an end: `join` adds a session, which is read from the next step on; `drop` takes one away.
+
+    One thread calls its methods, while the model is `evaluating`. Close it when there is nothing to do, so that the
+    model's cache is freed.
+
+    Args:
+        rows: how many sessions are decoded at once; the others wait.
+    """
+
+    _admits: ClassVar[bool] = True
+
+    def __init__(self, model: Model, *, rows: int = ROWS, execution: Execution = AUTOMATIC) -> None:
+        super().__init__(model.module, model.vocabulary, (), rows=rows, execution=execution)
+        self._measures = Ledger()
+        self._seats: dict[Session, Seat] = {}
+
+    def __len__(self) -> int:
+        """The sessions that are decoded or wait."""
+        return len(self._seats)
+
+    @property
+    def waiting(self) -> int:
+        """The sessions that wait for a row."""
+        return len(self._waiting)
+
+    def join(self, session: Session, *, record: bool) -> Seat:
+        """Adds a session that has read nothing yet. It may be done already.
+
+        Args:
+            record: measure its choices; while there is such a session, those of the others are measured, too.
+        """
+        record = record or session.needs_measures
+        seat = Seat(session, self._measures if record else None, self._forward.count)
+        first = session.before or session
+        for each in {first, session}:
+            each.measured_in(seat.ledger)
+        self._seats[session] = seat
+        if not first.done:
+            self._waiting.append(first)
+        return seat
+
+    def step(self) -> bool:
+        """See `Run.step`. The rows that are done stay in their seats until they are dropped."""
+        self.ledger = self._measures if any(seat.ledger is not None for seat in self._seats.values()) else None
+        more = super().step()
+        now = time.perf_counter()
+        for seat in self._seats.values():
+            if seat._over is None:
+                seat._forwards = self._forward.count
+                if seat._first_token is None and seat.session.token_count:
+                    seat._first_token = now
+                if seat.session.done:
+                    self._finish(seat, now)
+        return more
+
+    @torch.inference_mode()
+    def drop(self, seat: Seat) -> None:
+        """Takes a session away, which fails if it is not done; its row is free from now on, its measures are gone."""
+        session = seat.session
+        if self._seats.pop(session, None) is None:
+            return
+        for each in {session.before or session, session}:
+            if not each.done:
+                each.fail(RunError("the request was cancelled"))
+            if each in self._waiting:
+                self._waiting.remove(each)
+            if each in self._active:
+                self._leave(each)
+        if seat._over is None:
+            self._finish(seat, time.perf_counter())
+        kept = [other._first_step for other in self._seats.values() if other.ledger is not None]
+        self._measures.forget(min(kept, default=self._measures.steps))
+
+    def _finish(self, seat: Seat, now: float) -> None:
+        session, forward = seat.session, self._forward
+        seat._over = now
+        seat._drafted = self._drafted.pop(session, 0)
+        self._drafted.pop(session.before or session, None)
+        why_slow = tuple(filter(None, self._why_slow()))
+        seat._about = Stats(
+            0, 0, 0, 0, 0.0, 0.0, replayed=forward.replays, why_eager=forward.why_eager, cache=forward.kind,
+            why_slow=why_slow,
+        )  # fmt: skip

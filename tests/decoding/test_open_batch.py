@@ -1,0 +1,113 @@
+"""Sessions that join and leave a running batch say what they say alone, and nothing is kept of those that left."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+import pytest
+
+import structgen as sg
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.loop import Execution
+from structgen.decoding.open_batch import OpenBatch
+from structgen.decoding.request import prepare
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person
+from structgen.errors import RunError
+from structgen.models.evaluation_mode import evaluating
+from structgen.testing import scripted
+
+NAMES = ["Ada Moreau", "Tom Berg", "Nadia Petrova", "Wilhelm Roth", "Marta Kowalczyk", "Ravi Menon"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sg.Model.of(*load_demo())
+
+
+def prompt(name, age):
+    return f"Extract the person: name, age, city.\nText: {name}, {age}, lives in Lyon.\nJSON: "
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
+    rng = random.Random(seed)
+    prompts = [prompt(rng.choice(NAMES), rng.randrange(20, 90)) for _ in range(9)]
+    schemas = [rng.choice([Person, None, {"type": "object"}]) for _ in prompts]
+    options = [
+        CallOptions(sampling=sg.Sampling(temperature=rng.choice([0.0, 1.0]), seed=i), limits=sg.Limits(24))
+        for i in range(len(prompts))
+    ]
+    alone = [prepare(model, *each).results(record=True)[0] for each in zip(prompts, schemas, options, strict=True)]
+    requests = [prepare(model, *each) for each in zip(prompts, schemas, options, strict=True)]
+    execution, found, at = Execution(overlap=overlap), {}, {}
+    with evaluating(model.module), closing(OpenBatch(model, rows=4, execution=execution)) as batch:
+        coming = list(enumerate(requests))
+        while coming or at:
+            if coming and (not at or rng.random() < 0.4):
+                number, request = coming.pop()
+                at[number] = batch.join(request.sessions[0], record=number % 2 == 0)
+            batch.step()
+            for number, seat in list(at.items()):
+                if seat.session.done:
+                    found[number] = requests[number].result(0, seat)
+                    batch.drop(at.pop(number))
+        assert (len(batch), batch.waiting, batch._active, batch._measures._steps) == (0, 0, [], {})
+        assert not batch._drafted
+    for number, one in enumerate(alone):
+        other = found[number]
+        assert (other.text, other.token_ids, other.finish) == (one.text, one.token_ids, one.finish)
+        if number % 2 == 0:
+            assert other.logprobs == pytest.approx(one.logprobs, abs=1e-3, nan_ok=True)
+        assert other.stats.tokens == one.stats.tokens
+        assert 0 < other.stats.forwards
+        assert other.stats.prefill_seconds >= 0 <= other.stats.decode_seconds
+
+
+def test_a_row_that_is_dropped_fails_and_leaves_the_others_as_they_are(model):
+    first, second, third = (prepare(model, prompt(name, 30), Person) for name in NAMES[:3])
+    with evaluating(model.module), closing(OpenBatch(model, rows=2)) as batch:
+        seats = [batch.join(request.sessions[0], record=False) for request in (first, second, third)]
+        assert batch.waiting == 3
+        batch.step()
+        assert batch.waiting == 1
+        batch.drop(seats[0])
+        batch.drop(seats[0])
+        assert isinstance(seats[0].session.error, RunError)
+        while batch.step():
+            pass
+        batch.drop(seats[1])
+        assert second.result(0, seats[1]).value.name == NAMES[1]
+        assert third.result(0, seats[2]).value.name == NAMES[2]
+        assert seats[2].seconds_to_first_token > 0
+        assert len(batch) == 1
+
+
+def test_a_row_that_waits_can_be_dropped(model):
+    first, second = (prepare(model, prompt(name, 30), Person) for name in NAMES[:2])
+    with evaluating(model.module), closing(OpenBatch(model, rows=1)) as batch:
+        seats = [batch.join(request.sessions[0], record=False) for request in (first, second)]
+        batch.drop(seats[1])
+        while batch.step():
+            pass
+        assert first.result(0, seats[0]).value.name == NAMES[0]
+
+
+@pytest.mark.parametrize("steps", [1, 12, 100])
+def test_thinking_goes_on_with_the_answer_in_the_same_row(steps):
+    model = scripted('It is Zoë.</think>\n\n{"name": "Zoë"}')
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    request = prepare(model, "Who?", schema, CallOptions(thinking=True))
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        seat = batch.join(request.sessions[0], record=True)
+        for _ in range(steps):
+            if not batch.step():
+                break
+        if steps == 100:
+            found = request.result(0, seat)
+            assert (found.thinking, found.value) == ("It is Zoë.", {"name": "Zoë"})
+        batch.drop(seat)
+        assert not batch._active
+    assert isinstance(request.sessions[0].error, RunError) == (steps < 100)
