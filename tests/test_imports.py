@@ -34,7 +34,7 @@ LAYERS = [
     {"api"},
     {"testing"},
     {"calling"},
-    {"integrations", "trace", "demo"},
+    {"integrations", "trace", "demo", "server"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -10,9 +10,9 @@ from typing import Any
 from structgen.calling.messages import Message
 from structgen.calling.request import Parallel, TurnRequest, prepared
 from structgen.calling.turns import Reply, reply
+from structgen.calling.watching import TurnWatch
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
 from structgen.decoding.request import raise_first_error
-from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
 
@@ -75,69 +75,34 @@ def stream_call(
 
 def _streamed(asked: TurnRequest) -> Iterator[CallEvent]:
     request, session = asked.request, asked.request.sessions[0]
-    watch = _Watch(asked)
+    watch = TurnWatch(asked)
     with evaluating(request.model.module), closing(request.batch(record=True)) as batch:
         more = True
         while more:
             more = batch.step()
             if session.before is not None and not session.before.done:
                 continue
-            yield from watch.events(session.tokens, 0 if session.done else session.unsettled(), done=session.done)
+            events, back = watch.events(session)
+            if back:
+                yield CallEvent(restart=True)
+            yield from _call_events(asked, events)
         generation = request.result(0, batch)
     raise_first_error([generation])
-    yield from watch.finish()
+    yield from _call_events(asked, watch.finish())
     yield CallEvent(reply=reply(asked, generation))
 
 
-class _Watch:
-    """Turns the tokens of a turn into events, and remembers which events have been given.
+def _call_events(asked: TurnRequest, events: Sequence[TurnEvent]) -> Iterator[CallEvent]:
+    for event in events:
+        if isinstance(event, TextPiece):
+            yield CallEvent(event.text)
+        elif isinstance(event, CallBegun):
+            yield CallEvent(index=event.index, name=event.name)
+        elif isinstance(event, ArgumentsPiece):
+            yield CallEvent(index=event.index, arguments=event.text)
+        else:
+            yield CallEvent(index=event.index, call=_call(asked, event))
 
-    Args:
-        asked: the turn.
-    """
 
-    def __init__(self, asked: TurnRequest) -> None:
-        self._asked = asked
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parser, self._read = self._asked.parser(), b""
-
-    def events(self, tokens: Sequence[int], unsettled: int, *, done: bool) -> Iterator[CallEvent]:
-        """Yields the events that these tokens add.
-
-        Args:
-            tokens: all tokens of the turn so far.
-            unsettled: the number of bytes at the end of their text that may be taken back.
-            done: is the turn complete?
-        """
-        text = self._asked.written(tokens)
-        if not done:
-            text = text[: len(text) - max(begun_character(text), unsettled)]
-        if not text.startswith(self._read):
-            if len(text) < len(self._read) and self._read.startswith(text):
-                return
-            self._begin()
-            yield CallEvent(restart=True)
-        new = text[len(self._read) :].decode("utf-8", errors="replace")
-        self._read = text
-        yield from self._events([TextPiece(new)] if self._parser is None else self._parser.feed(new))
-
-    def finish(self) -> Iterator[CallEvent]:
-        """Yields the events at the end of the text."""
-        yield from self._events([] if self._parser is None else self._parser.finish())
-
-    def _events(self, events: Sequence[TurnEvent]) -> Iterator[CallEvent]:
-        for event in events:
-            if isinstance(event, TextPiece):
-                if event.text:
-                    yield CallEvent(event.text)
-            elif isinstance(event, CallBegun):
-                yield CallEvent(index=event.index, name=event.name)
-            elif isinstance(event, ArgumentsPiece):
-                yield CallEvent(index=event.index, arguments=event.text)
-            else:
-                yield CallEvent(index=event.index, call=self._call(event))
-
-    def _call(self, event: CallEnded) -> ToolCall[Any]:
-        return self._asked.tools[event.name].called(event.arguments, event.id or None)
+def _call(asked: TurnRequest, event: CallEnded) -> ToolCall[Any]:
+    return asked.tools[event.name].called(event.arguments, event.id or None)

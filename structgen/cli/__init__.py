@@ -1,4 +1,4 @@
-"""The command line: `structgen demo | generate | doctor`."""
+"""The command line: `structgen demo | generate | explain | doctor | serve`."""
 
 from __future__ import annotations
 

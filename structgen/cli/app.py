@@ -15,6 +15,7 @@ from rich.console import Console
 
 from structgen.cli.registries import HELP, read_schema, registry_of
 
+MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
 app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
 errors = Console(stderr=True)
 
@@ -30,7 +31,7 @@ def demo() -> None:
 
 @app.command()
 def generate(
-    model: Annotated[str, typer.Argument(help="Folder or Hugging Face id of a causal model.")],
+    model: Annotated[str, typer.Argument(help=MODEL)],
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
     schema: Annotated[Path | None, typer.Option(help="A file with a JSON Schema.")] = None,
     registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
@@ -46,6 +47,7 @@ def generate(
 ) -> None:
     """Generate a value and print it: JSON for a schema, text otherwise."""
     from structgen import api
+    from structgen.cli.models import load_model
     from structgen.options import Limits, Sampling
 
     with _told():
@@ -53,7 +55,7 @@ def generate(
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
         value = api.generate(
-            api.load(model, device=device),
+            load_model(model, device),
             [{"role": "user", "content": text}] if chat else text,
             schema=wanted,
             sampling=sampling,
@@ -93,6 +95,44 @@ def doctor(
         sound = examine_format(Console(), model) if model is not None else examine(Console())
         if not sound:
             raise typer.Exit(1)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Where to listen.")] = 8000,
+    name: Annotated[str | None, typer.Option(help="What clients call the model; its last part by default.")] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="STRUCTGEN_API_KEY", help="What clients must send; better as a variable.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Texts that are decoded at once.")] = 64,
+    queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
+    temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
+    schema_seconds: Annotated[float, typer.Option(help="For a request's schemas to be compiled.")] = 2.0,
+    max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
+    request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,
+    grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+    log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
+) -> None:
+    """Serve a model over HTTP, in OpenAI's interface. Needs the extra structgen[server]."""
+    from structgen.cli.models import load_model
+    from structgen.errors import OptionError
+
+    with _told():
+        try:
+            from structgen import server
+        except ImportError as missing:
+            told = f"the server needs {missing.name}: install structgen[server]"
+            raise OptionError(told) from missing
+        settings = server.Settings(
+            name=name or model.rstrip("/").rpartition("/")[2], api_key=api_key, rows=rows, queue=queue,
+            max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds,
+            max_schema_bytes=max_schema_bytes, request_seconds=request_seconds, grace_seconds=grace_seconds,
+        )  # fmt: skip
+        server.serve(load_model(model, device), settings, host=host, port=port, log=log)
 
 
 def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:

@@ -12,10 +12,12 @@ the environment variable STRUCTGEN_PLAIN_NUMBA to anything: for finding out whet
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -51,3 +53,18 @@ def inner_kernel(function: _F) -> _F:
     Python must not call it: in the short way there is nothing to call, and numba does not look.
     """
     return cast(_F, numba.njit(**_options, **_inner_options)(function))
+
+
+@contextmanager
+def no_compilation() -> Iterator[bool]:
+    """Within the block no thread begins to compile a kernel. False where one does already, which is not waited for.
+
+    An exception that is raised in a thread from outside leaves our own tables right, but not numba's.
+    """
+    lock: Any = global_compiler_lock._lock
+    free = lock.acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            lock.release()

@@ -1,6 +1,6 @@
 """The command line, in this process: output, exit codes, and errors without tracebacks.
 
-Covers `demo.show`, `doctor` and `registries`.
+Covers `demo.show`, `doctor`, `models` and `registries`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,209 @@
+"""The routes of OpenAI's interface."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from sse_starlette import EventSourceResponse
+from starlette.types import Receive, Scope, Send
+
+from structgen.models.model import Model
+from structgen.server.answers import Body
+from structgen.server.problems import Problem
+from structgen.server.service import Run, Service
+from structgen.server.settings import Settings
+from structgen.server.wire import ChatRequest, TextRequest, read_request
+
+PING = 15
+"""Seconds after which a silent stream gets a comment, so that no proxy closes it."""
+SEND = 30
+"""Seconds that a client may take to read a piece of a stream."""
+
+
+def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
+    """An ASGI application that answers requests of OpenAI's interface with a model.
+
+    Args:
+        model: what `load` gave.
+        settings: the bounds of the server; `Settings()` by default.
+    """
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.service = Service(model, settings)
+        try:
+            yield
+        finally:
+            await app.state.service.close()
+
+    app = FastAPI(title="structgen", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    Routes(app, settings)
+    return app
+
+
+class Routes:
+    """The routes of an application.
+
+    Args:
+        app: gets the routes; its `state.service` answers.
+    """
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+        self._began = int(time.time())
+        app.add_api_route("/health", self.health, methods=["GET"])
+        app.add_api_route("/metrics", self.metrics, methods=["GET"])
+        app.add_api_route("/v1/models", self.models, methods=["GET"])
+        app.add_api_route("/v1/models/{name:path}", self.model, methods=["GET"])
+        app.add_api_route("/v1/chat/completions", self.chat, methods=["POST"])
+        app.add_api_route("/v1/completions", self.text, methods=["POST"])
+        app.add_exception_handler(Problem, _answer_to)
+        app.add_exception_handler(404, _no_route)
+        app.add_exception_handler(405, _no_route)
+
+    @property
+    def _service(self) -> Service:
+        service: Service = self._app.state.service
+        return service
+
+    async def health(self) -> Response:
+        """200 as long as the model's thread runs. Needs no key."""
+        alive = self._service.alive
+        return JSONResponse({"status": "ok" if alive else "the model's thread has ended"}, 200 if alive else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """What Prometheus reads."""
+        self._require_key(request)
+        return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def models(self, request: Request) -> Response:
+        """The one model."""
+        self._require_key(request)
+        return JSONResponse({"object": "list", "data": [self._described()]})
+
+    async def model(self, request: Request, name: str) -> Response:
+        """The model, by its name."""
+        self._require_key(request)
+        if name != self._settings.name:
+            raise Problem(404, f"there is no model {name!r} here", "model_not_found", param="model")
+        return JSONResponse(self._described())
+
+    async def chat(self, request: Request) -> Response:
+        """`/v1/chat/completions`."""
+        return await self._answered(request, ChatRequest)
+
+    async def text(self, request: Request) -> Response:
+        """`/v1/completions`."""
+        return await self._answered(request, TextRequest)
+
+    def _described(self) -> dict[str, Any]:
+        return {"id": self._settings.name, "object": "model", "created": self._began, "owned_by": "structgen"}
+
+    def _require_key(self, request: Request) -> None:
+        """Refuses a request without the key.
+
+        Raises:
+            Problem: the key is missing or another.
+        """
+        key = self._settings.api_key
+        if key is None:
+            return
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if not (kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode("latin-1"), key.encode())):
+            raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
+
+    async def _answered(self, request: Request, kind: type[ChatRequest] | type[TextRequest]) -> Response:
+        began = time.perf_counter()
+        try:
+            self._require_key(request)
+            asked = read_request(kind, await self._body(request))
+            run = await self._service.start(asked)
+        except Problem as problem:
+            self._count(request, str(problem.status), began)
+            raise
+        if asked.stream:
+            return _Stream(run, lambda: self._count(request, run.status, began))
+        try:
+            return JSONResponse(await _unless_gone(request, run))
+        finally:
+            run.close()
+            self._count(request, run.status, began)
+
+    def _count(self, request: Request, status: str, began: float) -> None:
+        metrics = self._service.metrics
+        metrics.requests.labels(request.url.path, status).inc()
+        metrics.seconds.observe(time.perf_counter() - began)
+
+    async def _body(self, request: Request) -> bytes:
+        """The body of a request.
+
+        Raises:
+            Problem: it is too large.
+        """
+        most, parts, size = self._settings.max_body_bytes, [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise Problem(413, f"the request has more than {most:,} bytes", "request_too_large")
+            parts.append(part)
+        return b"".join(parts)
+
+
+class _Stream(EventSourceResponse):
+    """A stream of chunks; when it ends, however it does, its rows are freed.
+
+    Args:
+        over: called then.
+    """
+
+    def __init__(self, run: Run, over: Callable[[], None]) -> None:
+        self._run, self._over = run, over
+        events = ({"data": chunk} async for chunk in run.chunks())
+        super().__init__(events, ping=PING, sep="\n", send_timeout=SEND)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._run.close()
+            self._over()
+
+
+def _answer_to(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Problem)
+    return JSONResponse(problem.body, problem.status, headers=problem.headers)
+
+
+def _no_route(request: Request, error: Exception) -> Response:
+    problem = Problem(getattr(error, "status_code", 404), f"no {request.method} {request.url.path} here", "not_found")
+    return JSONResponse(problem.body, problem.status)
+
+
+async def _unless_gone(request: Request, run: Run) -> Body:
+    """The whole answer.
+
+    Raises:
+        Problem: the run failed, or nobody waits for the answer any more.
+    """
+    answer, gone = asyncio.create_task(run.whole()), asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise Problem(499, "the client has gone", "cancelled")
+        return answer.result().body
+    finally:
+        for task in (answer, gone):
+            task.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,297 @@
+"""From a request of OpenAI's interface to turns that are ready to be generated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.calling.request import TurnRequest, prepared
+from structgen.chat import call_format
+from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.constraints.languages import Lark
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.choosing.measure import ALTERNATIVES
+from structgen.decoding.request import prepare
+from structgen.errors import OptionError, quoted
+from structgen.models.model import Model
+from structgen.options import Limits, Sampling, Thinking, Whitespace
+from structgen.rendering import with_schema
+from structgen.server.problems import Problem
+from structgen.server.settings import Settings
+from structgen.server.wire import ChatRequest, Common, Extras, Message, NamedChoice, SchemaFormat, TextRequest
+from structgen.tools import ToolCall
+
+ANY_OBJECT: dict[str, Any] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that can be run.
+
+    Attributes:
+        turns: its texts; those of a prompt one behind the other.
+        prompts: how many prompts it has.
+        top_logprobs: of how many alternatives at each token the answer tells; None where it tells of no token.
+    """
+
+    turns: list[TurnRequest]
+    prompts: int = 1
+    top_logprobs: int | None = None
+
+
+def texts_of(request: ChatRequest | TextRequest) -> int:
+    """How many texts a request asks for."""
+    prompts = len(_prompts(request)) if isinstance(request, TextRequest) else 1
+    return prompts * (request.n or 1)
+
+
+def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
+    """The turns of a chat request, with their first masks.
+
+    Raises:
+        Problem, RequestError: something in it cannot work.
+    """
+    _check_size(request, settings)
+    messages: Any = _messages(request.messages)
+    schema, options = _schema(request), _options(model, request, settings, request.max_completion_tokens)
+    tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
+    if request.extras.prompt_schema:
+        messages = with_schema(messages, schema)
+    turns = [
+        prepared(
+            model,
+            messages,
+            tools,
+            choice=_tool_choice(request),
+            parallel=_parallel(request),
+            schema=schema,
+            template_options=request.extras.template_options,
+            options={**options, "sampling": sampling},
+        )
+        for sampling in _samplings(request, settings)
+    ]
+    return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
+
+
+def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
+    """The texts of a request without messages, with their first masks.
+
+    Raises:
+        Problem, RequestError: something in it cannot work.
+    """
+    _check_size(request, settings)
+    schema, options = _schema(request), _options(model, request, settings, None)
+    order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
+    prompts: list[Any] = _prompts(request)
+    if request.extras.prompt_schema:
+        prompts = [with_schema(prompt, schema) for prompt in prompts]
+    turns = []
+    for prompt in prompts:
+        for sampling in _samplings(request, settings):
+            call_options = CallOptions.of({**options, "sampling": sampling, "order": order, "whitespace": whitespace})
+            turns.append(TurnRequest(prepare(model, prompt, schema, call_options), {}, None, None))
+    return _with_first_masks(Asked(turns, len(prompts), _top_logprobs(request.logprobs is not None, request.logprobs)))
+
+
+def _with_first_masks(asked: Asked) -> Asked:
+    """What the first step would look up is found here, off the thread that runs the model."""
+    for turn in asked.turns:
+        for session in turn.request.sessions:
+            if session.matcher is not None and not session.done:
+                session.matcher.mask()
+    return asked
+
+
+def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
+    given: Any = request.prompt
+    several = isinstance(given, list) and not (given and isinstance(given[0], int))
+    return given if several else [given]
+
+
+def _check_size(request: Common, settings: Settings) -> None:
+    """Refuses schemas that are too large together.
+
+    Raises:
+        Problem: they are.
+    """
+    size = sum(len(json.dumps(part)) for part in _constraints(request))
+    if size > settings.max_schema_bytes:
+        told = f"the schemas have {size:,} bytes together, this server takes {settings.max_schema_bytes:,}"
+        raise Problem(400, told, "schema_too_large")
+
+
+def _constraints(request: Common) -> Iterator[Any]:
+    extras = request.extras
+    yield from (part for part in (extras.regex, extras.choice, extras.grammar) if part is not None)
+    if isinstance(request.response_format, SchemaFormat):
+        yield request.response_format.json_schema.schema_
+    if isinstance(request, ChatRequest):
+        yield from (tool.function.parameters for tool in request.tools or () if tool.function.parameters)
+
+
+def _schema(request: Common) -> Any:
+    """What the text must be, as `schema=` takes it; None for plain text.
+
+    Raises:
+        Problem: the request has several constraints.
+    """
+    extras, given = request.extras, request.response_format
+    found: list[Any] = []
+    if isinstance(given, SchemaFormat):
+        schema = given.json_schema.schema_
+        found.append(JsonSchema(schema) if isinstance(schema, bool) else schema)
+    elif given is not None and given.type == "json_object":
+        found.append(ANY_OBJECT)
+    if extras.regex is not None:
+        found.append(Regex(extras.regex))
+    if extras.choice is not None:
+        found.append(Choice(extras.choice))
+    if extras.grammar is not None:
+        found.append(Lark(extras.grammar))
+    if len(found) > 1:
+        told = "give one constraint: response_format, structgen.regex, structgen.choice or structgen.grammar"
+        raise Problem(400, told, "invalid_value", param="structgen")
+    return found[0] if found else None
+
+
+def _options(model: Model, request: Common, settings: Settings, also: int | None) -> dict[str, Any]:
+    """The options of `generate`, `sampling` apart."""
+    extras = request.extras
+    stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    budget = Limits(max_new_tokens=_max_tokens(request, also, settings), stop=tuple(stop), **dict(extras.budget))
+    options: dict[str, Any] = {"limits": budget, "canonical": extras.canonical}
+    options["thinking"] = _thinking(model, extras)
+    if extras.banned:
+        options["banned"] = extras.banned
+    if extras.order != "schema":
+        options["order"] = extras.order
+    if extras.whitespace != "spaced":
+        options["whitespace"] = _whitespace(extras.whitespace)
+    return options
+
+
+def _whitespace(given: str | int) -> Whitespace:
+    if isinstance(given, int):
+        return Whitespace.INDENTED(given)
+    return Whitespace.COMPACT if given == "compact" else Whitespace.FLEXIBLE
+
+
+def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
+    """The tokens of one text at most.
+
+    Raises:
+        Problem: the request has two numbers, or one that is too large.
+    """
+    given = {each for each in (request.max_tokens, also) if each is not None}
+    if len(given) > 1:
+        raise Problem(400, "max_tokens and max_completion_tokens differ: give one", "invalid_value", param="max_tokens")
+    wanted = given.pop() if given else settings.max_tokens
+    if wanted > settings.max_tokens:
+        told = f"max_tokens={wanted:,}: this server gives {settings.max_tokens:,} at most"
+        raise Problem(400, told, "invalid_value", param="max_tokens")
+    return wanted
+
+
+def _thinking(model: Model, extras: Extras) -> bool | Thinking:
+    """The tags are the request's, or else those of the chat template, or else the usual ones."""
+    if extras.thinking is False:
+        return False
+    given = {} if extras.thinking is True else extras.thinking.model_dump(exclude_none=True)
+    try:
+        tags = call_format(model.tokenizer, model.vocabulary).thinking
+    except OptionError:  # no chat template, or none that tells
+        tags = None
+    own = {} if tags is None else {"opening": tags.opening, "closing": tags.closing}
+    return Thinking(**{**own, **given})
+
+
+def _samplings(request: Common, settings: Settings) -> Sequence[Sampling]:
+    """One for each text of a prompt."""
+    extras = request.extras
+    given = {
+        "top_p": request.top_p,
+        "frequency_penalty": request.frequency_penalty,
+        "presence_penalty": request.presence_penalty,
+        "seed": None if request.seed is None else request.seed % 2**64,
+    }
+    sampling = Sampling(
+        temperature=settings.temperature if request.temperature is None else request.temperature,
+        top_k=extras.top_k,
+        min_p=extras.min_p,
+        typical_p=extras.typical_p,
+        repetition_penalty=extras.repetition_penalty,
+        **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+    )
+    count = request.n or 1
+    return [sampling] * count if sampling.greedy or count == 1 else sampling.several(count)
+
+
+def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
+    """The alternatives to be told of at each token; None where nothing is told of tokens.
+
+    Raises:
+        Problem: more alternatives than are kept, or alternatives without log-probabilities.
+    """
+    if top is not None and not (wanted and 0 <= top <= ALTERNATIVES):
+        told = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
+        raise Problem(400, told, "invalid_value", param="top_logprobs")
+    return (top or 0) if wanted else None
+
+
+def _parallel(request: ChatRequest) -> bool:
+    """May there be several calls? Of a tool that is named only where that is asked for, as OpenAI's models have it."""
+    given = request.parallel_tool_calls
+    return not isinstance(request.tool_choice, NamedChoice) if given is None else given
+
+
+def _tool_choice(request: ChatRequest) -> Any:
+    """Without tools there is nothing to choose, whatever some clients say."""
+    if not request.tools:
+        return "auto"
+    given = request.tool_choice
+    return given.function.name if isinstance(given, NamedChoice) else given or "auto"
+
+
+def _messages(given: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages as chat templates take them.
+
+    Raises:
+        Problem: a message has what this server cannot read.
+    """
+    written, names = [], dict[str, str]()
+    for place, message in enumerate(given):
+        one = {**(message.model_extra or {}), "role": message.role, "content": _text(message.content, place)}
+        if message.role == "developer":
+            one["role"] = "system"
+        if message.tool_calls:
+            calls = [_call(call, place) for call in message.tool_calls]
+            names |= {call.id: call.name for call in calls}
+            one["tool_calls"] = calls
+        if message.role == "tool" and "name" not in one:
+            one["name"] = names.get(str(one.get("tool_call_id")), "")
+        written.append({name: value for name, value in one.items() if value is not None})
+    return written
+
+
+def _text(content: str | list[dict[str, Any]] | None, place: int) -> str:
+    if not isinstance(content, list):
+        return content or ""
+    for part in content:
+        if part.get("type") != "text" or not isinstance(part.get("text"), str):
+            told = f"messages.{place}.content: {quoted(part.get('type'))} parts are not read here, only text"
+            raise Problem(400, told, "invalid_value", param=f"messages.{place}.content")
+    return "".join(part["text"] for part in content)
+
+
+def _call(given: dict[str, Any], place: int) -> ToolCall[Any]:
+    try:
+        function = given["function"]
+        arguments = json.loads(function["arguments"])
+        if not isinstance(arguments, dict):
+            raise TypeError
+        return ToolCall(str(function["name"]), arguments, str(given["id"]))
+    except (LookupError, TypeError, ValueError, RecursionError):
+        told = f"messages.{place}.tool_calls: expected an id, and a function with a name and arguments as JSON text"
+        raise Problem(400, told, "invalid_value", param=f"messages.{place}.tool_calls") from None

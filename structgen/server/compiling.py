@@ -1,0 +1,122 @@
+"""Schemas are read and compiled on threads of their own, each within a time."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from structgen.kernels import no_compilation
+from structgen.server.problems import Problem
+
+T = TypeVar("T")
+
+AGAIN = 0.05
+"""Seconds until a thread that has not ended is interrupted again."""
+
+
+class _TimeIsUp(BaseException):
+    """Raised in a thread from outside, as Ctrl-C is: no `except Exception` holds it up."""
+
+
+class Compilers:
+    """Threads that work on what requests ask for, each piece of work within a time.
+
+    Args:
+        threads: how many.
+        seconds: of wall time that each piece of work may take from when its thread begins.
+    """
+
+    def __init__(self, threads: int, seconds: float) -> None:
+        self._pool = ThreadPoolExecutor(threads, "structgen-compiler")
+        self._seconds = seconds
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of a piece of work.
+
+        Raises:
+            Problem: it takes too long; the thread is interrupted.
+        """
+        piece = _Piece(work, asyncio.get_running_loop())
+        future = asyncio.get_running_loop().run_in_executor(self._pool, piece.run)
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        try:
+            await piece.begun.wait()
+            done, _ = await asyncio.wait([future], timeout=self._seconds)
+        except asyncio.CancelledError:
+            self._end(piece)
+            raise
+        if not done:
+            self._end(piece)
+            told = f"reading and compiling the schemas takes more than {self._seconds:g} s"
+            raise Problem(400, told, "schema_too_slow")
+        return future.result()
+
+    def _end(self, piece: _Piece[T]) -> None:
+        """Interrupts a piece of work until it is over."""
+        if piece.interrupt():
+            asyncio.get_running_loop().call_later(AGAIN, self._end, piece)
+
+    def close(self) -> None:
+        """No more work is taken."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Piece(Generic[T]):
+    """A piece of work on a thread of the pool.
+
+    Attributes:
+        begun: set when the thread begins.
+    """
+
+    def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
+        self.begun = asyncio.Event()
+        self._work, self._loop = work, loop
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._unwanted = False
+
+    def run(self) -> T:
+        """Runs the work on this thread.
+
+        Raises:
+            TimeoutError: it was interrupted.
+        """
+        try:
+            with self._lock:
+                if self._unwanted:
+                    raise TimeoutError
+                self._thread = threading.get_ident()
+            self._loop.call_soon_threadsafe(self.begun.set)
+            try:
+                return self._work()
+            finally:
+                self._over()
+        except _TimeIsUp:
+            self._over()
+            raise TimeoutError from None
+
+    def _over(self) -> None:
+        """From now on no interrupt comes, and one that is on its way does not arrive."""
+        with self._lock:
+            _set_interrupt(threading.get_ident(), on=False)
+            self._thread = None
+
+    def interrupt(self) -> bool:
+        """Interrupts the thread, unless it may be compiling a kernel. False when there is nothing to interrupt."""
+        with self._lock:
+            self._unwanted = True
+            if self._thread is None:
+                return False
+            with no_compilation() as is_safe:
+                if is_safe:
+                    _set_interrupt(self._thread, on=True)
+            return True
+
+
+def _set_interrupt(thread: int, *, on: bool) -> None:
+    """Raises `_TimeIsUp` in a thread when it comes to its next line of Python, or takes that back."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_TimeIsUp) if on else None)

@@ -1,0 +1,250 @@
+"""The thread that runs the model: requests join and leave its batch between two steps."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from structgen.calling.request import TurnRequest
+from structgen.calling.watching import TurnWatch
+from structgen.chat.parser import TurnEvent
+from structgen.decoding.choosing.measure import ChosenToken
+from structgen.decoding.generation import Generation
+from structgen.decoding.open_batch import OpenBatch, Seat
+from structgen.decoding.stream import RowEvents
+from structgen.errors import RunError, StructgenError, excerpt
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what the model thinks before it answers."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a step has added to one text of a request.
+
+    Attributes:
+        index: of the text.
+        events: in their order.
+        generation: with the last news of a text.
+        choices: with it, what was measured of each token.
+        error: why there will be no more of the whole request.
+    """
+
+    index: int
+    events: Sequence[TurnEvent | Thought] = ()
+    generation: Generation[str] | None = None
+    choices: Sequence[ChosenToken | None] = ()
+    error: StructgenError | None = None
+
+
+@dataclass(eq=False)
+class Job:
+    """A request that is to be run.
+
+    Attributes:
+        turns: its texts.
+        record: are choices measured?
+        stream: are pieces told as they come? Otherwise each text comes at once.
+        tell: takes the news, on the thread of whoever delivers them.
+    """
+
+    turns: Sequence[TurnRequest]
+    record: bool
+    stream: bool
+    tell: Callable[[News], None]
+    texts: list[_Text] = field(default_factory=list, repr=False)
+
+
+class Engine:
+    """Runs jobs, all rows of all jobs in one forward pass.
+
+    Args:
+        model: what runs.
+        rows: texts that are decoded at once; further ones wait.
+        deliver: takes what a step has to tell, on the model's thread: pairs of a job and its news.
+    """
+
+    def __init__(self, model: Model, *, rows: int, deliver: Callable[[list[tuple[Job, News]]], None]) -> None:
+        self._model, self._rows, self._deliver = model, rows, deliver
+        self._wake = threading.Condition()
+        self._arrived: deque[Job] = deque()
+        self._cancelled: deque[Job] = deque()
+        self._stopping = False
+        self.running = self.waiting = self.steps = 0
+        self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """The job joins before the next step."""
+        with self._wake:
+            self._arrived.append(job)
+            self._wake.notify()
+
+    def cancel(self, job: Job) -> None:
+        """The job's rows are freed before the next step. A job that is over may be cancelled, too."""
+        with self._wake:
+            self._cancelled.append(job)
+            self._wake.notify()
+
+    @property
+    def alive(self) -> bool:
+        """Does the thread run?"""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Ends the thread; what is still running fails."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with evaluating(self._model.module):
+            while self._wait():
+                with closing(OpenBatch(self._model, rows=self._rows)) as batch:
+                    _Shift(self, batch).work()
+
+    def _wait(self) -> bool:
+        """Waits for jobs. False when the engine is being closed."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._arrived or self._stopping)
+            return not self._stopping
+
+    def _changes(self) -> tuple[list[Job], list[Job], bool]:
+        """The jobs that have come and that were cancelled since the last step, and whether to go on."""
+        with self._wake:
+            arrived, cancelled = list(self._arrived), list(self._cancelled)
+            self._arrived.clear()
+            self._cancelled.clear()
+            return arrived, cancelled, not self._stopping
+
+
+class _Shift:
+    """The work of the engine from a first job until nothing is left to do."""
+
+    def __init__(self, engine: Engine, batch: OpenBatch) -> None:
+        self._engine, self._batch = engine, batch
+        self._jobs: list[Job] = []
+
+    def work(self) -> None:
+        """Runs jobs until there are none; an error of the model's own ends those that are there."""
+        try:
+            going = True
+            while going:
+                going = self._turn_over() and bool(self._jobs)
+                if going:
+                    more = self._batch.step()
+                    self._engine.steps += 1
+                    self._report()
+                    if not more and self._jobs:
+                        raise AssertionError("a row neither goes on nor is done")
+                self._engine.running = len(self._batch) - self._batch.waiting
+                self._engine.waiting = self._batch.waiting
+        except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
+            self._fail(RunError(f"the model's forward pass failed: {type(error).__name__}: {excerpt(error)}"))
+        finally:
+            self._engine.running = self._engine.waiting = 0
+
+    def _turn_over(self) -> bool:
+        """Jobs leave and join. False when the engine is being closed."""
+        arrived, cancelled, going = self._engine._changes()
+        self._jobs += [job for job in arrived if job not in cancelled]
+        if not going:
+            self._fail(RunError("the server is being stopped"))
+            return False
+        for job in cancelled:
+            if job in self._jobs:
+                self._leave(job)
+        for job in arrived:
+            if job in self._jobs:
+                job.texts = [_Text(index, turn, self._batch, record=job.record) for index, turn in enumerate(job.turns)]
+        return True
+
+    def _report(self) -> None:
+        """Tells what the step has added."""
+        told = []
+        for job in list(self._jobs):
+            news = [each for text in job.texts if (each := text.news(self._batch, stream=job.stream)) is not None]
+            failed = next((each for each in news if each.error is not None), None)
+            told += [(job, each) for each in (news if failed is None else [failed])]
+            if failed is not None or all(text.seat is None for text in job.texts):
+                self._leave(job)
+        if told:
+            self._engine._deliver(told)
+
+    def _leave(self, job: Job) -> None:
+        for text in job.texts:
+            text.leave(self._batch)
+        self._jobs.remove(job)
+
+    def _fail(self, error: StructgenError) -> None:
+        jobs = self._jobs
+        self._jobs = []
+        self._engine._deliver([(job, News(0, error=error)) for job in jobs])
+
+
+class _Text:
+    """One text of a job, from its place in the batch to its news."""
+
+    def __init__(self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool) -> None:
+        self._index, self._turn = index, turn
+        session = turn.request.sessions[0]
+        self.seat: Seat | None = batch.join(session, record=record)
+        self._watch = TurnWatch(turn)
+        before = session.before
+        self._thoughts = None if before is None else RowEvents(before, str, is_json=False, row=0)
+        self._tokens = -1
+
+    def leave(self, batch: OpenBatch) -> None:
+        """Frees the row."""
+        if self.seat is not None:
+            batch.drop(self.seat)
+            self.seat = None
+
+    def news(self, batch: OpenBatch, *, stream: bool) -> News | None:
+        """What is new since the last call; None for nothing."""
+        if self.seat is None:
+            return None
+        session = self.seat.session
+        if not session.done and (not stream or session.token_count == self._tokens):
+            return None
+        self._tokens = session.token_count
+        generation = self._turn.request.result(0, self.seat) if session.done else None
+        error = None if generation is None else generation.error
+        try:
+            events = [] if error is not None else self._events()
+        except StructgenError as problem:
+            events, error = [], problem
+        if generation is None:
+            return News(self._index, events, error=error) if events or error else None
+        choices = session.choices(self.seat.ledger)
+        self.leave(batch)
+        return News(self._index, events, generation, choices, error)
+
+    def _events(self) -> list[TurnEvent | Thought]:
+        """Raises:
+        RunError: a text that was told already was taken back.
+        """
+        assert self.seat is not None
+        session, events = self.seat.session, list[TurnEvent | Thought]()
+        if self._thoughts is not None:
+            for piece in self._thoughts.events():
+                if piece.text:
+                    events.append(Thought(piece.text))
+        if session.before is None or session.before.done:
+            more, back = self._watch.events(session)
+            if back:
+                raise RunError("the decoder took back text that was streamed already; ask again without stream")
+            events += more
+            if session.done:
+                events += self._watch.finish()
+        return events

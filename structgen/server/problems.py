@@ -1,0 +1,48 @@
+"""Errors as OpenAI's clients read them: a status, and a body that says what, where and which kind."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from structgen.errors import BudgetExhausted, RequestError, SchemaError, StructgenError
+
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class Problem(Exception):
+    """A request that gets no answer.
+
+    Attributes:
+        status: of HTTP.
+        code: the kind of the problem, for programs.
+        param: the field of the request.
+        headers: further headers of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str,
+        *,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param, self.headers = status, code, param, headers
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """`{"error": {"message", "type", "param", "code"}}`."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(self.status, kind)
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+def problem_of(error: StructgenError) -> Problem:
+    """An error of structgen as the client's problem (400), or the server's (500)."""
+    code = _WORDS.sub("_", type(error).__name__).lower()
+    status = 400 if isinstance(error, (RequestError, BudgetExhausted)) else 500
+    param = f"schema{error.pointer and ' at '}{error.pointer}" if isinstance(error, SchemaError) else None
+    return Problem(status, str(error), code, param=param)

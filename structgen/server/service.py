@@ -1,0 +1,195 @@
+"""A request's way through the server: admission, schemas, the model's queue, the answer. Nothing of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+from structgen.errors import StructgenError
+from structgen.models.model import Model
+from structgen.server.answers import Answer, Body, ChatAnswer, TextAnswer
+from structgen.server.asking import Asked, ask_chat, ask_text, texts_of
+from structgen.server.compiling import Compilers
+from structgen.server.engine import Engine, Job, News
+from structgen.server.metrics import Metrics
+from structgen.server.problems import Problem, problem_of
+from structgen.server.settings import Settings
+from structgen.server.wire import ChatRequest, TextRequest
+
+
+class Service:
+    """What a server does with requests. Its methods run on one event loop.
+
+    Args:
+        model: what answers.
+    """
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.settings, self._model = settings, model
+        self._compilers = Compilers(settings.compilers, settings.schema_seconds)
+        self._engine = Engine(model, rows=settings.rows, deliver=self._deliver)
+        self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
+        self._texts = 0
+
+    @property
+    def alive(self) -> bool:
+        """Can it answer?"""
+        return self._engine.alive
+
+    @property
+    def texts(self) -> int:
+        """Texts of requests that are not over."""
+        return self._texts
+
+    async def close(self) -> None:
+        """Ends what is running, and the threads."""
+        self._compilers.close()
+        await asyncio.to_thread(self._engine.close)
+
+    async def start(self, request: ChatRequest | TextRequest) -> Run:
+        """A request on its way; `Run.close` frees its rows and its places.
+
+        Raises:
+            Problem: there is no place for it, or something in it cannot work.
+        """
+        texts = self._admitted(request)
+        run = Run(self._loop.time() + self.settings.request_seconds, self.metrics)
+        run.at_end.append(partial(self._free, texts))
+        try:
+            asked = await self._asked(request)
+            usage = request.stream_options is not None and request.stream_options.include_usage
+            kind: Callable[..., Answer] = ChatAnswer if isinstance(request, ChatRequest) else TextAnswer
+            run.answer = kind(asked, self.settings.name, usage=usage)
+            streams, record = bool(request.stream), asked.top_logprobs is not None
+            job = Job(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
+            run.at_end.append(partial(self._engine.cancel, job))
+            self._engine.submit(job)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def _free(self, texts: int) -> None:
+        self._texts -= texts
+
+    def _admitted(self, request: ChatRequest | TextRequest) -> int:
+        """How many places a request takes.
+
+        Raises:
+            Problem: there are not so many.
+        """
+        texts, settings = texts_of(request), self.settings
+        if not self.alive:
+            raise Problem(503, "the model's thread has ended", "unavailable")
+        if request.model != settings.name:
+            told = f"there is no model {request.model!r} here: this server has {settings.name!r}"
+            raise Problem(404, told, "model_not_found", param="model")
+        if texts > settings.max_choices:
+            told = f"{texts} texts in one request: this server gives {settings.max_choices} at most"
+            raise Problem(400, told, "invalid_value", param="n")
+        if self._texts + texts > settings.rows + settings.queue:
+            told = f"the queue is full: {self._texts} texts are on their way"
+            raise Problem(429, told, "queue_full", headers={"Retry-After": "1"})
+        self._texts += texts
+        return texts
+
+    async def _asked(self, request: ChatRequest | TextRequest) -> Asked:
+        """The turns of a request, made off the event loop and off the model's thread."""
+        if isinstance(request, ChatRequest):
+            work = partial(ask_chat, self._model, request, self.settings)
+        else:
+            work = partial(ask_text, self._model, request, self.settings)
+        began = time.perf_counter()
+        try:
+            return await self._compilers.run(work)
+        except StructgenError as error:
+            raise problem_of(error) from error
+        finally:
+            self.metrics.schemas.observe(time.perf_counter() - began)
+
+    def _deliver(self, told: list[tuple[Job, News]]) -> None:
+        """Brings the news of a step from the model's thread to the event loop, in one go."""
+        self._loop.call_soon_threadsafe(_tell, told)
+
+
+def _tell(told: list[tuple[Job, News]]) -> None:
+    for job, news in told:
+        job.tell(news)
+
+
+class Run:
+    """A request on its way to its answer.
+
+    Args:
+        deadline: when the answer must be complete, by the loop's clock.
+
+    Attributes:
+        answer: what is known of it.
+        news: what the engine tells.
+        at_end: what `close` does.
+        status: what became of the request.
+    """
+
+    answer: Answer
+
+    def __init__(self, deadline: float, metrics: Metrics) -> None:
+        self.news: asyncio.Queue[News] = asyncio.Queue()
+        self.at_end: list[Callable[[], None]] = []
+        self.status = "cancelled"
+        self._deadline, self._metrics = deadline, metrics
+
+    async def chunks(self) -> AsyncIterator[str]:
+        """The data of a stream's events; where the run fails, the last one is the error."""
+        try:
+            for chunk in self.answer.opening():
+                yield chunk
+            while not self.answer.is_over:
+                for chunk in self.answer.chunks(await self._next()):
+                    yield chunk
+        except Problem as problem:
+            yield json.dumps(problem.body, ensure_ascii=False)
+            return
+        for chunk in self.answer.closing():
+            yield chunk
+        self.status = "200"
+
+    async def whole(self) -> Answer:
+        """The answer when it is complete.
+
+        Raises:
+            Problem: the run failed.
+        """
+        while not self.answer.is_over:
+            await self._next()
+        self.status = "200"
+        return self.answer
+
+    def close(self) -> None:
+        """Frees what the request holds."""
+        while self.at_end:
+            self.at_end.pop()()
+
+    async def _next(self) -> list[Body]:
+        """The choices of the chunks that tell what is new.
+
+        Raises:
+            Problem: the run failed, or takes too long.
+        """
+        try:
+            left = self._deadline - asyncio.get_running_loop().time()
+            news = await asyncio.wait_for(self.news.get(), max(left, 0))
+            if news.error is not None:
+                raise problem_of(news.error) from news.error
+        except asyncio.TimeoutError:
+            self.status = "504"
+            raise Problem(504, "the answer takes longer than this server lets it take", "timeout") from None
+        except Problem as problem:
+            self.status = str(problem.status)
+            raise
+        if news.generation is not None:
+            self._metrics.count(news.generation)
+        return self.answer.add(news)

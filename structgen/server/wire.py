@@ -1,0 +1,213 @@
+"""The requests of OpenAI's interface, as they come. A field that is not listed here is refused, never ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from structgen.errors import excerpt, quoted
+from structgen.server.problems import Problem
+
+R = TypeVar("R", bound=BaseModel)
+Number = Annotated[float, Field(strict=True)]
+
+
+class Strict(BaseModel):
+    """A part of a request, with no other fields than these."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class ThinkingField(Strict):
+    """`Thinking`'s attributes; those that are missing are the chat template's, or the class's own."""
+
+    opening: StrictStr | None = None
+    closing: StrictStr | None = None
+    max_tokens: StrictInt | None = None
+    answer_share: Number | None = None
+
+
+class Budget(Strict):
+    """`Limits`' attributes but `max_new_tokens` and `stop`."""
+
+    strict: StrictBool = False
+    rollbacks: StrictInt = 256
+    max_digits: StrictInt | None = 128
+    max_blanks: StrictInt | None = 128
+    max_equal_items: StrictInt | None = 128
+    max_items: StrictInt | None = 16_384
+    max_characters: StrictInt | None = 65_536
+
+
+class Extras(Strict):
+    """The field `structgen`: what OpenAI's interface has no field for.
+
+    Attributes:
+        regex, choice, grammar: a constraint that is no JSON Schema; `grammar` is Lark's syntax.
+        banned: words and phrases that are never said.
+        canonical: only tokens that the tokenizer itself would write.
+        order: of an object's members.
+        whitespace: of JSON; a number indents by as many blanks.
+        budget: what bounds a value, and whether a value that is cut short is an error.
+        thinking: let the model think before it answers.
+        template_options: for the chat template.
+        prompt_schema: write the schema behind the prompt, too.
+        top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
+    """
+
+    regex: StrictStr | None = None
+    choice: list[StrictStr] | None = None
+    grammar: StrictStr | None = None
+    banned: list[StrictStr] = []
+    canonical: StrictBool | Literal["off", "prefer", "strict"] = "off"
+    order: StrictStr | list[StrictStr] = "schema"
+    whitespace: Literal["spaced", "compact", "flexible"] | Annotated[StrictInt, Field(ge=0, le=100)] = "spaced"
+    budget: Budget = Budget()
+    thinking: StrictBool | ThinkingField = False
+    template_options: dict[str, Any] = {}
+    prompt_schema: StrictBool = False
+    top_k: StrictInt = 0
+    min_p: Number = 0.0
+    typical_p: Number = 1.0
+    repetition_penalty: Number = 1.0
+
+
+class NamedSchema(Strict):
+    """A schema with its name. `strict` is always so: whatever it says, the schema is kept."""
+
+    name: StrictStr
+    schema_: dict[str, Any] | StrictBool = Field(alias="schema")
+    description: StrictStr | None = None
+    strict: StrictBool | None = None
+
+
+class SchemaFormat(Strict):
+    """The answer is JSON of a schema."""
+
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+class PlainFormat(Strict):
+    """The answer is a JSON object, or text."""
+
+    type: Literal["json_object", "text"]
+
+
+class FunctionField(Strict):
+    """A function that may be called. `strict` is always so."""
+
+    name: StrictStr
+    description: StrictStr | None = None
+    parameters: dict[str, Any] | None = None
+    strict: StrictBool | None = None
+
+
+class ToolField(Strict):
+    """A tool: functions are all there are."""
+
+    type: Literal["function"]
+    function: FunctionField
+
+
+class FunctionName(Strict):
+    """The name of a function."""
+
+    name: StrictStr
+
+
+class NamedChoice(Strict):
+    """This function must be called."""
+
+    type: Literal["function"]
+    function: FunctionName
+
+
+class StreamOptions(Strict):
+    """What a stream has beside the text. Nothing is obfuscated, whatever is asked."""
+
+    include_usage: StrictBool = False
+    include_obfuscation: StrictBool | None = None
+
+
+class Message(BaseModel):
+    """A message of a conversation. What a template reads of it beside these, it finds."""
+
+    model_config = ConfigDict(extra="allow")
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: StrictStr | list[dict[str, Any]] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+
+class Common(Strict):
+    """The fields that both kinds of requests have.
+
+    `user`, `metadata`, `store`, `service_tier`, `safety_identifier`, `prompt_cache_key` and `prompt_cache_retention`
+    change no answer: they are taken and have no effect.
+    """
+
+    model: StrictStr
+    response_format: Annotated[SchemaFormat | PlainFormat, Field(discriminator="type")] | None = None
+    max_tokens: StrictInt | None = None
+    temperature: Number | None = None
+    top_p: Number | None = None
+    frequency_penalty: Number | None = None
+    presence_penalty: Number | None = None
+    seed: StrictInt | None = None
+    n: Annotated[StrictInt, Field(ge=1)] | None = None
+    stop: StrictStr | list[StrictStr] | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    structgen: Extras | None = None
+    user: Any = None
+    metadata: Any = None
+    store: Any = None
+    service_tier: Any = None
+    safety_identifier: Any = None
+    prompt_cache_key: Any = None
+    prompt_cache_retention: Any = None
+
+    @property
+    def extras(self) -> Extras:
+        """The field `structgen`, or its defaults."""
+        return self.structgen or Extras()
+
+
+class ChatRequest(Common):
+    """`/v1/chat/completions`."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    tools: list[ToolField] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
+    parallel_tool_calls: StrictBool | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: StrictInt | None = None
+    max_completion_tokens: StrictInt | None = None
+    modalities: list[Literal["text"]] | None = None
+
+
+class TextRequest(Common):
+    """`/v1/completions`."""
+
+    prompt: StrictStr | list[StrictStr] | list[StrictInt] | list[list[StrictInt]]
+    logprobs: StrictInt | None = None
+
+
+def read_request(kind: type[R], body: bytes) -> R:
+    """A request of its JSON text.
+
+    Raises:
+        Problem: it is no JSON, or a field of it is unknown or has a wrong value.
+    """
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as refusal:
+        first = refusal.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            told = f"unknown field {quoted(place)}: this server does not know it and ignores nothing"
+            raise Problem(400, told, "unknown_parameter", param=place) from None
+        found = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
+        told = f"{excerpt(place) or 'the body'}: {first['msg']}{found}"
+        raise Problem(400, told, "invalid_value", param=place) from None

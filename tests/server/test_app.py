@@ -1,0 +1,171 @@
+"""The server as HTTP: keys, sizes, queues, times, clients that go away, the end of the process.
+
+Covers `service`, `metrics` and `running`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+
+import httpx2
+import openai
+import pytest
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.server import Settings
+from tests.support.serving import served
+
+ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sg.Model.of(*load_demo())
+
+
+def fetch(server, method, path, body=None, **headers):
+    """Status, headers and JSON of a request by hand."""
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers, json.loads(text) if text.startswith("{") else text
+
+
+def endless(server, **options):
+    """A stream of plain text that goes on for long."""
+    return server.client.chat.completions.create(
+        model="m", messages=ASK, temperature=2, max_tokens=450, stream=True, **options
+    )
+
+
+def test_models_health_metrics_and_what_is_not_there(model):
+    with served(model, Settings(name="m")) as server:
+        (listed,) = server.client.models.list()
+        assert (listed.id, server.client.models.retrieve("m").owned_by) == ("m", "structgen")
+        assert fetch(server, "GET", "/health")[::2] == (200, {"status": "ok"})
+        server.client.chat.completions.create(model="m", messages=ASK, max_tokens=5)
+        status, headers, text = fetch(server, "GET", "/metrics")
+        assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
+        assert 'structgen_requests_total{path="/v1/chat/completions",status="200"} 1.0' in text
+        assert 'structgen_tokens_total{kind="generated"} 5.0' in text
+        for path in ("/v1/nothing", "/v1/models/other"):
+            assert fetch(server, "GET", path)[0] == 404
+        status, _, body = fetch(server, "GET", "/v1/chat/completions")
+        assert (status, body["error"]["code"]) == (405, "not_found")
+        with pytest.raises(openai.NotFoundError):
+            server.client.chat.completions.create(model="other", messages=ASK)
+
+
+def test_without_the_key_there_is_nothing_but_health(model):
+    with served(model, Settings(name="m", api_key="sécret")) as server:
+        assert fetch(server, "GET", "/health")[0] == 200
+        for key in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Basic x"}):
+            for method, path in (("GET", "/metrics"), ("GET", "/v1/models"), ("POST", "/v1/chat/completions")):
+                status, _, body = fetch(server, method, path, "{}", **key)
+                assert (status, body["error"]["code"]) == (401, "invalid_api_key")
+        right = {"Authorization": "Bearer sécret".encode().decode("latin-1")}
+        assert fetch(server, "GET", "/v1/models", **right)[0] == 200
+
+
+def test_bodies_and_schemas_that_are_too_large(model):
+    with served(model, Settings(name="m", max_body_bytes=5000, max_schema_bytes=1000)) as server:
+        status, _, body = fetch(server, "POST", "/v1/completions", b"x" * 6000)
+        assert (status, body["error"]["code"]) == (413, "request_too_large")
+        for text in (b"", b"{", b"[]", b'"\xff"', b'{"model": "m", "prompt": 5}'):
+            status, _, body = fetch(server, "POST", "/v1/completions", text)
+            assert (status, body["error"]["code"]) == (400, "invalid_value")
+        schema = {"enum": ["x" * 1000]}
+        options = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        with pytest.raises(openai.BadRequestError, match="1,000"):
+            server.client.chat.completions.create(model="m", messages=ASK, response_format=options)
+
+
+def test_a_schema_that_takes_too_long_is_refused_and_others_are_not(model):
+    slow = {"allOf": [{"patternProperties": {f"^{'.' * i}[a-f{i}]{{3,9}}": {"minLength": i}}} for i in range(30)]}
+    with served(model, Settings(name="m", schema_seconds=0.3)) as server:
+        options = {"type": "json_schema", "json_schema": {"name": "x", "schema": slow}}
+        for _ in range(3):
+            began = time.perf_counter()
+            with pytest.raises(openai.BadRequestError) as refusal:
+                server.client.chat.completions.create(model="m", messages=ASK, response_format=options)
+            assert refusal.value.code in ("schema_too_slow", "limit_exceeded")
+            assert time.perf_counter() - began < 3
+            assert server.client.chat.completions.create(model="m", messages=ASK, max_tokens=3).choices
+        server.await_idle()
+
+
+def test_a_full_queue_refuses_and_is_free_again(model):
+    with served(model, Settings(name="m", rows=1, queue=1)) as server:
+        streams = [endless(server), endless(server)]
+        next(streams[0])
+        with pytest.raises(openai.RateLimitError) as refusal:
+            endless(server)
+        assert refusal.value.code == "queue_full"
+        assert refusal.value.response.headers["retry-after"] == "1"
+        for stream in streams:
+            stream.close()
+        server.await_idle()
+        assert server.client.chat.completions.create(model="m", messages=ASK, max_tokens=3).choices
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_away_frees_its_row(model, stream):
+    with served(model, Settings(name="m", rows=1)) as server:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        body = {"model": "m", "messages": ASK, "max_tokens": 450, "n": 4, "temperature": 2, "stream": stream}
+        text = json.dumps(body).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n"
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(head.encode() + text)
+            until = time.monotonic() + 5
+            while not server.service._engine.running:
+                assert time.monotonic() < until
+                time.sleep(0.005)
+        server.await_idle()
+        assert 'status="cancelled"} 1.0' in fetch(server, "GET", "/metrics")[2]
+
+
+def test_an_answer_that_takes_too_long_ends_in_an_error(model):
+    with served(model, Settings(name="m", request_seconds=0.05)) as server:
+        with pytest.raises(openai.InternalServerError) as late:
+            server.client.chat.completions.create(model="m", messages=ASK, max_tokens=450, temperature=2)
+        assert (late.value.status_code, late.value.code) == (504, "timeout")
+        with pytest.raises(openai.APIError, match="takes longer"):
+            list(endless(server))
+        server.await_idle()
+
+
+COMMAND = [sys.executable, "-c", "from structgen.cli import app; app()", "serve", "demo", "--port", "0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("grace", "whole"), [("60", True), ("1", False)])
+def test_a_server_that_is_told_to_end_lets_streams_end_within_the_grace_time(grace, whole):
+    environment, command = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, [*COMMAND, "--grace-seconds", grace]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        line = next(line for line in process.stderr if "running on" in line)
+        url = line.split("running on ")[1].split()[0]
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+        long = {"structgen": {"regex": "([a-z]{9} ){30}"}}
+        stream = client.chat.completions.create(
+            model="demo", messages=ASK, n=16, max_tokens=400, stream=True, extra_body=long
+        )
+        next(stream)
+        process.send_signal(signal.SIGTERM)
+        ends = []
+        with nullcontext() if whole else pytest.raises((openai.APIError, httpx2.HTTPError)):
+            ends = [choice.finish_reason for chunk in stream for choice in chunk.choices if choice.finish_reason]
+        assert ends == ["stop"] * 16 * whole
+        process.stderr.read()
+        assert process.wait(20) in (0, -signal.SIGTERM)

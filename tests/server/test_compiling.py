@@ -1,0 +1,83 @@
+"""Work on schemas ends in time, and its threads go on with the next."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from structgen.constraints.basic import JsonSchema
+from structgen.server.compiling import Compilers
+from structgen.server.problems import Problem
+from tests.support.matching import byte_vocabulary
+
+
+def forever():
+    while True:
+        time.sleep(0.001)
+
+
+def test_the_result_or_the_error_of_the_work_comes_back():
+    async def check():
+        compilers = Compilers(1, 5)
+        assert await compilers.run(lambda: 42) == 42
+        with pytest.raises(ZeroDivisionError):
+            await compilers.run(lambda: 1 / 0)
+        compilers.close()
+
+    asyncio.run(check())
+
+
+def test_work_that_takes_too_long_is_refused_and_its_thread_is_free_again():
+    async def check():
+        compilers = Compilers(1, 0.2)
+        for _ in range(3):
+            began = time.perf_counter()
+            with pytest.raises(Problem, match=r"more than 0\.2 s") as refusal:
+                await compilers.run(forever)
+            assert time.perf_counter() - began < 2
+            assert (refusal.value.status, refusal.value.code) == (400, "schema_too_slow")
+            assert await compilers.run(lambda: 42) == 42
+        compilers.close()
+
+    asyncio.run(check())
+
+
+def test_work_nobody_waits_for_is_interrupted_or_never_begun():
+    async def check():
+        compilers, begun = Compilers(1, 60), []
+        tasks = [asyncio.create_task(compilers.run(work)) for work in (forever, lambda: begun.append(1))]
+        await asyncio.sleep(0.1)
+        for task in tasks[::-1]:
+            task.cancel()
+        assert await asyncio.wait_for(compilers.run(lambda: 42), 5) == 42
+        assert begun == []
+        compilers.close()
+
+    asyncio.run(check())
+
+
+def test_a_schema_that_was_interrupted_compiles_as_ever_the_next_time():
+    """The interrupt comes at any line, as Ctrl-C does; tests/automaton/test_interrupts.py has all places."""
+    parts = [
+        {"type": "object", "properties": {f"p{i}": {"type": "string", "pattern": f"^[a-z]{{{i}}}"}}} for i in range(9)
+    ]
+    schema = {"allOf": [*parts, {"type": "object", "required": ["p3"]}]}
+    vocabulary = byte_vocabulary()
+
+    def compiled():
+        return JsonSchema(schema).compile(vocabulary).matcher().mask()
+
+    async def check():
+        expected = compiled()
+        for milliseconds in range(1, 40, 3):
+            compilers = Compilers(1, milliseconds / 1000)
+            try:
+                found = await compilers.run(compiled)
+            except Problem:
+                found = compiled()
+            assert (found == expected).all()
+            compilers.close()
+
+    asyncio.run(check())

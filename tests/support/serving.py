@@ -1,0 +1,59 @@
+"""A server of this process on a port of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import openai
+import uvicorn
+
+from structgen.models.model import Model
+from structgen.server import Settings, create_app
+from structgen.server.service import Service
+
+
+class Served:
+    """A server that runs.
+
+    Attributes:
+        url: its address.
+        client: of the openai package, which reads every answer into its own types.
+    """
+
+    def __init__(self, url: str, app: Any, settings: Settings) -> None:
+        self.url, self._app = url, app
+        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=settings.api_key or "none", max_retries=0)
+
+    @property
+    def service(self) -> Service:
+        """What answers."""
+        service: Service = self._app.state.service
+        return service
+
+    def await_idle(self, seconds: float = 5.0) -> None:
+        """Waits until no request holds anything."""
+        until = time.monotonic() + seconds
+        while self.service.texts or self.service._engine.running:
+            assert time.monotonic() < until, "rows or places are still taken"
+            time.sleep(0.01)
+
+
+@contextmanager
+def served(model: Model, settings: Settings) -> Iterator[Served]:
+    """Serves a model within the block."""
+    app = create_app(model, settings)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Served(f"http://127.0.0.1:{port}", app, settings)
+    finally:
+        server.should_exit = True
+        thread.join()
