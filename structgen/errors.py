@@ -156,6 +156,20 @@ class BudgetExhausted(RunError):
         super().__init__(message)
 
 
+class NoExactSample(RunError):
+    """`Sampling(exact=True)` has found no valid text in as many forward passes as `Limits(exact_forwards=...)` allows.
+
+    Attributes:
+        tries: how many texts were begun.
+        validity: the probability that a text of the model is valid is at most this.
+    """
+
+    def __init__(self, message: str, tries: int, validity: float) -> None:
+        self.tries = tries
+        self.validity = validity
+        super().__init__(message)
+
+
 class BudgetWarning(UserWarning):
     """Limits cut values short, and the call gave the values alone: the message names the places and the limits.
 

@@ -54,6 +54,11 @@ class Sampling:
             int64[1, tokens] of prompt and text and float[1, width]. They see the masked scores after the penalties;
             those that transformers calls warpers see them divided by the temperature, and come before our own filters.
         seed: the same seed gives the same result, whatever else is in the batch. None draws a fresh one.
+        exact: draw whole texts from the model's own distribution, given that they are valid: see `docs/exact.md`. The
+            distribution is that of the other options here without any mask, up to the end token or `max_new_tokens`.
+            "prefer" draws as without it where `Limits(exact_forwards=...)` are spent before there is a text, and
+            `Generation.exact` tells; True raises `NoExactSample` there. Rows of one call with the same prompt,
+            constraint and options share what was refused: a seed gives the same text again in the same call.
     """
 
     temperature: float = 0.0
@@ -66,6 +71,7 @@ class Sampling:
     presence_penalty: float = 0.0
     processors: tuple[Callable[[Any, Any], Any], ...] = ()
     seed: int | None = None
+    exact: bool | Literal["prefer"] = False
 
     def __post_init__(self) -> None:
         require(is_number(self.temperature, 0), "temperature", self.temperature, "a finite number of at least 0")
@@ -82,6 +88,10 @@ class Sampling:
         require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
         short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
         require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
+        known = isinstance(self.exact, bool) or (isinstance(self.exact, str) and self.exact == "prefer")
+        require(known, "exact", self.exact, "True, False or 'prefer'")
+        drawn = not self.exact or not self.greedy
+        require(drawn, "temperature", self.temperature, "above 0 with exact=: the likeliest token is no draw")
         listed = is_listed(self.processors, object) and all(map(callable, self.processors))
         require(listed, "processors", self.processors, "a list of logits processors")
         object.__setattr__(self, "processors", tuple(self.processors))
@@ -136,6 +146,8 @@ class Limits:
         max_equal_items: items of an array in a row that are spelled alike.
         max_items: items of an array.
         max_characters: bytes of a string or name, as it is written.
+        exact_forwards: with `Sampling(exact=...)`, forward passes of a row after which no further try for a text is
+            begun; each try counts as one at least. Of the other limits only `max_new_tokens` and `stop` hold there.
     """
 
     max_new_tokens: int = 512
@@ -148,12 +160,14 @@ class Limits:
     max_equal_items: int | None = 128
     max_items: int | None = 16_384
     max_characters: int | None = 65_536
+    exact_forwards: int = 4096
 
     def __post_init__(self) -> None:
         for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
             cap = getattr(self, name)
             require(cap is None or is_whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
-        require_count("max_new_tokens", self.max_new_tokens, 1)
+        for name in ("max_new_tokens", "exact_forwards"):
+            require_count(name, getattr(self, name), 1)
         for name in ("rollbacks", "validations"):
             require_count(name, getattr(self, name), 0)
         listed = is_listed(self.stop, str) and all(self.stop)

@@ -123,6 +123,12 @@ class Generation(Generic[T]):
             the first is this one.
         reasked: each time that the model was asked again (`reask=`), in order. `stats` counts all of these runs, the
             other attributes are of the last.
+        exact: the text was drawn from the model's distribution, given that it is valid: with `Sampling(exact=...)`,
+            unless "prefer" had to draw it step by step.
+        log_validity: with `Sampling(exact=...)`, the logarithm of the probability that a text of the model is valid,
+            as all rows of the call with this prompt, constraint and options tell together: an unbiased estimate of the
+            logarithm, after any number of texts. None without it.
+        log_validity_error: its standard error; 0 where every try has given a text.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -143,6 +149,9 @@ class Generation(Generic[T]):
     score: float | None = None
     beams: tuple[Generation[T], ...] = field(default=(), repr=False)
     reasked: tuple[Reasked, ...] = ()
+    exact: bool = False
+    log_validity: float | None = None
+    log_validity_error: float | None = None
     error: StructgenError | None = None
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 

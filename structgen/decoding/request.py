@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 from pydantic import ValidationError
 
@@ -14,6 +14,8 @@ from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.confidence import Confidence
+from structgen.decoding.exact.exact_batch import ExactBatch
+from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.prompts.per_row import per_row
@@ -23,7 +25,7 @@ from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_caps
-from structgen.errors import RunError, StructgenError, ValidatorError, excerpt, quoted
+from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Beams
@@ -71,6 +73,8 @@ class Request:
             record: every choice is measured.
         """
         module, vocabulary, rows, execution = self.model.module, self.model.vocabulary, self.batch_size, self.execution
+        if any(isinstance(session, ExactSession) for session in self.sessions):
+            return ExactBatch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
         if self.beams is None:
             return Batch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
         roots = cast("list[Hypothesis]", self.sessions)
@@ -84,7 +88,12 @@ class Request:
     def results(self, *, record: bool) -> list[Generation[Any]]:
         """Runs it to its end: the outcome of each row. See `batch`."""
         done = self.run(record=record)
-        return [self.result(row, done) for row in range(len(self.sessions))]
+        results = [self.result(row, done) for row in range(len(self.sessions))]
+        local = {row: session.local() for row, session in enumerate(self.sessions) if _is_drawn_locally(session)}
+        later = self.with_sessions(local).results(record=record) if local else []
+        for row, result in zip(local, later, strict=True):
+            results[row] = replace(result, stats=results[row].stats.with_run(result.stats, same_row=True))
+        return results
 
     def with_sessions(self, sessions: Mapping[int, Session]) -> Request:
         """The same call with some of its rows only, each with another session, by its row."""
@@ -125,6 +134,7 @@ class Request:
             seed=session.seed,
             caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),
             **_thinking(session.before),
+            **_exact(session),
             error=error,
             _confidence=_confidence(session, choices, is_json=self.targets[row].is_json),
         )
@@ -135,6 +145,24 @@ def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_j
     if session.matcher is None or not choices:
         return None
     return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, is_json=is_json)
+
+
+def _exact(session: Session) -> dict[str, Any]:
+    """The attributes of a generation that tell of exact sampling."""
+    if not isinstance(session, ExactSession):
+        return {}
+    known = session.validity
+    return {
+        "exact": session.error is None,
+        "log_validity": None if known is None else known.estimate,
+        "log_validity_error": None if known is None else known.error,
+    }
+
+
+def _is_drawn_locally(session: Session) -> TypeGuard[ExactSession]:
+    """Has exact sampling found no text, and shall the row be drawn step by step then?"""
+    failed = isinstance(session, ExactSession) and isinstance(session.error, NoExactSample)
+    return failed and session.sampling.exact == "prefer"
 
 
 def _thinking(before: Session | None) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from structgen.arguments import is_listed, require, require_unicode
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.exact.exact_session import ExactSession, require_exact
+from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
@@ -54,6 +56,7 @@ class RowBuilder:
         self._model, self._options = model, options
         self._grammars: dict[int, Grammar | None] = {}  # by the target's id
         self._plans: list[RowPlan] = []
+        self._masses: dict[Hashable, RefusedMass] = {}
         assert isinstance(options.beams, Beams)
         self.beams = options.beams if options.beams.count > 1 else None
 
@@ -86,6 +89,8 @@ class RowBuilder:
             _require_a_text(self._grammars[id(target)], watch)
         columns = zip(read, targets, sampling, limits, guards, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
+        if len({bool(each.exact) for each in sampling}) > 1:
+            raise OptionError("sampling=: exact= is for all rows of a call, or for none")
         return targets, [self._session(plan) for plan in self._plans]
 
     def session_for(self, row: int, prompt: Any) -> Session:
@@ -105,6 +110,8 @@ class RowBuilder:
         if plan.limits.stop and grammar is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
         self._require_seed(plan.sampling)
+        if plan.sampling.exact:
+            return self._exact_session(plan, grammar)
         if self.beams is not None:
             _require_searchable(plan)
         limits, bound = self._within_context(plan.prompt, plan.limits)
@@ -122,6 +129,31 @@ class RowBuilder:
         if plan.thinking is not None:
             session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
         return session
+
+    def _exact_session(self, plan: RowPlan, grammar: Grammar | None) -> Session:
+        """A row that draws whole texts; it has no limit that would change a text."""
+        model, canonical, sampling = self._model, self._options.canonical, plan.sampling
+        require_exact(
+            sampling, beams=self.beams is not None, thinking=plan.thinking is not None, canonical=str(canonical)
+        )
+        limits, bound = self._within_context(plan.prompt, plan.limits)
+        if grammar is not None:
+            require_room(grammar, limits.max_new_tokens, bound)
+        text = plan.prompt.row()
+        read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
+        options = replace(sampling, seed=None, processors=()), limits, id(plan.target)
+        shared = (*read, *options, *map(id, sampling.processors), *map(id, plan.guards))
+        return ExactSession(
+            plan.prompt,
+            model.vocabulary,
+            mass=self._masses.setdefault(shared, RefusedMass()),
+            local=lambda: self._session(plan._replace(sampling=replace(sampling, exact=False))),
+            matcher=None if grammar is None else grammar.matcher(),
+            sampling=sampling,
+            limits=limits,
+            spans=spans_for(grammar, model.tokenizer) if self._options.fast_forward and grammar is not None else None,
+            checks=replace(self._checks(plan, grammar, limits, bound), steering=None),
+        )
 
     def _within_context(self, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
         """A row's limits within the model's context, and what sets its budget.

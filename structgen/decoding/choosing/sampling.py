@@ -64,6 +64,19 @@ def pick(scores: Scores, options: Sampling, uniform: float) -> int:
     return _locate(weights, uniform) if kept is None else int(kept[_locate(weights[kept], uniform)])
 
 
+def distribution(scores: Scores, options: Sampling) -> tuple[Columns, NDArray[np.float64]] | None:
+    """The columns that a draw may give, ascending, and their probabilities; None where `pick` has `NOTHING`."""
+    best = scores.max()
+    if not np.isfinite(best):
+        return None
+    with np.errstate(over="ignore"):
+        weights = np.exp((scores - best) / np.float32(divisor(options)))
+    kept = _kept(weights, options)
+    columns = np.flatnonzero(weights) if kept is None else kept[weights[kept] > 0]
+    chances = weights[columns].astype(np.float64)
+    return columns, chances / chances.sum()
+
+
 def divisor(row: Sampling) -> float:
     """What a row that is drawn divides its scores by: the temperature, within what float32 can divide by."""
     return min(max(row.temperature, COLDEST), HOTTEST)

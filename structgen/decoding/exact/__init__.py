@@ -1,0 +1,1 @@
+"""Draws from the model's own distribution, given that the whole text is valid."""

@@ -1,0 +1,281 @@
+"""One row that draws whole texts: each try begins at the root of the tree, see `refused_mass`.
+
+What was read before needs no forward pass: a try walks through the tree until it comes to a text whose next token is
+not known. Only there, or where it takes a token that nobody took before, does the row itself go to that text, with what
+it had in common with the one before still in the model's cache.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structgen.decoding.choosing.choice import logits_error
+from structgen.decoding.choosing.logits_processors import processed
+from structgen.decoding.choosing.masking import existing
+from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
+from structgen.decoding.choosing.penalties import penalise, penalties
+from structgen.decoding.choosing.sampling import distribution
+from structgen.decoding.exact.refused_mass import NextTokens, Prefix, RefusedMass
+from structgen.decoding.exact.validity import LogValidity
+from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.rollback import Undone
+from structgen.decoding.session import Finish, Session
+from structgen.errors import DeadEnd, NoExactSample, OptionError
+from structgen.masks.words import Words, bits_of
+from structgen.models.row import common
+from structgen.options import Limits, Sampling
+from structgen.vocabulary import Vocabulary
+
+CHOSEN: Entry = (-1, -1)
+"""The entry of a token that the model chose: its measures lie in the tree."""
+
+
+def require_exact(sampling: Sampling, *, beams: bool, thinking: bool, canonical: str) -> None:
+    """What goes with `Sampling(exact=...)`.
+
+    Raises:
+        OptionError: these options do not; the message says why.
+    """
+    if not sampling.exact:
+        return
+    why = None
+    if beams:
+        why = "beams= looks for the likeliest text, and draws none"
+    elif thinking:
+        why = "thoughts are drawn before it is known whether a valid text follows: generate them first, as plain text"
+    elif canonical == "prefer":
+        why = 'canonical="prefer" lets some steps pass, so it says of no text whether it is valid; take "strict"'
+    if why is not None:
+        raise OptionError(f"Sampling(exact={sampling.exact!r}): {why}")
+
+
+class ExactSession(Session):
+    """A row that draws from the model's distribution, given that the text is valid.
+
+    Args:
+        mass: the tree of its prompt, constraint and options.
+        local: makes the row that draws step by step, for where no text is found.
+        options: as of `Session`. What `spans` finds is only read along.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        vocabulary: Vocabulary,
+        *,
+        mass: RefusedMass,
+        local: Callable[[], Session],
+        limits: Limits,
+        sampling: Sampling,
+        **options: Any,
+    ) -> None:
+        self._mass, self.local, self._forwards = mass, local, limits.exact_forwards
+        self._node, self._then = mass.root, 0.0
+        self._tries: Counter[float] = Counter()
+        self._begun = self._reads = 0
+        self._texts_undone: list[Undone] = []
+        self._path: list[Prefix] = []
+        self._records = False
+        super().__init__(prompt, vocabulary, limits=limits, sampling=sampling, **options)
+
+    def _settle(self) -> None:
+        """Nothing is said that the model has not chosen."""
+
+    @property
+    def needs_measures(self) -> bool:
+        """The tree has what a next try needs."""
+        return False
+
+    def measured_in(self, ledger: Ledger | None) -> None:
+        """Choices are measured in the tree, if the batch measures any."""
+        self._records = ledger is not None
+
+    @property
+    def rollbacks(self) -> int:
+        """How many tries were given up."""
+        return max(self._begun - 1, 0)
+
+    @property
+    def undone(self) -> list[Undone]:
+        """The texts of this row that a guard, a validator or the budget has refused."""
+        return self._texts_undone
+
+    @property
+    def validity(self) -> LogValidity | None:
+        """What the rows of the same tree tell of the probability that a text is valid."""
+        return self._mass.log_validity()
+
+    def unsettled(self) -> int:
+        """Before the text is complete, all of it may be taken away."""
+        return 0 if self.done else len(self.said)
+
+    def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
+        """The measures of each token; empty without a ledger."""
+        return [] if ledger is None else [node.choice for node in self._path]
+
+    def learn(self, logits: Tensor) -> None:
+        """Adds what the model has read to the tree, unless another row has.
+
+        Args:
+            logits: float[width] on the host, behind the row's last token.
+        """
+        self._reads += 1
+        if self.row.error is not None:
+            self.fail(self.row.error)
+        elif self._node.law is None:
+            law = self._attempt(self._next_tokens, logits)
+            if law is not None:
+                self._mass.learn(self._node, law)
+
+    @property
+    def can_walk(self) -> bool:
+        """Has another row read what this one waits for?"""
+        return self._node.law is not None
+
+    def walk(self) -> None:
+        """Goes on, from try to try, to the end of a text or to one that the model has to read."""
+        self._attempt(self._walk)
+
+    def _walk(self) -> None:
+        if not self._begun:
+            self._begin()
+        while self.finish is None:
+            node = self._node
+            if node.finish is not None:
+                self._complete(node)
+            elif node.law is None:
+                self._go_to(node)
+                if self.row.is_read:
+                    self.row.reread()
+                return
+            else:
+                assert self._draws is not None
+                token = self._mass.draw(node, self._draws.anywhere() * self._then)
+                taken = None if token is None else node.children.get(token) or self._taken(node, token)
+                if taken is None:
+                    self._begin()
+                else:
+                    self._node, self._then = taken, taken.alive
+
+    def _begin(self) -> None:
+        """Begins a try.
+
+        Raises:
+            NoExactSample: the forward passes are spent.
+            DeadEnd: nothing is left to be said.
+        """
+        alive, tried = self._mass.root.alive, max(self._reads, self._begun)
+        if alive > 0 and (not self._begun or tried < self._forwards):
+            self._node, self._then = self._mass.root, alive
+            self._tries[alive] += 1
+            self._begun += 1
+            return
+        self._mass.row_is_over(self._tries, has_text=False)
+        if alive == 0:
+            raise DeadEnd("no text that the model says with these sampling options is valid")
+        spent = f"no valid text in {self._begun} tries, and exact_forwards={self._forwards} are spent"
+        known = f"the model's texts are valid with a probability of at most {alive:.2g}"
+        advice = (
+            "tell the model what is wanted, Limits(exact_forwards=...) allows more, exact='prefer' draws step by step"
+        )
+        raise NoExactSample(f"{spent}: {known}; {advice}", self._begun, alive)
+
+    def _complete(self, node: Prefix) -> None:
+        self._go_to(node)
+        self._path = node.nodes()
+        self.finish = node.finish
+        self._mass.row_is_over(self._tries, has_text=True)
+
+    def _go_to(self, node: Prefix) -> None:
+        """The row's text becomes that of a node, which is not refused."""
+        said, tokens = self._transcript, node.tokens()
+        kept = common(tokens, said.tokens)
+        if kept < len(said.tokens):
+            said.cut(kept)
+        for token in tokens[kept:]:
+            said.take(token, CHOSEN)
+        if node.finish == "stop":
+            said.stopped()
+        for check in self._checks.watching:
+            check.read(said.tokens, said.said)
+
+    def _taken(self, node: Prefix, token: int) -> Prefix | None:
+        """The node behind a token that nobody has taken; None where it is refused."""
+        self._go_to(node)
+        said = self._transcript
+        said.take(token, CHOSEN)
+        taken = self._mass.begin(node, token)
+        finish = self._ends_with(token)
+        refused = self._refused(finish)
+        if refused is None:
+            taken.finish = finish
+            return taken
+        self._mass.refuse(taken)
+        said.cut(len(said.tokens) - 1)
+        self._texts_undone.append(refused)
+        return None
+
+    def _ends_with(self, token: int) -> Finish | None:
+        said = self._transcript
+        if token in self._finish_by:
+            return self._finish_by[token]
+        if said.stopped():
+            return "stop"
+        return "length" if len(said.tokens) >= self.budget else None
+
+    def _refused(self, finish: Finish | None) -> Undone | None:
+        """Why no text that begins like this is valid; None where one may be."""
+        said, canonical, matcher = self._transcript, self._checks.canonical, self.matcher
+        if finish == "length" and matcher is not None and not matcher.can_finish:
+            return Undone(0, self.text(), f"max_new_tokens={self.budget} came before the value was complete")
+        if canonical is not None and not canonical.keeps(matcher, said.tokens):
+            return Undone(0, self.text(), "nothing canonical can follow")
+        for check in self._checks.watching:
+            veto = check.read(said.tokens, said.said, over=finish is not None)
+            if veto is not None:
+                return Undone(0, self.text(), veto.reason, getattr(veto, "pointer", None))
+        return None
+
+    def _next_tokens(self, logits: Tensor) -> NextTokens:
+        """The law of the next token, without what the mask refuses.
+
+        Raises:
+            StructgenError: the logits are no numbers, a processor fails, a schema exceeds a limit.
+        """
+        prompt, tokens, sampling = self.row.ids[: len(self.row.ids) - len(self.tokens)], self.tokens, self.sampling
+        scores = logits.clone()
+        if sampling.penalises:
+            given = penalties([sampling], [prompt], [tokens], len(scores))
+            penalise(scores[None], *map(torch.from_numpy, given))
+        known = existing(self._vocabulary)
+        if known is not None:
+            scores[torch.from_numpy(~bits_of(known, len(scores)))] = -torch.inf
+        if sampling.processors:
+            scores = processed(scores, sampling, prompt, tokens)
+        law = distribution(scores.numpy(), replace(sampling, processors=()))
+        if law is None:
+            raise logits_error(logits, known, self._vocabulary, self.text(), len(tokens)) or DeadEnd(
+                self._nothing_left()
+            )
+        ids, chances = law
+        words = self._allowed_words()
+        if words is not None:
+            allowed = bits_of(words, len(scores))[ids]
+            ids, chances = ids[allowed], chances[allowed]
+        return NextTokens(ids, chances, logits.numpy() if self._records else None, words)
+
+    def _allowed_words(self) -> Words | None:
+        """The mask: the constraint's, and what is canonical of it."""
+        matcher, canonical = self.matcher, self._checks.canonical
+        try:
+            words = None if matcher is None else matcher.mask().copy()
+            return words if canonical is None else canonical.allowed(words, matcher, self.tokens)
+        except DeadEnd:
+            return np.zeros(self._vocabulary.words, np.uint32)

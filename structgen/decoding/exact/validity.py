@@ -1,0 +1,56 @@
+"""The probability V that a text of the model is valid, from the tries that adaptive rejection has made.
+
+A try that begins with Z alive ends with a text with probability V / Z, whatever was known (see `refused_mass`). Give
+each try a time of its own, exponential with rate Z: then the time until a row has its text is exponential with rate V,
+for a race of rate Z of which V / Z of the arrivals count is one of rate V. So for n texts the sum S of all times has
+the gamma law of shape n and rate V, and digamma(n) - log S has the mean log V. Of the times only the Zs are data, and
+the mean of that over the times, given the Zs, has the same mean log V and a smaller variance. Where each try ends with
+a text, there is none but that of the Zs.
+
+With an exponential E of rate 1 beside them, E / S exceeds s with probability phi(s) = prod Z / (Z + s). So the moments
+of log S are those of a law whose density is known, and no random number is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+REACH, STEP = 48.0, 0.1
+"""The grid of logarithms over which is integrated: the integrand is analytic, and falls off as exp(-reach)."""
+AT_ONCE = 1 << 12
+"""Different values of Z that are looked at together."""
+
+
+class LogValidity(NamedTuple):
+    """What is known of the probability V that a text is valid."""
+
+    estimate: float  # of log V, unbiased
+    error: float  # its standard error
+
+
+def log_validity(tries: Counter[float], texts: int) -> LogValidity:
+    """The estimate from all tries of some rows.
+
+    Args:
+        tries: how many began with so much alive, which is above 0.
+        texts: how many of them ended with a text, at least one.
+    """
+    alive, counts = (np.array(list(part), np.float64) for part in (tries.keys(), tries.values()))
+    logs = np.arange(-REACH, REACH, STEP) - math.log(float((counts / alive).sum()))
+    survival, hazard = np.zeros_like(logs), np.zeros_like(logs)
+    for first in range(0, len(alive), AT_ONCE):
+        part, times = alive[first : first + AT_ONCE, None], counts[first : first + AT_ONCE, None]
+        ratio = np.exp(logs) / part
+        survival -= (times * np.log1p(ratio)).sum(axis=0)
+        hazard += (times * (ratio / (1 + ratio))).sum(axis=0)
+    density = np.exp(survival) * hazard
+    density /= density.sum()
+    mean = float((density * logs).sum())  # of log E - log S
+    variance = float((density * (logs - mean) ** 2).sum())
+    below = np.arange(1, texts, dtype=np.float64)
+    spread = math.pi**2 / 3 - float((1 / below**2).sum()) - variance
+    return LogValidity(min(mean + float((1 / below).sum()), 0.0), math.sqrt(max(spread, 0.0)))

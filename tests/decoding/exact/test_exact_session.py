@@ -1,0 +1,213 @@
+"""Exact sampling end to end, held to models whose every text is counted.
+
+Covers `exact_batch`, `exact_session`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, model_validator
+
+import structgen as sg
+from structgen.decoding.exact import refused_mass
+from tests.support.enumerable import Enumerable, chi_square
+
+LETTERS = [b"a", b"b", b"ab", b"c"]
+PATTERN = r"(ab|c){1,3}"
+LENGTH = 5
+UNLIKELY = 4.5
+"""Standard deviations of Pearson's statistic that a right law exceeds once in some hundred thousand tests."""
+
+
+def drawn(model: Enumerable, count: int, schema: Any = None, *, length: int = LENGTH, seed: int = 1, **options: Any):
+    sampling = options.pop("sampling", sg.Sampling(temperature=1.0, seed=seed, exact=True))
+    limits = sg.Limits(length)
+    return sg.generate(
+        model.model(), [[0]] * count, schema, sampling=sampling.several(count), limits=limits, details=True, **options
+    )
+
+
+def letters(seed: int) -> Enumerable:
+    return Enumerable(seed, LETTERS, bias=[0, 0, 0, 0, 0.5])
+
+
+def matches(text: str) -> bool:
+    return re.fullmatch(PATTERN, text) is not None
+
+
+@pytest.mark.parametrize("rows", [1, 8, 64])
+def test_texts_of_a_pattern_have_the_models_law(rows):
+    """Whatever rows learn from each other: texts are drawn one by one, or 64 at a time."""
+    model = letters(3)
+    law = model.texts(LENGTH, matches, complete=True)
+    runs = drawn(model, 2000, sg.Regex(PATTERN), batch_size=rows)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+    assert all(run.exact and run.error is None for run in runs)
+    away = (runs[0].log_validity - math.log(sum(law.values()))) / runs[0].log_validity_error
+    assert abs(away) < UNLIKELY
+
+
+def test_masks_alone_have_another_law():
+    """What the test above would tell of the law that is renormalised at each step."""
+    model = letters(3)
+    law = model.texts(LENGTH, matches, complete=True)
+    runs = drawn(model, 2000, sg.Regex(PATTERN), sampling=sg.Sampling(temperature=1.0, seed=1))
+    ends = [run.token_ids if run.token_ids in law else (*run.token_ids, model.end) for run in runs]
+    assert chi_square([text for text in ends if text in law], law) > 20 * UNLIKELY
+
+
+def test_texts_without_banned_words_have_the_models_law():
+    """Plain text is over at the end token or at its last token; a guard refuses text by text."""
+    model = Enumerable(1, LETTERS)
+    law = model.texts(4, lambda text: "abb" not in text and "ca" not in text, complete=True)
+    runs = drawn(model, 2000, length=4, banned=["abb", "ca"])
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+    assert any("banned word" in undone.reason for run in runs for undone in run.trace)
+
+
+def test_filters_shape_the_law_before_the_mask():
+    """Temperature and top-k are of the model's law without any mask."""
+    model = letters(8)
+    law: dict[tuple[int, ...], float] = {}
+    waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+    while waiting:
+        said, chance = waiting.pop()
+        if said and (said[-1] == model.end or len(said) == LENGTH):
+            if matches(model.vocabulary.decode(said).decode()):
+                law[said] = chance
+            continue
+        each = model.law(said, temperature=0.7)
+        likely = sorted(range(len(each)), key=lambda token: -each[token])[:3]
+        waiting += [((*said, token), chance * each[token] / each[likely].sum()) for token in likely]
+    sampling = sg.Sampling(temperature=0.7, top_k=3, seed=2, exact=True)
+    runs = drawn(model, 2000, sg.Regex(PATTERN), sampling=sampling)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+
+
+class Pair(BaseModel):
+    """Two digits, the second the larger one."""
+
+    a: int
+    b: int
+
+    @model_validator(mode="after")
+    def grows(self):
+        """A rule that no mask knows."""
+        assert self.b > self.a
+        return self
+
+
+def digits(text: str) -> bool:
+    found = re.fullmatch(r'\{"a": (0|[1-3]+[0-3]*), "b": (0|[1-3]+[0-3]*)\}', text)
+    return found is not None and int(found[2]) > int(found[1])
+
+
+def test_a_types_validators_are_part_of_what_is_valid():
+    tokens = [b'{"a": ', b', "b": ', b"}", b"0", b"1", b"2", b"3"]
+    model = Enumerable(2, tokens)
+    law = model.texts(7, digits, complete=True, begun=r'(\{"a": ([0-3]+(, "b": [0-3]*)?\}?)?)?')
+    runs = drawn(model, 1000, Pair, length=7)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+    assert all(run.value.b > run.value.a for run in runs)
+
+
+def test_unique_items_are_part_of_what_is_valid():
+    model = Enumerable(4, [b"[", b"]", b", ", b"1", b"2", b"3"])
+    schema = {"type": "array", "items": {"enum": [1, 2, 3]}, "uniqueItems": True}
+
+    def unique(text: str) -> bool:
+        found = re.fullmatch(r"\[([123](, [123])*)?\]", text)
+        return found is not None and len(set(items := re.findall("[123]", text))) == len(items)
+
+    law = model.texts(8, unique, complete=True, begun=r"(\[([123](, [123]?)*)*\]?)?")
+    runs = drawn(model, 1000, schema, length=8)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+
+
+def test_forced_text_that_is_read_along_changes_no_text_and_saves_forward_passes():
+    tokens = [b'{"a": ', b', "b": ', b"}", b"0", b"1", b"2", b"3", b"{", b'"a": ', b', "b"', b": "]
+    schema = {"type": "object", "properties": {"a": {"enum": [1]}, "b": {"enum": [1, 2]}}, "required": ["a", "b"]}
+    forwards = {}
+    for fast in (True, False):
+        runs = drawn(Enumerable(2, tokens, bias=[2.0]), 8, schema, length=12, fast_forward=fast)
+        forwards[fast] = runs[0].stats.forwards
+        texts = [run.token_ids for run in runs]
+        law = Enumerable(2, tokens, bias=[2.0])
+        assert all(law.vocabulary.decode(text).startswith(b'{"a": 1, "b": ') for text in texts)
+    assert forwards[True] <= forwards[False]
+
+
+def test_the_same_call_draws_the_same_texts():
+    texts = [[run.token_ids for run in drawn(letters(3), 20, sg.Regex(PATTERN), seed=5)] for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+def test_laws_that_were_forgotten_are_read_again(monkeypatch):
+    """A tree that keeps one law only draws by the same law, with more forward passes."""
+    model, kept = letters(3), drawn(letters(3), 300, sg.Regex(PATTERN))
+    monkeypatch.setattr(refused_mass, "KEPT_BYTES", 1)
+    runs = drawn(model, 300, sg.Regex(PATTERN))
+    law = model.texts(LENGTH, matches, complete=True)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+    assert runs[0].stats.forwards > kept[0].stats.forwards
+
+
+def test_a_budget_that_is_spent_is_an_error_or_another_law():
+    model = Enumerable(3, LETTERS, bias=[9.0])
+    sampling, limits = sg.Sampling(temperature=1.0, seed=1, exact=True), sg.Limits(LENGTH, exact_forwards=1)
+    with pytest.raises(sg.NoExactSample, match="exact_forwards=1 are spent") as caught:
+        sg.generate(model.model(), [0], sg.Regex("ab"), sampling=sampling, limits=limits)
+    assert caught.value.tries == 1
+    assert 0 < caught.value.validity < 1
+    prefers = sg.Sampling(temperature=1.0, seed=1, exact="prefer")
+    run = sg.generate(model.model(), [0], sg.Regex("ab"), sampling=prefers, limits=limits, details=True)
+    assert (run.value, run.exact, run.log_validity) == ("ab", False, None)
+    assert run.stats.forwards > 1
+
+
+def test_what_the_model_never_says_is_a_dead_end():
+    model = Enumerable(3, LETTERS)
+    sampling = sg.Sampling(temperature=1.0, top_k=1, seed=1, exact=True)
+    with pytest.raises(sg.DeadEnd, match="no text that the model says"):
+        sg.generate(model.model(), [0], sg.Regex("(ab|c){1,2}"), sampling=sampling, limits=sg.Limits(2))
+
+
+def test_a_stop_string_ends_the_text():
+    model = Enumerable(1, LETTERS)
+    sampling = sg.Sampling(temperature=1.0, seed=1, exact=True).several(50)
+    limits = sg.Limits(6, stop=["cb"])
+    runs = sg.generate(model.model(), [[0]] * 50, sampling=sampling, limits=limits, details=True)
+    assert all("cb" not in run.text for run in runs)
+    assert {run.finish for run in runs} == {"stop", "end", "length"}
+
+
+def test_a_stream_tells_a_text_when_it_is_complete():
+    sampling = sg.Sampling(temperature=1.0, seed=1, exact=True)
+    events = list(sg.stream(letters(3).model(), [0], sg.Regex(PATTERN), sampling=sampling, limits=sg.Limits(LENGTH)))
+    told = [event for event in events if event.text]
+    assert told[0].text == events[-1].result.text
+    assert events[-1].result.exact
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"beams": 2}, "likeliest"),
+        ({"thinking": True}, "thoughts"),
+        ({"sampling": [sg.Sampling(1.0, exact=True), sg.Sampling(1.0)]}, "all rows"),
+        ({"canonical": "prefer"}, "strict"),
+    ],
+)
+def test_options_that_do_not_go_with_it_say_why(options, why):
+    given = {"sampling": sg.Sampling(temperature=1.0, exact=True), "limits": sg.Limits(LENGTH)} | options
+    with pytest.raises(sg.OptionError, match=why):
+        sg.generate(letters(3).model(), [[0]] * 2, sg.Regex(PATTERN), **given)
+
+
+def test_the_likeliest_token_is_no_draw():
+    with pytest.raises(sg.OptionError, match="temperature"):
+        sg.Sampling(exact=True)
