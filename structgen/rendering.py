@@ -108,10 +108,10 @@ class _Renderer:
         return " | ".join(self._typed(schema, type_, depth, within) for type_ in each_type)
 
     def _referred(self, reference: str) -> Any:
-        found: Any = self._root
+        target: Any = self._root
         for name in reference.removeprefix("#").split("/")[1:]:
-            found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-        return found
+            target = target.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+        return target
 
     def _typed(self, schema: Mapping[str, Any], type_: str, depth: int, within: tuple[str, ...]) -> str:
         if type_ == "object":

@@ -289,7 +289,7 @@ def _outside(
     sets: list[_Set],
 ) -> list[_Set]:
     """What is in none of the sets of scalars."""
-    return reduce(lambda found, each: _pairs(conjoin, found, negate(each)), sets, [free])
+    return reduce(lambda left, each: _pairs(conjoin, left, negate(each)), sets, [free])
 
 
 def _sorted_members(shape: Shape, ranks: dict[str, int], last: int) -> Shape:

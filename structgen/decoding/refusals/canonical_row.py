@@ -146,7 +146,7 @@ class CanonicalRow:
         """Of another text that begins like this one."""
         twin = copy(self)
         twin._tokens, twin._states, twin.relaxed = self._tokens[:], self._states[:], set(self.relaxed)
-        twin._refused = {at: tokens[:] for at, tokens in self._refused.items()}
+        twin._refused = {index: tokens[:] for index, tokens in self._refused.items()}
         return twin
 
     def start(self, prompt: Sequence[int]) -> None:
@@ -165,8 +165,8 @@ class CanonicalRow:
     def truncate(self, length: int, said: bytes | bytearray) -> None:
         """Goes back to the first `length` tokens; see `Follower`."""
         del self._tokens[length:], self._states[length + 1 :]
-        self._refused = {at: tokens for at, tokens in self._refused.items() if at <= length}
-        self.relaxed = {at for at in self.relaxed if at < length}
+        self._refused = {index: tokens for index, tokens in self._refused.items() if index <= length}
+        self.relaxed = {index for index in self.relaxed if index < length}
 
     def allowed(self, words: Words | None, matcher: Matcher | None, tokens: Sequence[int]) -> Words:
         """What is left of a mask; None is one of every token.
@@ -196,15 +196,15 @@ class CanonicalRow:
 
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
         """Can the text go on behind the token that was chosen last? If not, it is not allowed there again."""
-        at, state = len(tokens) - 1, self._state(tokens)
-        if self._asked or at in self.relaxed or not self._vocabulary.token(tokens[-1]):
+        index, state = len(tokens) - 1, self._state(tokens)
+        if self._asked or index in self.relaxed or not self._vocabulary.token(tokens[-1]):
             return True
         if self._continuations is None or matcher is None:
             alive = bool(self._canonical.mask(state).any())
         else:
             alive = self._continuations.alive(matcher.position, state)
         if not alive:
-            self._refused.setdefault(at, []).append(tokens[-1])
+            self._refused.setdefault(index, []).append(tokens[-1])
         return alive
 
     def forces(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:

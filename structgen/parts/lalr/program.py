@@ -31,7 +31,7 @@ class Char:
 class Split:
     """Try these in this order."""
 
-    ways: tuple[int, ...]
+    targets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Threads:
             if isinstance(instruction, Char):
                 reached.append(thread)
             elif isinstance(instruction, Split):
-                todo += reversed(instruction.ways)
+                todo += reversed(instruction.targets)
             elif self._is_behind(instruction, before):
                 todo.append(instruction.then)
         return tuple(reached), None
@@ -214,7 +214,7 @@ class Threads:
             elif isinstance(instruction, Char):
                 reached.append(thread)
             elif isinstance(instruction, Split):
-                nexts = instruction.ways
+                nexts = instruction.targets
             elif self._is_behind(instruction, before):
                 nexts = (instruction.then,)
             todo += [each for each in nexts if each not in seen]
