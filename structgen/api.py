@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         thinking: bool | Thinking | Sequence[bool | Thinking]
         beams: int | Beams
         canonical: bool | Literal["off", "prefer", "strict"]
+        token_healing: bool | None
         prompt_schema: bool
 
     class Options(StreamOptions, total=False):
@@ -144,6 +145,7 @@ def generate(
     thinking: bool | Thinking | Sequence[bool | Thinking] = False,
     beams: int | Beams = 1,
     canonical: bool | Literal["off", "prefer", "strict"] = "off",
+    token_healing: bool | None = None,
     prompt_schema: bool = False,
     reask: int = 0,
     details: bool = False,
@@ -179,6 +181,8 @@ def generate(
         canonical: say only what the tokenizer itself would have made of the text, which is what the model has learned
             from. "prefer" (or True) lets a step pass for which nothing like that is left, and counts it in
             `Stats.canonical_relaxed`; "strict" raises `DeadEnd` there.
+        token_healing: choose the prompt's last token anew, together with the first characters of the answer, where it
+            ends within a line (`Generation.healed`); by default with canonical tokens, as far as the call allows it.
         prompt_schema: write the schema behind the prompt, too, as `render` shows it; of chat messages behind what the
             user said last. A mask says what may come; a model that was not told the names has to guess them.
         reask: how often a value that the type's own validators refused as often as `Limits(validations=...)` allows is
@@ -206,6 +210,7 @@ def generate(
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
         "thinking": thinking, "beams": beams, "canonical": canonical,
+        "token_healing": token_healing,
     }  # fmt: skip
     request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
     prompts = prompt if request.many else [prompt]

@@ -68,6 +68,7 @@ class CallOptions:
     thinking: bool | Thinking | Sequence[bool | Thinking] = False
     beams: int | Beams = 1
     canonical: bool | str = "off"
+    token_healing: bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):
@@ -75,6 +76,8 @@ class CallOptions:
             object.__setattr__(self, "beams", Beams(self.beams))
         require(is_whole(self.batch_size, 1), "batch_size", self.batch_size, "a count of at least 1")
         require_flag("fast_forward", self.fast_forward)
+        if self.token_healing is not None:
+            require_flag("token_healing", self.token_healing)
         require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
         require_order(self.order)
         mode = ("prefer" if self.canonical else "off") if isinstance(self.canonical, bool) else self.canonical

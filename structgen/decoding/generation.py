@@ -121,6 +121,8 @@ class Generation(Generic[T]):
             penalty (see `Beams`); None without beams.
         beams: of a beam search, the complete texts that were found, as many as there are beams at most, best first;
             the first is this one.
+        healed: with token healing, the text of the prompt's last token where another one was generated in its place:
+            the first of `token_ids`, which begins with it; `prompt_tokens` does not count it. Else empty.
         reasked: each time that the model was asked again (`reask=`), in order. `stats` counts all of these runs, the
             other attributes are of the last.
         exact: the text was drawn from the model's distribution, given that it is valid: with `Sampling(exact=...)`,
@@ -148,6 +150,7 @@ class Generation(Generic[T]):
     thinking_trace: tuple[Undone, ...] = ()
     score: float | None = None
     beams: tuple[Generation[T], ...] = field(default=(), repr=False)
+    healed: str = ""
     reasked: tuple[Reasked, ...] = ()
     exact: bool = False
     log_validity: float | None = None

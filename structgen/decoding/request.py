@@ -121,20 +121,27 @@ class Request:
                 error = RunError(why)
                 error.__cause__ = refusal
         choices = session.choices(ledger)
+        tokens, measured, healed, healing = session.tokens, choices, b"", session.healing
+        if healing is not None:
+            healed = self.model.vocabulary.token(session.prompt[-1])
+            tokens = [*healing.tokens, *tokens[session.healed :]]
+            choices[: session.healed] = [None] * min(session.healed, len(choices))
+            measured = [*healing.choices(ledger), *choices[session.healed :]]
         return Generation(
             value=value,
             text=text,
-            token_ids=tuple(session.tokens),
-            prompt_tokens=len(session.prompt),
+            token_ids=tuple(tokens),
+            prompt_tokens=len(session.prompt) - (healing is not None),
             finish="error" if error is not None else session.finish or "error",
-            logprobs=tuple(math.nan if choice is None else choice.logprob for choice in choices),
-            removed=tuple(math.nan if choice is None else choice.removed for choice in choices),
+            logprobs=tuple(math.nan if choice is None else choice.logprob for choice in measured),
+            removed=tuple(math.nan if choice is None else choice.removed for choice in measured),
             stats=stats,
             trace=tuple(session.undone),
             seed=session.seed,
-            caps=thinking_caps(session.before) + session.caps(is_json=self.targets[row].is_json),
-            **_thinking(session.before),
+            caps=thinking_caps(session.thinking) + session.caps(is_json=self.targets[row].is_json),
+            **_thinking(session.thinking),
             **_exact(session),
+            healed=healed.decode("utf-8", "replace"),
             error=error,
             _confidence=_confidence(session, choices, is_json=self.targets[row].is_json),
         )

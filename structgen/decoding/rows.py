@@ -13,6 +13,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.exact.exact_session import ExactSession, require_exact
 from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
+from structgen.decoding.healing import healing_session
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
@@ -59,6 +60,8 @@ class RowBuilder:
         self._masses: dict[Hashable, RefusedMass] = {}
         assert isinstance(options.beams, Beams)
         self.beams = options.beams if options.beams.count > 1 else None
+        wanted = options.canonical != "off" if options.token_healing is None else options.token_healing
+        self._heals = wanted and self.beams is None
 
     def rows(self, prompts: Sequence[Any], schemas: Sequence[Any], *, many: bool) -> tuple[list[Target], list[Session]]:
         """What each row's text becomes, and the session that makes the text.
@@ -110,6 +113,8 @@ class RowBuilder:
         if plan.limits.stop and grammar is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
         self._require_seed(plan.sampling)
+        if self._options.token_healing:
+            self._require_healable(plan)
         if plan.sampling.exact:
             return self._exact_session(plan, grammar)
         if self.beams is not None:
@@ -117,6 +122,7 @@ class RowBuilder:
         limits, bound = self._within_context(plan.prompt, plan.limits)
         kind = Session if self.beams is None else Hypothesis
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
+        checks = self._checks(plan, grammar, limits, bound)
         session = kind(
             plan.prompt,
             model.vocabulary,
@@ -124,10 +130,12 @@ class RowBuilder:
             sampling=plan.sampling,
             limits=limits,
             spans=spans_for(grammar, model.tokenizer) if forced and grammar is not None else None,
-            checks=self._checks(plan, grammar, limits, bound),
+            checks=checks,
         )
         if plan.thinking is not None:
             session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
+        elif self._heals:
+            session.before = healing_session(plan.prompt, model.vocabulary, grammar, checks.canonical, session)
         return session
 
     def _exact_session(self, plan: RowPlan, grammar: Grammar | None) -> Session:
@@ -154,6 +162,21 @@ class RowBuilder:
             spans=spans_for(grammar, model.tokenizer) if self._options.fast_forward and grammar is not None else None,
             checks=replace(self._checks(plan, grammar, limits, bound), steering=None),
         )
+
+    def _require_healable(self, plan: RowPlan) -> None:
+        """Token healing was asked for, and needs a prompt of text right before an answer that is not searched for.
+
+        Raises:
+            OptionError: it is another one.
+        """
+        others = {
+            "beams=": self.beams is not None, "thinking=": plan.thinking is not None,
+            "Sampling(exact=...)": bool(plan.sampling.exact),
+            "a prompt that is more than text": plan.prompt.start is not None or plan.prompt.inputs is not None,
+        }  # fmt: skip
+        for other, given in others.items():
+            if given:
+                raise OptionError(f"token_healing= and {other} do not go together: leave out token_healing=")
 
     def _within_context(self, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
         """A row's limits within the model's context, and what sets its budget.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal, ParamSpec, TypeVar
 
@@ -59,8 +59,10 @@ class Session:
         sent_back: the row has gone back, so the logits read last do not follow its text.
         seed: of the row's draws; None for a greedy row.
         before: what is said first, in the same row; None for nothing.
+        thinks: what it says is thinking, no part of an answer.
     """
 
+    thinks: ClassVar[bool] = False
     _rollback_class: ClassVar[type[Rollback]] = Rollback
 
     def __init__(
@@ -114,7 +116,8 @@ class Session:
     @property
     def token_count(self) -> int:
         """The tokens generated so far, of what is said first, too."""
-        return len(self.tokens) + (0 if self.before is None else self.before.token_count)
+        first = self.thinking or self.healing
+        return len(self.tokens) - self.healed + (0 if first is None else first.token_count)
 
     @property
     def texts(self) -> list[tuple[Session, None]]:
@@ -125,6 +128,21 @@ class Session:
     def forced(self) -> int:
         """Tokens that were fed without asking the model."""
         return self._transcript.forced
+
+    @property
+    def thinking(self) -> Session | None:
+        """The thinking before this answer; None where there was none."""
+        return self.before if self.before is not None and self.before.thinks else None
+
+    @property
+    def healed(self) -> int:
+        """How many of the first tokens stand for the rest of a token that the prompt ends with, see `healing`."""
+        return self._transcript.healed
+
+    @property
+    def healing(self) -> Session | None:
+        """The choice of a token in place of the prompt's last one; None where that one has stayed."""
+        return self.before if self._transcript.prompt_end else None
 
     @property
     def matcher(self) -> Matcher | None:
@@ -186,8 +204,9 @@ class Session:
             uniform, sampling = spread, replace(sampling, temperature=1.0)
         if not sampling.reads_text:
             return Ask(words, sampling, uniform)
-        before = row.ids[: len(row.ids) - len(self.tokens)]  # the prompt, of a decoder its own part, and thoughts
-        return Ask(words, sampling, uniform, before, self.tokens)
+        said = self.tokens[self._transcript.healed :]
+        before = row.ids[: len(row.ids) - len(said)]  # the prompt, of a decoder its own part, and thoughts
+        return Ask(words, sampling, uniform, before, said)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         """Adds the token that was chosen from a row of logits, and what is sure to follow.
@@ -224,6 +243,17 @@ class Session:
             self._checks.canonical.start(row.ids)
         row.ids += self.tokens
         self._transcript.row = row
+
+    def heal(self, row: Row, tokens: Sequence[int], entry: Entry | None) -> None:
+        """Goes on in a row whose last token stands for the prompt's last one and for these, see `Transcript`."""
+        self._transcript.cut(0)
+        if row.ids[-1] == self.prompt[-1]:
+            self._transcript.row = row
+        else:
+            self._attempt(self._transcript.heal, row, tokens, entry)
+        if self._checks.canonical is not None:
+            self._checks.canonical.start(row.ids, tokens)
+        self._attempt(self._settle)
 
     @property
     def tokens_needed(self) -> int:

@@ -129,9 +129,9 @@ def events(request: Request) -> Generator[Event[Any]]:
     """
     model, sessions = request.model, request.sessions
     thoughts = {
-        row: RowEvents(session.before, str, is_json=False, row=row)
+        row: RowEvents(session.thinking, str, is_json=False, row=row)
         for row, session in enumerate(sessions)
-        if session.before is not None
+        if session.thinking is not None
     }
     running = list(range(len(sessions)))
     with evaluating(model.module), closing(request.batch(record=True)) as batch:
@@ -143,10 +143,10 @@ def events(request: Request) -> Generator[Event[Any]]:
         while running:
             for row in list(running):
                 before = sessions[row].before
-                if before is not None:
+                if row in thoughts:
                     yield from (replace(event, thinking=True) for event in thoughts[row].events())
-                    if not before.done:
-                        continue
+                if before is not None and not before.done:
+                    continue
                 yield from watches[row].events()
                 if batch.rows[row].done:
                     running.remove(row)

@@ -52,6 +52,8 @@ class ThinkingSession(Session):
         model: that thinks.
     """
 
+    thinks = True
+
     def __init__(self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, **options: Any) -> None:
         self._answer, self._tags, self._context = answer, tags, model.context
         super().__init__(prompt, model.vocabulary, **options)

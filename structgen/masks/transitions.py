@@ -103,11 +103,15 @@ class Transitions:
         yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
         return Question(self.automaton.checks[test], taken, yes, no)
 
-    def follow(self, position: int, token_id: int, asked: CheckAnswers) -> int:
-        """The position after a text token behind the text that is asked; REJECTED when it is not allowed there."""
-        text, lead = self.vocabulary.token(token_id), self.lead(position, token_id)
+    def follow(self, position: int, token_id: int, asked: CheckAnswers, taken: int = 0) -> int:
+        """The position after a text token behind the text that is asked; REJECTED when it is not allowed there.
+
+        Args:
+            taken: bytes of the token that are no part of the text.
+        """
+        text, lead = self.vocabulary.token(token_id), self.lead(position, token_id, taken)
         while isinstance(lead, Question):
-            resumed = lead.yes if asked.holds(lead.check, text[: lead.taken]) else lead.no
+            resumed = lead.yes if asked.holds(lead.check, text[taken : lead.taken]) else lead.no
             lead = self.lead(resumed, token_id, lead.taken) if resumed >= 0 else REJECTED
         return lead
 

@@ -55,6 +55,48 @@ class Trie:
         """The arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def _below(self, text: bytes) -> tuple[int, int]:
+        """The nodes of the tokens that begin with a text which is not empty: from the first up to the second."""
+        node, stop = int(self.first[text[0]]), int(self.first[text[0] + 1])
+        while node < stop:
+            size = int(self.depth[node])
+            if self.byte[node] != text[size - 1]:
+                node = int(self.skip[node])
+            elif size < len(text):
+                node, stop = node + 1, int(self.skip[node])
+            else:
+                return node, int(self.skip[node])
+        return 0, 0
+
+    def tokens_of(self, text: bytes) -> list[int]:
+        """The tokens whose bytes are this text, which is not empty."""
+        node, stop = self._below(text)
+        return self._twins(int(self.token[node])) if stop else []
+
+    def tokens_from(self, text: bytes) -> list[int]:
+        """The tokens whose bytes begin with this text, which is not empty."""
+        node, stop = self._below(text)
+        return [twin for token in self.token[node:stop].tolist() for twin in self._twins(token)]
+
+    def _twins(self, token: int) -> list[int]:
+        """A token and those with the same bytes; none for -1."""
+        tokens = []
+        while token >= 0:
+            tokens.append(token)
+            token = int(self.twin[token])
+        return tokens
+
+    def spelled(self, text: bytes) -> list[int]:
+        """Some tokens whose bytes are this text: each the longest that fits. None at all where that leads nowhere."""
+        tokens: list[int] = []
+        while text:
+            size = next((size for size in range(len(text), 0, -1) if self.tokens_of(text[:size])), 0)
+            if not size:
+                return []
+            tokens += self.tokens_of(text[:size])[:1]
+            text = text[size:]
+        return tokens
+
     @staticmethod
     def build(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> Trie:
         """The tree of the tokens `data[offsets[id]:offsets[id + 1]]`; ids of length 0 are left out.

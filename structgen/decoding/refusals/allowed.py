@@ -16,7 +16,7 @@ that token stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -200,23 +200,5 @@ class SeenTexts:
             return None
         prefix, size = bytes(text), len(text)
         rests = {seen[size:] for seen in self._texts if len(seen) > size and seen.startswith(prefix)}
-        tokens = {token for rest in rests for token in _tokens_of(self._vocabulary, rest)}
+        tokens = {token for rest in rests for token in self._vocabulary.trie.tokens_of(rest)}
         return pack(np.array(sorted(tokens), np.int64), self._vocabulary.width) if tokens else None
-
-
-def _tokens_of(vocabulary: Vocabulary, text: bytes) -> Iterator[int]:
-    """The tokens whose bytes are this text."""
-    trie = vocabulary.trie
-    node, stop = int(trie.first[text[0]]), int(trie.first[text[0] + 1])
-    while node < stop:
-        size = int(trie.depth[node])
-        if trie.byte[node] != text[size - 1]:
-            node = int(trie.skip[node])
-        elif size < len(text):
-            node, stop = node + 1, int(trie.skip[node])
-        else:
-            token = int(trie.token[node])
-            while token >= 0:
-                yield token
-                token = int(trie.twin[token])
-            return

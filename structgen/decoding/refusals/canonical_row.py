@@ -9,7 +9,7 @@ Where nothing canonical is left, the step is relaxed (`"prefer"`) and counted, o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -140,6 +140,7 @@ class CanonicalRow:
         self._tokens: list[int] = []
         self._states: list[CanonicalState] = []
         self._refused: dict[int, list[int]] = {}
+        self._healed = 0
         self._asked = False  # was each token that was allowed last asked about?
 
     def fork(self) -> CanonicalRow:
@@ -149,21 +150,43 @@ class CanonicalRow:
         twin._refused = {index: tokens[:] for index, tokens in self._refused.items()}
         return twin
 
-    def start(self, prompt: Sequence[int]) -> None:
+    def start(self, prompt: Sequence[int], healed: Sequence[int] | None = None) -> None:
         """The row begins behind a prompt, or behind what was said first.
 
-        The seam is held where that ends with a special token or a line. Elsewhere the first token is free: the last one
-        before it would perhaps be another one, had the tokenizer known how the text goes on. Nor is the space asked for
-        that SentencePiece adds to each text: a constraint seldom has it.
+        The seam is held where that ends with a special token or a line, or where the last token was chosen anew with
+        the beginning of the text. Elsewhere the first token is free: the last one before it would perhaps be another
+        one, had the tokenizer known how the text goes on. Nor is the space asked for that SentencePiece adds to each
+        text: a constraint seldom has it.
+
+        Args:
+            healed: the row's first tokens, which the prompt's last one stands for; None where it was not chosen anew.
         """
         last = self._vocabulary.token(prompt[-1]) if prompt else b""
-        held = not last or last.endswith(b"\n")
+        held = healed is not None or not last or last.endswith(b"\n")
         behind = self._canonical.behind(prompt) if held else self._canonical.afresh
-        self._states = [behind._replace(spaced=False)]
-        self._tokens.clear()
+        self._tokens = list(healed or ())
+        self._healed = len(self._tokens)
+        self._states = [behind._replace(spaced=False)] * (self._healed + 1)
+
+    def following(self, prompt: Sequence[int], after: Mapping[int, int]) -> list[int]:
+        """The tokens that are canonical behind a prompt, and with which the text can go on.
+
+        Args:
+            after: of each token that is asked about, its position in the grammar, if there is one.
+        """
+        behind, continuations = self._canonical.behind(prompt)._replace(spaced=False), self._continuations
+        tokens = ids_of(self._canonical.mask(behind) & pack(np.array([*after]), self._vocabulary.width)).tolist()
+        if len(tokens) > WIDE:
+            return tokens
+        following = [(token, self._canonical.advance(behind, token)) for token in tokens]
+        if continuations is None:
+            return [token for token, state in following if state and self._canonical.mask(state).any()]
+        return [token for token, state in following if state and continuations.alive(after[token], state)]
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
         """Goes back to the first `length` tokens; see `Follower`."""
+        if length < self._healed:
+            self.start(())
         del self._tokens[length:], self._states[length + 1 :]
         self._refused = {index: tokens for index, tokens in self._refused.items() if index <= length}
         self.relaxed = {index for index in self.relaxed if index < length}

@@ -28,6 +28,8 @@ class Transcript:
         entries: of each token, where it is measured; None where the model was not asked.
         forced: how many tokens were added without asking the model.
         said: their text, without a stop string.
+        healed: how many tokens at the start stand for the rest of the row's last token before them, see `heal`.
+        prompt_end: the token that the prompt ended with, where the row has another in its place; else empty.
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class Transcript:
         self._cut_off = b""  # from a stop string on: `said` and this are the text of all tokens
         self._vocabulary, self._followers = vocabulary, followers
         self._stop = [text.encode() for text in stop]
+        self.healed = 0
+        self.prompt_end: list[int] = []
 
     def fork(self, followers: Sequence[Follower]) -> Transcript:
         """Another text that begins like this one, with its own followers. Its row has only what is added to it."""
@@ -69,6 +73,20 @@ class Transcript:
         self.forced += entry is None
         self.said += self._vocabulary.token(token)
 
+    def heal(self, row: Row, tokens: Sequence[int], entry: Entry | None) -> None:
+        """Goes on in another row, whose last token stands in place of the prompt's last one and of these.
+
+        They are spelled behind the prompt as it was, where the text goes back to one of them.
+
+        Args:
+            entry: where the choice of the row's last token is measured.
+        """
+        self.prompt_end, self.row = self.row.ids[-1:], row
+        for token in tokens:
+            self.take(token, entry)
+        row.truncate(len(row.ids) - len(tokens))
+        self.healed = len(tokens)
+
     def cut(self, length: int) -> str:
         """Goes back to the first `length` tokens; the text of the others."""
         gone = self.tokens[length:]
@@ -82,7 +100,12 @@ class Transcript:
         self._cut_off = b""
         for follower in self._followers:
             follower(length, self.said)
-        self.row.truncate(len(self.row.ids) - len(gone))
+        if length < self.healed:
+            self.row.truncate(len(self.row.ids) - len(gone) + self.healed - length - 1)
+            self.row.ids += [*self.prompt_end, *self.tokens]
+            self.healed, self.prompt_end = 0, []
+        else:
+            self.row.truncate(len(self.row.ids) - len(gone))
         return taken_back.decode("utf-8", errors="replace")
 
     def stopped(self) -> bool:

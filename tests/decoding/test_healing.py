@@ -1,0 +1,172 @@
+"""Token healing: the prompt's last token and the beginning of the answer are chosen together."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import structgen as sg
+from structgen.constraints.basic import JsonSchema
+from structgen.decoding.healing import continuing
+from structgen.errors import OptionError
+from structgen.models.model import Model
+from structgen.vocabulary import Vocabulary
+from tests.support.small_tokenizers import byte_level_bpe
+
+WORDS = [
+    "The capital of France is Paris, the capital of Spain is Madrid",
+    'It is {"city": "Paris", "country": "France"} and {"city": "Madrid"}',
+    "Parisian coffee, 12 coffees, 1234 teas",
+]
+CITIES = sg.Regex("(Paris|Madrid|Lisbon)( and (Paris|Madrid))?")
+SCHEMAS: list[Any] = [
+    sg.Regex("[A-Za-z0-9 ,]{3,20}"),
+    CITIES,
+    sg.Choice(["Paris", "Madrid", "34 teas"]),
+    {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 9}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+]
+
+
+@cache
+def random_model() -> Model:
+    tokenizer = byte_level_bpe(WORDS * 20, 420)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    return Model.of(LlamaForCausalLM(config).eval(), tokenizer)
+
+
+def encoded(model: Model, text: str) -> list[int]:
+    ids: list[int] = model.tokenizer.encode(text, add_special_tokens=False)
+    return ids
+
+
+def prompts(count: int) -> list[str]:
+    """Texts that end anywhere, every other one with a blank."""
+    draw = random.Random(1)
+    cut = [(text := draw.choice(WORDS))[: draw.randint(4, len(text))] for _ in range(count)]
+    return [text.rstrip() + " " * (index % 2) for index, text in enumerate(cut)]
+
+
+def sequence(model: Model, prompt: str, run: sg.Generation[Any]) -> list[int]:
+    """All that the model has read and said, without an end token."""
+    said = [token for token in run.token_ids if token not in model.vocabulary.end_ids]
+    return encoded(model, prompt)[: run.prompt_tokens] + said
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=["text", "regex", "choice", "json"])
+def test_prompt_and_answer_are_encoded_as_if_they_were_one_text(schema: Any) -> None:
+    model, healed, spoiled = random_model(), 0, 0
+    for seed, prompt in enumerate(prompts(25)):
+        options = {"sampling": sg.Sampling(temperature=1.0, seed=seed), "limits": sg.Limits(max_new_tokens=60)}
+        run = sg.generate(model, prompt, schema, canonical=True, details=True, **options)
+        assert run.stats.canonical_relaxed == 0 or run.caps
+        if not run.caps:
+            assert sequence(model, prompt, run) == encoded(model, prompt + run.text), (prompt, run.text)
+        assert len(run.logprobs) == len(run.token_ids)
+        healed += bool(run.healed)
+        free = sg.generate(model, prompt, schema, canonical=True, token_healing=False, details=True, **options)
+        assert free.healed == ""
+        spoiled += sequence(model, prompt, free) != encoded(model, prompt + free.text)
+    assert healed > 2
+    assert spoiled > 0
+
+
+def test_without_canonical_tokens_the_answer_still_begins_where_the_prompt_ends() -> None:
+    model = random_model()
+    for seed, prompt in enumerate(prompts(20)):
+        run = sg.generate(
+            model,
+            prompt,
+            CITIES,
+            token_healing=True,
+            details=True,
+            sampling=sg.Sampling(temperature=1.0, seed=seed),
+        )
+        assert run.value == run.text
+        assert run.text.startswith(("Paris", "Madrid", "Lisbon"))
+        vocabulary = model.vocabulary
+        whole = vocabulary.decode(token for token in sequence(model, prompt, run))
+        assert whole.decode() == prompt + run.text
+        if run.healed:
+            assert prompt.endswith(run.healed)
+            assert vocabulary.token(run.token_ids[0]).startswith(run.healed.encode())
+
+
+def test_off_by_default_and_never_behind_a_line() -> None:
+    model = random_model()
+    assert sg.generate(model, "The capital is ", CITIES, details=True).healed == ""
+    assert sg.generate(model, "The capital?\n", CITIES, details=True, canonical=True).healed == ""
+
+
+def test_a_ban_of_what_the_healed_token_says_is_kept() -> None:
+    """The row goes back behind the prompt as it was."""
+    model = random_model()
+    for seed in range(15):
+        run = sg.generate(
+            model, "The capital is ", sg.Regex("(Paris|Madrid|Lisbon)"), token_healing=True, details=True,
+            banned=["Paris", "Madrid"], sampling=sg.Sampling(temperature=1.0, seed=seed),
+        )  # fmt: skip
+        assert run.text == "Lisbon"
+        assert model.vocabulary.decode(sequence(model, "The capital is ", run)).decode() == "The capital is Lisbon"
+
+
+def test_batches_and_streams_say_the_same() -> None:
+    model, asked = random_model(), prompts(6)
+    options: dict[str, Any] = {"canonical": True, "limits": sg.Limits(max_new_tokens=60)}
+    single = [sg.generate(model, prompt, CITIES, details=True, **options) for prompt in asked]
+    together = sg.generate(model, asked, CITIES, details=True, **options)
+    assert [run.token_ids for run in together] == [run.token_ids for run in single]
+    for prompt, run in zip(asked, single, strict=True):
+        events = list(sg.stream(model, prompt, CITIES, **options))
+        assert "".join(event.text for event in events) == run.text
+        assert events[-1].result.token_ids == run.token_ids
+
+
+def test_the_law_of_the_first_token_is_the_models() -> None:
+    """Of the tokens that continue the prompt's end, each comes as often as the model says."""
+    model, prompt = random_model(), "The capital is "
+    ids = encoded(model, prompt)
+    words = sg.Regex("(Paris|Madrid)")
+    tokens = list(continuing(model.vocabulary, words.compile(model.vocabulary), b" "))
+    with torch.inference_mode():
+        logits = model.module(torch.tensor([ids[:-1]])).logits[0, -1]
+    chances = dict(zip(tokens, torch.softmax(logits[tokens].double(), 0).tolist(), strict=True))
+    sampling = sg.Sampling(temperature=1.0, seed=3).several(400)
+    runs = sg.generate(model, [prompt] * 400, words, token_healing=True, details=True, sampling=sampling)
+    counted = dict.fromkeys(tokens, 0)
+    for run in runs:
+        counted[run.token_ids[0] if run.healed else ids[-1]] += 1
+    assert sum((counted[t] - 400 * chances[t]) ** 2 / (400 * chances[t]) for t in tokens) < 3 * len(tokens) + 10
+
+
+@pytest.mark.parametrize(
+    ("options", "says"), [({"beams": 2}, "beams="), ({"thinking": True}, "thinking="), ({}, "expected True or False")]
+)
+def test_what_it_does_not_go_with_is_told(options: dict[str, Any], says: str) -> None:
+    wanted: Any = True if options else "yes"
+    with pytest.raises(OptionError, match=says):
+        sg.generate(random_model(), "The capital is ", CITIES, token_healing=wanted, **options)
+
+
+def test_only_tokens_that_the_constraint_goes_on_with_are_asked_about() -> None:
+    tokens = [b" ", b" a", b" b", b" ab", b" {", b'{"', b"a", b"b", b"{", b' {"', b'"', b"x"]
+    vocabulary = Vocabulary.from_tokens([*tokens, None], [12])
+    spelled = lambda ids: {tokens[i] for i in ids}  # noqa: E731
+    assert spelled(continuing(vocabulary, None, b" ")) == {b" ", b" a", b" b", b" ab", b" {", b' {"'}
+    letters = sg.Regex("ab?").compile(vocabulary)
+    assert spelled(continuing(vocabulary, letters, b" ")) == {b" ", b" a", b" ab"}
+    anything = JsonSchema({"type": "object"}).compile(vocabulary)
+    assert spelled(continuing(vocabulary, anything, b" ")) == {b" ", b" {", b' {"'}
