@@ -32,7 +32,7 @@ class Items(NamedTuple):
     """Progress through an array of lane `lane`.
 
     Attributes:
-        index: the index of the next item, as far as it matters.
+        next_index: the index of the next item, as far as it matters.
         got: for each `contains`, how many items satisfied it, as far as it matters.
         used: which of the values that are told one by one were taken, as bits.
         repeated: have two equal items come?
@@ -40,7 +40,7 @@ class Items(NamedTuple):
 
     lane: int
     arrays: Arrays
-    index: int = 0
+    next_index: int = 0
     got: tuple[int, ...] = ()
     used: int = 0
     repeated: bool = False
@@ -48,7 +48,7 @@ class Items(NamedTuple):
     @property
     def may_close(self) -> bool:
         arrays = self.arrays
-        if self.index < arrays.min_items or (arrays.repeated and not self.repeated):
+        if self.next_index < arrays.min_items or (arrays.repeated and not self.repeated):
             return False
         return not self.got or all(map(_met, self.got, arrays.contains))
 
@@ -138,7 +138,7 @@ class ItemSteps:
 
         The schemas may be empty.
         """
-        arrays, index = progress.arrays, progress.index
+        arrays, index = progress.arrays, progress.next_index
         plan = self.plan(arrays)
         if plan.most is not None and index >= plan.most:
             return []
@@ -148,7 +148,7 @@ class ItemSteps:
         after = min(index + 1, plan.enough)
         if plan.simple:
             return [(node, progress if after == index else Items(progress.lane, arrays, after))]
-        steps = [(node, progress._replace(index=after))]
+        steps = [(node, progress._replace(next_index=after))]
         for k, each in enumerate(arrays.contains):
             if index >= each.start:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
@@ -203,7 +203,7 @@ class ItemSteps:
 
     def compares(self, progress: Items) -> bool:
         """Does it matter whether the item after `progress` equals an earlier one?"""
-        return progress.index > 0 and self.plan(progress.arrays).compared and not progress.repeated
+        return progress.next_index > 0 and self.plan(progress.arrays).compared and not progress.repeated
 
     def closes(self, progress: Items, known: dict[Items, bool]) -> Asking[bool]:
         """True when the array can be closed, now or later. `known`: answers; more are added.
@@ -237,4 +237,4 @@ class ItemSteps:
         if not self.compares(progress) or progress.arrays.unique:
             return False
         longest = self.plan(progress.arrays).most
-        return longest is None or progress.index < longest
+        return longest is None or progress.next_index < longest

@@ -45,7 +45,7 @@ class ArrayWriter:
         if len(items) > 1 or self._layout.bound:  # the one counter is wanted for white space there
             return False
         (progress,), plan = items, self._steps.plan(items[0].arrays)
-        least, longest, index = progress.arrays.min_items, plan.most, progress.index
+        least, longest, index = progress.arrays.min_items, plan.most, progress.next_index
         if not plan.simple or not len(progress.arrays.prefix) <= index < plan.enough:
             return False
         return max(least, longest or 0) <= MAX_COUNT and (longest is None or index < longest)
@@ -53,8 +53,8 @@ class ArrayWriter:
     def _expand_counted(self, choice: Lockstep, progress: Items, depth: int, state: int) -> None:
         """Write the state after an item that is followed by others like it: one for all of them, with a counter."""
         longest, tables = self._steps.plan(progress.arrays).most, self._tables
-        low = max(progress.arrays.min_items - progress.index, 0)
-        high = UNBOUNDED if longest is None else longest - progress.index
+        low = max(progress.arrays.min_items - progress.next_index, 0)
+        high = UNBOUNDED if longest is None else longest - progress.next_index
         tables.counts_items = True
         edges: list[Edge] = []
         for node, _ in self._is_empty.next_items(progress):
@@ -68,7 +68,7 @@ class ArrayWriter:
             while behind != item:
                 ((_, _, behind),) = tables.edges_of(behind)
                 tables.bound(behind, ITEMS, low, high)
-        close = self._close(choice, [progress._replace(index=progress.arrays.min_items)])
+        close = self._close(choice, [progress._replace(next_index=progress.arrays.min_items)])
         if close:
             first, *rest = self._layout.last(depth) + b"]"
             if rest:

@@ -175,7 +175,9 @@ class CanonicalRow:
             after: of each token that is asked about, its position in the grammar, if there is one.
         """
         behind, continuations = self._canonical.behind(prompt)._replace(spaced=False), self._continuations
-        tokens = ids_of(self._canonical.mask(behind) & pack(np.array([*after]), self._vocabulary.width)).tolist()
+        tokens: list[int] = ids_of(
+            self._canonical.mask(behind) & pack(np.array([*after]), self._vocabulary.width)
+        ).tolist()
         if len(tokens) > WIDE:
             return tokens
         following = [(token, self._canonical.advance(behind, token)) for token in tokens]
