@@ -102,7 +102,7 @@ def structgen_run(
         request = prepare(model, case.prompts[:rows], schema, CallOptions(limits=bounds, fast_forward=fast_forward))
         batch = replace(request, execution=Execution(drafts=drafts)).run(record=False)
         results = [request.result(row, batch) for row in range(rows)]
-        raise_first_error(results)
+        raise_first_error([result.error for result in results])
         return [result.text for result in results]
 
     return run

@@ -293,7 +293,7 @@ def _prompt(prompt: Any, schema: Any, prompt_schema: Any) -> Any:
 def _values(results: list[Generation[Any]], *, many: bool, details: bool) -> Any:
     """The value of each row, or all that is known of it; a list of them for a list of prompts."""
     if not (details and many):
-        raise_first_error(results)
+        raise_first_error([result.error for result in results])
     if details:
         return results if many else results[0]
     cuts = Cuts(len(results), many=many)

@@ -183,24 +183,26 @@ class Thinking:
 
     Attributes:
         opening: what thinking begins with. It is added to a prompt that does not end with it already, as those of some
-            chat templates do.
-        closing: what thinking ends with. Its tag comes from the model, the white space around that is fed.
+            chat templates do. None takes the tag of the model's chat template; `<think>` where that has none.
+        closing: what thinking ends with. Its tag comes from the model, the white space around that is fed. Where it is
+            made of several special tokens, the first one comes from the model. None is as for `opening`.
         max_tokens: so many at most; then the closing tag is fed, and the answer begins. They do not count among the
             answer's `max_new_tokens`.
         answer_share: where the model's context has no room for both, so much of the room is kept for the answer, from 0
             to 1, and the tokens that surely close it in any case.
     """
 
-    opening: str = "<think>\n"
-    closing: str = "</think>\n\n"
+    opening: str | None = None
+    closing: str | None = None
     max_tokens: int = 2048
     answer_share: float = 0.25
 
     def __post_init__(self) -> None:
         for name in ("opening", "closing"):
             tag = getattr(self, name)
-            require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag")
-            require_unicode(name, tag)
+            if tag is not None:
+                require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag, or None")
+                require_unicode(name, tag)
         require_count("max_tokens", self.max_tokens, 1)
         require(is_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
 

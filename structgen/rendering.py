@@ -50,29 +50,36 @@ def render(schema: Any) -> str:
     return _Renderer(root).text(root, 0, ())
 
 
-def with_schema(prompt: Any, schema: Any) -> Any:
+def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
     """A prompt with its schema behind it: of chat messages, behind what the user said last.
 
     Args:
         prompt: a string, chat messages, or a list of such prompts.
         schema: as for `render`.
+        lead: introduces it.
 
     Raises:
         OptionError: a prompt of another kind.
     """
-    told = f"{LEAD}\n{render(schema)}"
+    told = f"{lead}\n{render(schema)}"
     if isinstance(prompt, str):
         return f"{prompt}\n\n{told}\n"
     if isinstance(prompt, (list, tuple)) and prompt:
         if not all(isinstance(each, Mapping) for each in prompt):
-            return [with_schema(each, schema) for each in prompt]
+            return [with_schema(each, schema, lead) for each in prompt]
         last = max((i for i, each in enumerate(prompt) if each.get("role") == "user"), default=-1)
-        if last >= 0 and isinstance(prompt[last].get("content"), str):
-            said = {**prompt[last], "content": f"{prompt[last]['content']}\n\n{told}"}
-            return [*prompt[:last], said, *prompt[last + 1 :]]
+        content = prompt[last].get("content") if last >= 0 else None
+        if isinstance(content, (str, list)):
+            told_behind = f"{content}\n\n{told}" if isinstance(content, str) else [*content, text_part(told)]
+            return [*prompt[:last], {**prompt[last], "content": told_behind}, *prompt[last + 1 :]]
     raise OptionError(
         f"prompt_schema=True with prompt={quoted(prompt)}: expected a string, or messages with a user's text"
     )
+
+
+def text_part(text: str) -> dict[str, str]:
+    """A text as one of the parts of a message whose content is a list of parts."""
+    return {"type": "text", "text": text}
 
 
 class _Renderer:

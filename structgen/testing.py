@@ -134,8 +134,12 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             seen = _seen(attention_mask, row, ids.shape[2])
             keys, notes = ids[row, 0, :, 0][seen], values[row, 0, :, 0][seen]
             said = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
-            logits.append(self._scores(int(-1 - notes.min()), [int(i) for i in said]))
+            logits.append(self._scores(self._script_of(keys, notes), [int(i) for i in said]))
         return CausalLMOutputWithPast(logits=torch.stack(logits)[:, None].to(self.device), past_key_values=cache)
+
+    def _script_of(self, ids: Tensor, notes: Tensor) -> int:
+        """The number of a row's script, by what it has read and the values that were noted with that."""
+        return int(-1 - notes.min())
 
     def _started(self, cache: Cache, ids: Tensor, positions: Tensor | None) -> list[int | None]:
         """Of each row, the number of its script if a prompt starts here: in the order in which prompts came."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
@@ -17,11 +17,20 @@ from structgen.errors import RunError, ValidationFailed, excerpt
 from structgen.tools import Tool, ToolCall
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm, TypeVar
+    from typing_extensions import TypeForm, TypeVar, Unpack
 
     from structgen.api import AnyModel, Text
+    from structgen.calling.request import TurnOptions
 
     T = TypeVar("T", default=Any)
+
+    class RunOptions(TurnOptions, total=False):
+        """The keyword arguments that every form of `run` takes."""
+
+        max_turns: int
+        max_errors: int
+        parallel: Parallel
+        confirm: Confirm | None
 else:
     from typing import TypeVar
 
@@ -49,42 +58,42 @@ class Conversation(Generic[T]):
 @overload
 def run(
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Text | None = None,
-    details: Literal[False] = False, **options: Any,
+    details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> str: ...  # fmt: skip
 @overload
 def run(
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Text | None = None,
-    details: Literal[True], **options: Any,
+    details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
-def run(
+def run(  # type: ignore[overload-overlap]
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
-    details: Literal[False] = False, **options: Any,
+    details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip
 @overload
-def run(
+def run(  # type: ignore[overload-overlap]
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
-    details: Literal[True], **options: Any,
+    details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[T]: ...  # fmt: skip
 @overload
 def run(
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Callable[..., object],
-    details: Literal[False] = False, **options: Any,
+    details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> dict[str, Any]: ...  # fmt: skip
 @overload
 def run(
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Callable[..., object],
-    details: Literal[True], **options: Any,
+    details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[dict[str, Any]]: ...  # fmt: skip
 @overload
 def run(
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: object,
-    details: Literal[False] = False, **options: Any,
+    details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> Any: ...  # fmt: skip
 @overload
 def run(
     model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: object,
-    details: Literal[True], **options: Any,
+    details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[Any]: ...  # fmt: skip
 def run(
     model: Any,
@@ -97,7 +106,6 @@ def run(
     parallel: Parallel = True,
     confirm: Confirm | None = None,
     details: bool = False,
-    template_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
     """Lets a model call tools until it answers: call, execute, feed the result back, again.
@@ -107,7 +115,7 @@ def run(
     What a tool raises, and arguments that its validators refuse, go back to the model as text.
 
     Args:
-        model, messages, tools, parallel, template_options, options: as for `call`.
+        model, messages, tools, parallel, options: as for `call`, of one conversation.
         schema: the type of the answer; None for text.
         max_turns: the number of turns of the model at most. In the last one it cannot call: it answers.
         max_errors: how many failures of tools the whole conversation may have; the next one is raised.
@@ -134,7 +142,7 @@ def run(
         try:
             reply: Reply[Any] = call(
                 model, history, declared, choice="auto" if left else "none", parallel=parallel, schema=schema,
-                details=True, template_options=template_options, **options,
+                details=True, **options,
             )  # fmt: skip
         except ValidationFailed as refusal:
             if not left:

@@ -8,9 +8,7 @@ from typing import Any
 
 from structgen.arguments import require
 from structgen.chat import CallFormat
-from structgen.chat.templates import MISTAKES
-from structgen.errors import OptionError, excerpt
-from structgen.models.model import Model
+from structgen.chat.templates import prompt_ids
 from structgen.tools import Tool, ToolCall
 
 Message = Mapping[str, Any]
@@ -18,18 +16,28 @@ Message = Mapping[str, Any]
 EXPECTED = "a string, or chat messages (dicts with role and content)"
 
 
-def as_messages(given: str | Sequence[Message]) -> list[dict[str, Any]]:
+Messages = str | Sequence[Message]
+"""A conversation: its messages, or the text of a user's only one."""
+
+
+def as_messages(given: Messages, where: str = "messages") -> list[dict[str, Any]]:
     """Returns the messages of a conversation; a string is one message of the user.
 
     Raises:
-        OptionError: `given` is neither a string nor chat messages.
+        OptionError: `given` is neither a string nor chat messages; `where` is its name in the message.
     """
     if isinstance(given, str):
-        require(bool(given), "messages", given, "not an empty text")
+        require(bool(given), where, given, "not an empty text")
         return [{"role": "user", "content": given}]
-    listed = isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, Mapping) for each in given)
-    require(listed and all(isinstance(each.get("role"), str) for each in given), "messages", given, EXPECTED)
+    require(is_conversation(given) and all(isinstance(each.get("role"), str) for each in given), where, given, EXPECTED)
     return [dict(message) for message in given]
+
+
+def is_conversation(given: Any) -> bool:
+    """Is it one conversation, and no list of them? An empty list has no conversation."""
+    return isinstance(given, str) or (
+        isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, Mapping) for each in given)
+    )
 
 
 def calls_message(calls: Sequence[ToolCall[Any]], content: str = "") -> dict[str, Any]:
@@ -42,42 +50,29 @@ def result_message(call: ToolCall[Any], content: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
 
 
-def prompt_ids(
-    model: Model,
+def conversation_ids(
+    tokenizer: Any,
     messages: Sequence[Message],
     tools: Sequence[Tool[..., Any]],
     format_: CallFormat | None,
     options: Mapping[str, Any],
+    where: str,
 ) -> list[int]:
-    """Returns the token ids of a conversation, up to the beginning of the model's turn.
-
-    Text of users and tools never becomes a control token: the tokenizer spells such names as text.
+    """Returns the token ids of a conversation with calls, up to the beginning of the model's turn.
 
     Args:
-        model: the model, with its tokenizer and chat template.
+        tokenizer: a tokenizer with a chat template.
         messages: the messages; the assistant's `tool_calls` may be `ToolCall`s.
         tools: the tools that the template declares.
         format_: the call format of the model; None without tools.
         options: options for the template.
+        where: the name of the messages in error messages.
 
     Raises:
-        OptionError: the tokenizer has no chat template, or the template refuses the conversation.
+        OptionError: as `prompt_ids` does.
     """
-    if not hasattr(model.tokenizer, "apply_chat_template"):
-        raise OptionError("the tokenizer has no chat template: calls need one")
     written = [_written(message, as_text=format_ is not None and format_.as_text) for message in messages]
-    try:
-        encoded = model.tokenizer.apply_chat_template(
-            written,
-            tools=[tool.declaration for tool in tools] or None,
-            add_generation_prompt=True,
-            return_dict=True,
-            sanitize_control_tokens=True,
-            **options,
-        )
-    except MISTAKES as error:
-        raise OptionError(f"the chat template refuses the conversation: {excerpt(error)}") from error
-    return [int(token) for token in encoded["input_ids"]]
+    return prompt_ids(tokenizer, written, [tool.declaration for tool in tools], options, where=where)
 
 
 def _written(message: Message, *, as_text: bool) -> dict[str, Any]:

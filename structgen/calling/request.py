@@ -1,14 +1,14 @@
-"""Checks the arguments of `call` and prepares the run of a turn."""
+"""Checks the arguments of `call` and prepares the run of its turns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from structgen.arguments import is_whole, require
-from structgen.calling.messages import Message, as_messages, prompt_ids
+from structgen.arguments import is_whole, require, require_flag
+from structgen.calling.messages import EXPECTED, Messages, as_messages, conversation_ids, is_conversation
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import Turn, TurnRules, turn
@@ -16,34 +16,50 @@ from structgen.chat.parser import TurnParser
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.prompts.per_row import lists, per_row
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
+from structgen.decoding.session import Session
 from structgen.errors import OptionError, quoted
-from structgen.models.model import as_model
-from structgen.options import Thinking, Whitespace
+from structgen.guards import Guard
+from structgen.models.model import Model, as_model
+from structgen.options import Whitespace
+from structgen.rendering import LEAD, with_schema
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from structgen.api import StreamOptions
+
+    class TurnOptions(StreamOptions, total=False):
+        """The keyword arguments that every form of `call`, `stream_call` and `run` takes."""
+
+        template_options: Mapping[str, Any] | None
+
 
 Choice = Any
 """`"auto"`, `"required"`, `"none"`, or a tool that must be called."""
 Parallel = bool | tuple[int, int]
+LEAD_BESIDE_TOOLS = "If you call no tool, answer with JSON of this form:"
 
 
 @dataclass(frozen=True)
 class TurnRequest:
-    """A turn to be generated.
+    """A turn to be generated: one row of a request.
 
     Attributes:
         request: the prepared run.
         tools: the tools that may be called, by name.
         format: the call format of the model; None without tools.
         answer: reads an answer of the schema; None for text.
+        row: the number of the row.
     """
 
     request: Request
     tools: Mapping[str, Tool[..., Any]]
     format: CallFormat | None
     answer: Target | None = field(repr=False)
+    row: int = 0
 
     def parser(self) -> TurnParser | None:
         """Returns a parser for the generated text; None without tools: then all of the text is an answer."""
@@ -52,9 +68,14 @@ class TurnRequest:
         return TurnParser(self.format, {name: tool.arguments_schema for name, tool in self.tools.items()})
 
     @property
+    def session(self) -> Session:
+        """The row's session."""
+        return self.request.sessions[self.row]
+
+    @property
     def prompt(self) -> str:
         """The text that the model reads, with special tokens by their names."""
-        return self._written(self.request.sessions[0].prompt, ()).decode("utf-8", errors="replace")
+        return self._written(self.session.prompt, ()).decode("utf-8", errors="replace")
 
     def written(self, token_ids: Sequence[int]) -> bytes:
         """Returns the bytes of tokens, with special tokens by their names, without those that end a text."""
@@ -66,47 +87,133 @@ class TurnRequest:
         return b"".join(names.get(token) or vocabulary.token(token) for token in token_ids)
 
 
+class CallRequest(NamedTuple):
+    """The turns of a call.
+
+    Attributes:
+        request: the prepared run of all of them.
+        turns: one for each conversation.
+        many: was a list of conversations given? Then a list is returned.
+    """
+
+    request: Request
+    turns: list[TurnRequest]
+    many: bool
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What conversations with the same tools and the same answer have in common."""
+
+    declared: Sequence[Tool[..., Any]]
+    callable: Sequence[Tool[..., Any]]
+    format: CallFormat | None
+    answer: Target | None
+    constraint: Constraint | None
+    judges: Sequence[Guard[Any]]
+    lead: str | None
+
+
 def prepared(
     model: Any,
-    messages: str | Sequence[Message],
+    messages: Messages | Sequence[Messages],
     tools: Sequence[Any],
     *,
     choice: Choice,
-    parallel: Parallel,
+    parallel: Parallel | Sequence[Parallel],
     schema: Any,
-    template_options: Mapping[str, Any] | None,
     options: dict[str, Any],
-) -> TurnRequest:
-    """Returns the request of a turn. `call` documents the arguments.
+) -> CallRequest:
+    """Returns the request of the turns. `call` documents the arguments.
 
     Raises:
         RequestError: an argument cannot work; nothing has run.
     """
     owner = as_model(model, options.get("tokenizer"))
-    declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
-    format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else None
-    chosen, min_calls, max_calls = _choice(choice, declared, parallel)
-    order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
-    answer = None if schema is None else targets_of([schema], whitespace, order)[0]
-    ids = prompt_ids(owner, as_messages(messages), declared, format_, template_options or {})
-    if options.get("thinking") is True and format_ is not None and format_.thinking is not None:
-        options["thinking"] = Thinking(format_.thinking.opening, format_.thinking.closing)
-    constraint: Constraint | None = None if answer is None else answer.constraint
-    if format_ is not None:
-        forced = choice not in ("auto", "none")
-        rules = TurnRules(
-            tuple(chosen) if max_calls != 0 else (),
-            min_calls=min_calls,
-            max_calls=max_calls,
-            text=not forced and answer is None,
-            answer=None if forced or answer is None else _composable(answer),
-            order=order,
-        )
-        constraint = _turn(format_, rules, owner.vocabulary)
-        options["guards"] = [*options.get("guards", ()), *judges(format_, rules, owner.vocabulary)]
+    many = not is_conversation(messages)
+    require(not many or isinstance(messages, (list, tuple)), "messages", messages, f"{EXPECTED}, or a list of those")
+    given: Sequence[Any] = messages if many else [messages]
+    names = [f"messages[{row}]" for row in range(len(given))] if many else ["messages"]
+    conversations = [as_messages(each, name) for each, name in zip(given, names, strict=True)]
+    require(isinstance(tools, (list, tuple)), "tools", tools, "a list of tools")
+    options = dict(options)
+    template_options = options.pop("template_options", None) or {}
+    require(isinstance(template_options, Mapping), "template_options", template_options, "a dict")
+    shown = options.pop("prompt_schema", True)
+    require_flag("prompt_schema", shown)
+    layout = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
+
+    def each(name: str, value: Any) -> Sequence[Any]:
+        return per_row(name, value, len(given)) if many and isinstance(value, list) else [value] * len(given)
+
+    columns = lists("tools", tools, len(given)), each("choice", choice), each("parallel", parallel)
+    rows = list(zip(*columns, each("schema", schema), strict=True))
+    known = {tuple(map(id, row)): _plan(owner, *row, layout) for row in {tuple(map(id, r)): r for r in rows}.values()}
+    plans = [known[tuple(map(id, row))] for row in rows]
+    prompts = []
+    for plan, conversation, (*_, answer), name in zip(plans, conversations, rows, names, strict=True):
+        said = with_schema(conversation, answer, plan.lead) if shown and plan.lead is not None else conversation
+        prompts.append(conversation_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, name))
+    options["guards"] = _guards(options.get("guards", ()), plans)
+    constraints = [plan.constraint for plan in plans]
     call_options = CallOptions.of(options)
-    request = prepare(owner, ids, constraint, call_options)
-    return TurnRequest(request, {tool.name: tool for tool in chosen}, format_, answer)
+    request = (
+        prepare(owner, prompts, constraints, call_options)
+        if many
+        else prepare(owner, prompts[0], constraints[0], call_options)
+    )
+    turns = [
+        TurnRequest(request, {tool.name: tool for tool in plan.callable}, plan.format, plan.answer, row)
+        for row, plan in enumerate(plans)
+    ]
+    return CallRequest(request, turns, many)
+
+
+def _plan(
+    owner: Model, tools: Any, choice: Choice, parallel: Parallel, schema: Any, layout: tuple[Any, Whitespace]
+) -> _Plan:
+    """Returns what the turn may contain, and how it is written."""
+    order, whitespace = layout
+    declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
+    format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else _answer_format(owner)
+    chosen, min_calls, max_calls = _choice(choice, declared, parallel)
+    answer = None if schema is None else targets_of([schema], whitespace, order)[0]
+    forced = choice not in ("auto", "none")
+    lead = None
+    if answer is not None and answer.is_json and not forced:
+        lead = LEAD_BESIDE_TOOLS if chosen and max_calls != 0 else LEAD
+    if format_ is None:
+        constraint = None if answer is None else answer.constraint
+        return _Plan(declared, chosen, None, answer, constraint, (), lead)
+    rules = TurnRules(
+        tuple(chosen) if max_calls != 0 else (),
+        min_calls=min_calls,
+        max_calls=max_calls,
+        text=not forced and answer is None,
+        answer=None if forced or answer is None else _composable(answer),
+        order=order,
+    )
+    constraint = _turn(format_, rules, owner.vocabulary)
+    return _Plan(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)
+
+
+def _guards(given: Any, plans: Sequence[_Plan]) -> list[list[Guard[Any]]]:
+    """Returns the guards of each row. Rows with the same ones have the same list."""
+    known: dict[tuple[int, int], list[Guard[Any]]] = {}
+    require(isinstance(given, (list, tuple)), "guards", given, "a list of guards")
+    return [
+        known.setdefault((id(own), id(plan)), [*own, *plan.judges])
+        for own, plan in zip(lists("guards", given, len(plans)), plans, strict=True)
+    ]
+
+
+def _answer_format(owner: Model) -> CallFormat | None:
+    """Returns the format of a model that writes tags around its answers; None where an answer is text alone."""
+    try:
+        format_ = call_format(owner.tokenizer, owner.vocabulary)
+    except OptionError:
+        return None
+    return format_ if (format_.content.opening + format_.content.closing).strip() else None
 
 
 @lru_cache(32)

@@ -1,20 +1,29 @@
-"""Streams a turn: text, the name of a tool, pieces of its arguments, the validated call."""
+"""Streams turns: thinking, text, the name of a tool, pieces of its arguments, the validated call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from structgen.calling.messages import Message
-from structgen.calling.request import Parallel, TurnRequest, prepared
-from structgen.calling.turns import Reply, reply
+from structgen.calling.messages import Message, Messages
+from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
+from structgen.calling.turns import Reply, noted, reply
 from structgen.calling.watching import TurnWatch
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
-from structgen.decoding.request import raise_first_error
+from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
+from structgen.decoding.cuts import Cuts
+from structgen.decoding.generation import Generation
+from structgen.decoding.stream import RowEvents
+from structgen.errors import OptionError, StructgenError
 from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from structgen.api import AnyModel
+    from structgen.calling.request import TurnOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,8 @@ class CallEvent:
         call: the validated call, in the last event of a call.
         restart: the decoder went back: drop all earlier events of the turn, they come again.
         reply: the `Reply` of `call(..., details=True)`, in the last event of the turn.
+        row: the number of the conversation in a list; 0 for a single one.
+        thinking: the new piece of what the model thinks before its turn.
     """
 
     text: str = ""
@@ -38,18 +49,19 @@ class CallEvent:
     call: ToolCall[Any] | None = None
     restart: bool = False
     reply: Reply[Any] | None = None
+    row: int = 0
+    thinking: str = ""
 
 
 def stream_call(
-    model: Any,
-    messages: str | Sequence[Message],
+    model: AnyModel,
+    messages: Messages | list[str] | Sequence[Sequence[Message]],
     tools: Sequence[Any] = (),
     *,
     choice: Any = "auto",
-    parallel: Parallel = False,
+    parallel: Parallel | list[Parallel] = False,
     schema: Any = None,
-    template_options: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[TurnOptions],
 ) -> Iterator[CallEvent]:
     """Streams what `call` returns: a tool's name first, then pieces of its arguments, then the validated call.
 
@@ -58,51 +70,95 @@ def stream_call(
                 print(event.call.invoke())
 
     Args:
-        model, messages, tools, choice, parallel, schema, template_options, options: as for `call`.
+        model, messages, tools, choice, parallel, schema, options: as for `call`. Of a list of conversations, the events
+            of all of them come as they happen.
+
+    Warns:
+        BudgetWarning: limits cut values short; with the last event.
 
     Returns:
         An iterator of `CallEvent`s. Stop whenever you like: no token is chosen ahead.
 
     Raises:
-        RequestError: at once. RunError: by the iterator.
+        RequestError: at once. A search of beams has no text before its end: it is refused, too.
+        RunError: by the iterator, for a single conversation. For a list, the `reply` of its last event has the error.
     """
     asked = prepared(
-        model, messages, tools, choice=choice, parallel=parallel, schema=schema, template_options=template_options,
-        options=options,
+        model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=dict(options),
     )  # fmt: skip
+    if asked.request.beams is not None:
+        raise OptionError("beams= in a stream of calls: a search has no calls before its end; use `call`")
     return _streamed(asked)
 
 
-def _streamed(asked: TurnRequest) -> Iterator[CallEvent]:
-    request, session = asked.request, asked.request.sessions[0]
-    watch = TurnWatch(asked)
+def _streamed(asked: CallRequest) -> Iterator[CallEvent]:
+    request, sessions = asked.request, asked.request.sessions
+    watches = [_Watch(turn) for turn in asked.turns]
+    running = list(range(len(sessions)))
+    cuts = Cuts(len(sessions), many=asked.many)
     with evaluating(request.model.module), closing(request.batch(record=True)) as batch:
         more = True
-        while more:
-            more = batch.step()
+        while running:
+            for row in list(running):
+                yield from watches[row].events()
+                if sessions[row].done:
+                    running.remove(row)
+                    last = watches[row].last(request.result(row, batch))
+                    if last.error is not None and not asked.many:
+                        raise last.error
+                    cuts.note(row, noted(asked.turns[row], last), stacklevel=2)
+                    yield CallEvent(reply=last, row=row)
+            more = more and batch.step()
+
+
+class _Watch:
+    """Turns the tokens of one row into events, and remembers which events have been given.
+
+    Args:
+        asked: the turn.
+    """
+
+    def __init__(self, asked: TurnRequest) -> None:
+        self._asked, self._watch = asked, TurnWatch(asked)
+        self._error: StructgenError | None = None
+        self._calls: list[ToolCall[Any]] = []
+        before = asked.session.before
+        self._thoughts = None if before is None else RowEvents(before, str, is_json=False, row=asked.row)
+
+    def events(self) -> Iterator[CallEvent]:
+        """Yields what is new since the last time. After an error nothing is new."""
+        session, row = self._asked.session, self._asked.row
+        if self._thoughts is not None:
+            for thought in self._thoughts.events():
+                if thought.text:
+                    yield CallEvent(thinking=thought.text, row=row)
             if session.before is not None and not session.before.done:
-                continue
-            events, back = watch.events(session)
+                return
+        if self._error is not None or session.error is not None:
+            return
+        try:
+            events, back = self._watch.events(session)
             if back:
-                yield CallEvent(restart=True)
-            yield from _call_events(asked, events)
-        generation = request.result(0, batch)
-    raise_first_error([generation])
-    yield from _call_events(asked, watch.finish())
-    yield CallEvent(reply=reply(asked, generation))
+                self._calls.clear()
+                yield CallEvent(restart=True, row=row)
+            for event in [*events, *(self._watch.finish() if session.done else ())]:
+                yield self._told(event)
+        except StructgenError as error:
+            self._error = error
 
+    def last(self, generation: Generation[Any]) -> Reply[Any]:
+        """Returns the reply at the end of the turn; its calls are those of the events."""
+        last = reply(self._asked, generation, self._calls)
+        return last if self._error is None else replace(last, error=self._error, calls=[], answer=None)
 
-def _call_events(asked: TurnRequest, events: Sequence[TurnEvent]) -> Iterator[CallEvent]:
-    for event in events:
+    def _told(self, event: TurnEvent) -> CallEvent:
+        row = self._asked.row
         if isinstance(event, TextPiece):
-            yield CallEvent(event.text)
-        elif isinstance(event, CallBegun):
-            yield CallEvent(index=event.index, name=event.name)
-        elif isinstance(event, ArgumentsPiece):
-            yield CallEvent(index=event.index, arguments=event.text)
-        else:
-            yield CallEvent(index=event.index, call=_call(asked, event))
-
-
-def _call(asked: TurnRequest, event: CallEnded) -> ToolCall[Any]:
-    return asked.tools[event.name].called(event.arguments, event.id or None)
+            return CallEvent(event.text, row=row)
+        if isinstance(event, CallBegun):
+            return CallEvent(index=event.index, name=event.name, row=row)
+        if isinstance(event, ArgumentsPiece):
+            return CallEvent(index=event.index, arguments=event.text, row=row)
+        call = self._asked.tools[event.name].called(event.arguments, event.id or None)
+        self._calls.append(call)
+        return CallEvent(index=event.index, call=call, row=row)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
+from pydantic import ValidationError
+
 from structgen.arguments import require_flag
-from structgen.calling.messages import Message
+from structgen.calling.messages import Message, Messages
 from structgen.calling.request import Parallel, TurnRequest, prepared
 from structgen.chat.parser import CallEnded, TextPiece
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
+from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
+from structgen.errors import StructgenError, ValidationFailed, excerpt, quoted
 from structgen.tools import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from typing_extensions import TypeForm, TypeVar
+    from typing_extensions import TypeForm, TypeVar, Unpack
 
     from structgen.api import AnyModel, Text
+    from structgen.calling.request import TurnOptions
 
+    Conversations = list[str] | Sequence[Sequence[Message]]
+    Parallels = Parallel | list[Parallel]
+    NO = Literal[False]
+    YES = Literal[True]
     T = TypeVar("T", default=Any)
     R = TypeVar("R")
 else:
@@ -40,6 +49,7 @@ class Reply(Generic[T]):
         text: the text before the calls, or the text of the answer.
         prompt: the text that the model read, with its control tokens.
         generation: the run's tokens, confidence, thinking and costs.
+        error: why this conversation of a list failed. A single conversation's failure is raised instead.
     """
 
     calls: list[ToolCall[Any]]
@@ -47,73 +57,123 @@ class Reply(Generic[T]):
     text: str
     prompt: str
     generation: Generation[str]
+    error: StructgenError | None = None
 
     @property
     def value(self) -> list[ToolCall[Any]] | T | None:
-        """The result of `call` without details: the calls, or else the answer."""
+        """The result of `call` without details: the calls, or else the answer; None if it failed."""
         return self.calls or self.answer
 
 
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *,
-    choice: Callable[..., R], parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Callable[..., R],
+    parallel: Parallel = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[R]]: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *,
-    choice: Literal["required"], parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Literal["required"],
+    parallel: Parallel = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]]: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | str: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[str]: ...  # fmt: skip
 @overload
-def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+def call(  # type: ignore[overload-overlap]
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | T: ...  # fmt: skip
 @overload
-def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+def call(  # type: ignore[overload-overlap]
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[T]: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Callable[..., object],
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | dict[str, Any]: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: Callable[..., object],
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[dict[str, Any]]: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[False] = False, **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | Any: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallel = False, details: Literal[True], **options: Any,
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[Any]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any], *, choice: Callable[..., R],
+    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[R]]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any], *, choice: Literal["required"],
+    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]] | str]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> list[Reply[str]]: ...  # fmt: skip
+@overload
+def call(  # type: ignore[overload-overlap]
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]] | T]: ...  # fmt: skip
+@overload
+def call(  # type: ignore[overload-overlap]
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> list[Reply[T]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]] | dict[str, Any]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> list[Reply[dict[str, Any]]]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]] | Any]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> list[Reply[Any]]: ...  # fmt: skip
 def call(
     model: Any,
-    messages: str | Sequence[Message],
+    messages: Any,
     tools: Sequence[Any] = (),
     *,
     choice: Any = "auto",
-    parallel: Parallel = False,
+    parallel: Any = False,
     schema: Any = None,
     details: bool = False,
-    template_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
     """Lets a model call tools, or answer: one turn, in the format that it was trained on.
@@ -123,65 +183,100 @@ def call(
 
     Args:
         model: what `load` gave, or a transformers model with `tokenizer=`. Its chat template must render calls.
-        messages: a string, or chat messages. `tool_calls` of the assistant may be `ToolCall`s.
-        tools: functions, methods, classes, `Tool`s, or entries of OpenAI's, MCP's or Anthropic's lists.
+        messages: a string, or chat messages; the assistant's `tool_calls` may be `ToolCall`s. A list of such
+            conversations runs as one batch; an empty list gives an empty list.
+        tools: functions, methods, classes, `Tool`s, or entries of OpenAI's, MCP's or Anthropic's lists. A list of lists
+            gives each conversation its own.
         choice: "auto": the model calls or answers; "required": it calls; "none": it answers, though it reads of the
-            tools; a tool, or its name: it calls that one.
-        parallel: False: one call at most; True: any number; (2, 3): two or three.
-        schema: the type of an answer, as for `generate`: the model calls, or answers in it. None for text.
+            tools; a tool, or its name: it calls that one. A list gives each conversation its own.
+        parallel: False: one call at most; True: any number; (2, 3): two or three. A list gives each conversation its
+            own.
+        schema: the type of an answer, as for `generate`: the model calls, or answers in it. None for text. A list gives
+            each conversation its own.
         details: return a `Reply`, with the text before calls, the prompt and the run beside the calls.
-        template_options: for the chat template, as `{"enable_thinking": False}`.
-        options: those of `generate`: `tokenizer`, `sampling`, `limits`, `whitespace`, `order`, `fast_forward`,
-            `guards`, `banned`, `thinking`. With `thinking=True` the marks are those of the chat template.
+        options: `template_options` for the chat template, as `{"enable_thinking": False}`; and those of `generate`:
+            `tokenizer`, `sampling`, `limits`, `whitespace`, `order`, `fast_forward`, `batch_size`, `guards`, `banned`,
+            `thinking`, `beams`, `canonical`, `prompt_schema`. With `thinking=True` the marks are those of the chat
+            template. `prompt_schema` is True here: the answer's schema is written behind what the user said last.
 
     Returns:
-        A list of `ToolCall`s; or the answer: text, or a value of `schema`.
+        A list of `ToolCall`s; or the answer: text, or a value of `schema`. A list of them for a list of conversations.
 
     Raises:
-        RequestError: a tool, the schema, an option, the chat template or the conversation cannot work; nothing has
-            run.
+        RequestError: a tool, the schema, an option, the chat template or a conversation cannot work; nothing has run.
         ValidationFailed: a tool's own validators refuse arguments of its schema.
-        RunError: the run failed in another way.
+        RunError: the run failed in another way. A failed conversation of a list does not stop the others: the first
+            failure is raised when all are done; with `details=True` each is its `Reply`'s `error` instead.
     """
     require_flag("details", details)
     asked = prepared(
-        model, messages, tools, choice=choice, parallel=parallel, schema=schema, template_options=template_options,
-        options=options,
+        model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options,
     )  # fmt: skip
     batch = asked.request.run(record=details)
-    generation = asked.request.result(0, batch)
-    raise_first_error([generation])
-    if not details:
-        Cuts(1, many=False).note(0, generation, stacklevel=2)
-    turn = reply(asked, generation)
-    return turn if details else turn.value
+    replies = [reply(turn, asked.request.result(turn.row, batch)) for turn in asked.turns]
+    if not (details and asked.many):
+        raise_first_error([each.error for each in replies])
+    if details:
+        return replies if asked.many else replies[0]
+    cuts = Cuts(len(replies), many=asked.many)
+    for turn, each in zip(asked.turns, replies, strict=True):
+        cuts.note(turn.row, noted(turn, each), stacklevel=2)
+    return [each.value for each in replies] if asked.many else replies[0].value
 
 
-def reply(asked: TurnRequest, generation: Generation[Any]) -> Reply[Any]:
+def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolCall[Any]] = ()) -> Reply[Any]:
     """Reads the generated text as calls or an answer.
 
-    Raises:
-        ValidationFailed: a tool's validators, or the answer's, refuse it. CallSyntaxError: the text is cut off within
-            a call.
+    Args:
+        asked: the turn.
+        generation: the outcome of its run.
+        known: calls of this turn that a stream has given; they keep their ids.
     """
-    text, calls = _read(asked, generation)
-    answer: Any = None
-    if not calls:
-        answer = text if asked.answer is None else asked.answer.parse(text)
-    return Reply(calls, answer, text, asked.prompt, generation)
+    text, calls, answer = generation.text, list[ToolCall[Any]](), None
+    error = generation.error
+    if error is None:
+        try:
+            text, calls = _read(asked, generation, known)
+            answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)
+        except StructgenError as refusal:
+            error, calls = refusal, []
+    return Reply(calls, answer, text, asked.prompt, generation, error)
 
 
-def _read(asked: TurnRequest, generation: Generation[Any]) -> tuple[str, list[ToolCall[Any]]]:
-    """Returns the text and the calls of a turn."""
+def noted(asked: TurnRequest, reply: Reply[Any]) -> Generation[Any]:
+    """Returns the outcome of a turn as `Cuts` takes note of it: text that comes to its limit is not cut short."""
+    is_text = asked.answer is None and not reply.calls
+    return replace(reply.generation, caps=()) if is_text else reply.generation
+
+
+def _answer(target: Target, text: str) -> Any:
+    """Returns the value of an answer's text.
+
+    Raises:
+        ValidationFailed: its type refuses it.
+    """
+    try:
+        return target.parse(text)
+    except (ValidationError, ValueError) as refusal:
+        why = f"the answer is refused by its type: {excerpt(refusal)}; text: {quoted(text)}"
+        raise ValidationFailed(why, "", text, excerpt(refusal)) from refusal
+
+
+def _read(
+    asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolCall[Any]]
+) -> tuple[str, list[ToolCall[Any]]]:
+    """Returns the text and the calls of a turn.
+
+    Raises:
+        ValidationFailed: a tool's validators refuse a call. CallSyntaxError: the text is cut off within a call.
+    """
     parser = asked.parser()
     if parser is None:
         return generation.text, []
     written = asked.written(generation.token_ids).decode("utf-8", errors="replace")
     events = parser.feed(written) + parser.finish()
     text = "".join(event.text for event in events if isinstance(event, TextPiece))
-    calls = [
-        asked.tools[event.name].called(event.arguments, event.id or None)
-        for event in events
-        if isinstance(event, CallEnded)
-    ]
-    return text, calls
+    ended = [event for event in events if isinstance(event, CallEnded)]
+    if len(ended) == len(known):
+        return text, list(known)
+    return text, [asked.tools[event.name].called(event.arguments, event.id or None) for event in ended]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from structgen.chat.call_format import CallFormat
+from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive import derive
+from structgen.chat.derive_thinking import thinking_tags
+from structgen.chat.probes import Probes
 from structgen.chat.templates import JinjaTemplate, TokenizerTemplate
 from structgen.errors import OptionError, excerpt
+from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
 
 _known: weakref.WeakKeyDictionary[Any, tuple[Any, CallFormat | str]] = weakref.WeakKeyDictionary()
@@ -39,6 +42,30 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     if isinstance(known[1], str):
         raise OptionError(excerpt(known[1]))
     return known[1]
+
+
+def thinking_tags_of(tokenizer: Any, vocabulary: Vocabulary) -> Tags | None:
+    """Returns the tags around a model's thinking, read off its chat template; None if it has none.
+
+    Args:
+        tokenizer: the tokenizer of the model; one without a chat template has no tags.
+        vocabulary: the vocabulary of the tokenizer.
+    """
+    if getattr(tokenizer, "chat_template", None) is None:
+        return None
+    try:
+        return call_format(tokenizer, vocabulary).thinking
+    except OptionError:  # a template without calls may have thinking
+        return _thinking_alone(tokenizer, str(tokenizer.chat_template))
+
+
+@once_per_object
+def _thinking_alone(tokenizer: Any, source: str) -> Tags | None:
+    probes = Probes(TokenizerTemplate(tokenizer))
+    try:
+        return thinking_tags(probes, probes.prompt())
+    except OptionError:
+        return None
 
 
 def _ends(vocabulary: Vocabulary) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,13 +15,10 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
 
+from structgen.arguments import require_unicode
 from structgen.errors import OptionError, excerpt
 
 Message = Mapping[str, Any]
-
-
-MISTAKES = (ValueError, TypeError, LookupError, AttributeError, RecursionError, jinja2.TemplateError)
-"""Exceptions that a template raises to refuse a conversation, or by mistake."""
 
 
 class CannotRender(OptionError):
@@ -63,9 +61,68 @@ class TokenizerTemplate:
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=prompt, tokenize=False, **options
             )
-        except MISTAKES as error:
-            raise CannotRender(f"the chat template refuses this conversation: {excerpt(error)}") from error
+        except Exception as error:
+            raise CannotRender(f"the chat template refuses this conversation: {_why(error)}") from error
         return text
+
+
+def prompt_ids(
+    tokenizer: Any,
+    messages: Sequence[Message],
+    tools: Sequence[Any] = (),
+    options: Mapping[str, Any] | None = None,
+    *,
+    where: str = "messages",
+) -> list[int]:
+    """Returns the token ids of a conversation, up to the beginning of the model's turn.
+
+    What is said in the messages never becomes a control token: the tokenizer spells the names of such tokens as text.
+    Tokenizers that are not of transformers have no option for it; those that are known, as mistral-common's, always
+    spell so.
+
+    Args:
+        tokenizer: a tokenizer with `apply_chat_template`.
+        messages: dicts with role and content, which is a text or a list of parts.
+        tools: declarations of tools in OpenAI's form.
+        options: options for the template, such as `enable_thinking`.
+        where: the name of the messages in error messages.
+
+    Raises:
+        OptionError: the tokenizer has no chat template, a message has no role, or the template refuses the conversation
+            or fails.
+    """
+    apply = getattr(tokenizer, "apply_chat_template", None)
+    if apply is None or getattr(tokenizer, "chat_template", "") is None:
+        raise OptionError(f"{where}: the tokenizer has no chat template, and chat messages need one")
+    for place, message in enumerate(messages):
+        if not isinstance(message.get("role"), str):
+            raise OptionError(f"{where}: message {place} has no role; it takes role and content")
+    given: dict[str, Any] = {"tools": list(tools), **(options or {})} if tools else dict(options or {})
+    if "sanitize_control_tokens" in inspect.signature(apply).parameters:
+        given["sanitize_control_tokens"] = True
+    try:
+        plain = [_plain(message, f"{where}: message {place}") for place, message in enumerate(messages)]
+        encoded = apply(plain, add_generation_prompt=True, return_dict=True, **given)
+        return [int(token) for token in encoded["input_ids"]]
+    except OptionError:
+        raise
+    except Exception as error:
+        raise OptionError(f"{where}: the chat template refuses the conversation: {_why(error)}") from error
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Returns a value with dicts for all mappings and lists for all sequences: only there control tokens are found."""
+    if isinstance(value, str):
+        require_unicode(where, value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each, where) for key, each in value.items()}
+    return [_plain(each, where) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _why(error: Exception) -> str:
+    """Returns what an exception says: the words of a template that refuses, with the type of any other exception."""
+    own = isinstance(error, (jinja2.TemplateError, ValueError))
+    return excerpt(error if own and str(error) else f"{type(error).__name__}: {error}")
 
 
 class JinjaTemplate:
@@ -84,8 +141,8 @@ class JinjaTemplate:
         given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
         try:
             return self._compiled.render(**self._names, **self._asked(tools), **given, **options)
-        except MISTAKES as error:
-            raise CannotRender(f"the chat template refuses this conversation: {excerpt(error)}") from error
+        except Exception as error:
+            raise CannotRender(f"the chat template refuses this conversation: {_why(error)}") from error
 
     @cached_property
     def _compiled(self) -> jinja2.Template:

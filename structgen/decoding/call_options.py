@@ -38,7 +38,7 @@ _NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
 _INSTEAD = {
     "stream": "call sg.stream(...) or sg.astream(...)",
     "details": "the last event of a stream has all of it in its result",
-    "reask": "only sg.generate asks again: what a stream has told cannot be taken back",
+    "reask": "only sg.generate asks again: what a stream has told cannot be taken back; sg.run tells of errors",
     "n": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
     "num_return_sequences": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
     "tools": "pass one function as schema= for the arguments it can be called with",

@@ -199,15 +199,13 @@ def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = 
     return Request(owner, targets, sessions, many, options.batch_size, builder, builder.beams)
 
 
-def raise_first_error(results: Sequence[Generation[Any]]) -> None:
-    """The first row's failure as an exception that says which row it was."""
-    failed: list[tuple[int, StructgenError]] = [
-        (row, result.error) for row, result in enumerate(results) if result.error is not None
-    ]
+def raise_first_error(errors: Sequence[StructgenError | None]) -> None:
+    """Raises the first row's failure, if one failed; the message says which row it was."""
+    failed = [(row, error) for row, error in enumerate(errors) if error is not None]
     if not failed:
         return
     row, error = failed[0]
-    if len(results) > 1:
-        others = f" ({len(failed)} of {len(results)} prompts failed)" if len(failed) > 1 else ""
+    if len(errors) > 1:
+        others = f" ({len(failed)} of {len(errors)} prompts failed)" if len(failed) > 1 else ""
         error.args = (f"prompt[{row}]{others}: {error}", *error.args[1:])
     raise error

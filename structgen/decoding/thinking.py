@@ -4,16 +4,20 @@ Thinking is a session of its own, so the answer's budget, checks, pointers and c
 over, the answer's session takes over its row with all that the model has read: nothing is read twice.
 
 In most models that think, the tags are tokens of their own without a text: such a closing tag ends the thinking where
-its text would (see `compositions.Text`).
+its text would (see `compositions.Text`). Some models write several special tokens, and text between them, as
+`<|end|><|start|>assistant`: there the first one ends the thinking, and the rest is fed.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from structgen.chat import Tags
+from structgen.chat.known import thinking_tags_of
 from structgen.constraints.compositions import Text
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
@@ -28,7 +32,10 @@ from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
 from structgen.models.model import Model
 from structgen.options import Limits, Thinking
+from structgen.vocabulary import Vocabulary
 
+DEFAULT = Tags("<think>\n", "</think>\n\n")
+"""The tags of models whose chat templates have none."""
 LIMIT = "thinking.max_tokens"
 """How `Cap` calls the bound."""
 
@@ -38,8 +45,9 @@ class ThinkingTags:
     """The tags around thinking, as token ids."""
 
     opening: list[int]  # the opening tag, and the white space around it
-    closing: list[int]  # the closing tag, and the white space around it
-    gap: list[int]  # the white space behind the closing tag alone
+    closing: list[int]  # the closing tag, the white space before it, and what comes behind it
+    gap: list[int]  # what comes behind the closing tag alone
+    tag: str  # the closing tag, which the model says
 
 
 class ThinkingSession(Session):
@@ -96,13 +104,14 @@ def thinking_session(
     Raises:
         OptionError: the tokenizer cannot spell the tags, or the model's context has no room to think.
     """
-    tags = _tags(model, thinking)
+    marks = _marks(model, thinking)
+    tags = _tags(model, marks)
     read = prompt.read
-    if _ends_with(model, read, tags.closing, thinking.closing):
+    if _is_over(model, read, tags, marks):
         return None
-    opening = [] if _ends_with(model, read, tags.opening, thinking.opening) else tags.opening
+    opening = [] if _ends_with(model, read, tags.opening, marks.opening) else tags.opening
     budget = _budget(model, thinking, len(read) + len(opening) + len(tags.closing), answer)
-    tag = thinking.closing.strip()
+    tag = tags.tag
     seen = [guard for guard in guards if not isinstance(guard, Banned) or guard.scope == EVERYTHING]
     sampling = answer.sampling
     return ThinkingSession(
@@ -136,14 +145,50 @@ def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> in
     return min(thinking.max_tokens, left - kept)
 
 
-def _tags(model: Model, thinking: Thinking) -> ThinkingTags:
+def _marks(model: Model, thinking: Thinking) -> Tags:
+    """The text of the tags: as they are given, or else those of the model's chat template."""
+    if thinking.opening is not None and thinking.closing is not None:
+        return Tags(thinking.opening, thinking.closing)
+    own = thinking_tags_of(model.tokenizer, model.vocabulary) or DEFAULT
+    return Tags(thinking.opening or own.opening, thinking.closing or own.closing)
+
+
+def _tags(model: Model, marks: Tags) -> ThinkingTags:
     encode, vocabulary = plain_encoder(model.tokenizer), model.vocabulary
-    tag = thinking.closing.strip()
-    before, _, gap = thinking.closing.partition(tag)
+    names = sorted(vocabulary.special_names, key=len, reverse=True)
+    stripped = marks.closing.strip()
+    first = re.match("|".join(map(re.escape, names)) or "(?!)", stripped)
+    tag = stripped if first is None else first[0]
+    before, _, gap = marks.closing.partition(tag)
     behind = encode(gap) if gap else []
-    if vocabulary.decode(behind).strip(b" ") != gap.encode().strip(b" "):
+    spelled = b"".join(vocabulary.token(i) or _name(vocabulary, i) for i in behind)
+    if spelled.strip(b" ") != gap.encode().strip(b" "):
         raise OptionError(f"thinking: the tokenizer cannot spell {quoted(gap)}, what comes behind the closing tag")
-    return ThinkingTags(encode(thinking.opening), [*encode(before), *encode(tag), *behind], behind)
+    return ThinkingTags(encode(marks.opening), [*encode(before), *encode(tag), *behind], behind, tag)
+
+
+def _name(vocabulary: Vocabulary, token: int) -> bytes:
+    """The name of a special token, which has no text."""
+    return next((name.encode() for name, i in vocabulary.special_names.items() if i == token), b"")
+
+
+def _is_over(model: Model, prompt: Sequence[int], tags: ThinkingTags, marks: Tags) -> bool:
+    """Does a prompt end with a closing tag, white space apart?
+
+    Where that is several special tokens, every turn may end so, as with `<|end|><|start|>assistant`. Then an opening
+    tag must stand before, and no other closing tag between the two.
+    """
+    if not _ends_with(model, prompt, tags.closing, marks.closing):
+        return False
+    if marks.closing.strip() == tags.tag:
+        return True
+    begun = _places(prompt, tags.opening)
+    return bool(begun) and sum(place > begun[-1] for place in _places(prompt, tags.closing)) == 1
+
+
+def _places(ids: Sequence[int], tag: Sequence[int]) -> list[int]:
+    size, wanted = len(tag), list(tag)
+    return [place for place in range(len(ids) - size + 1) if ids[place : place + size] == wanted]
 
 
 def _ends_with(model: Model, ids: Sequence[int], tag: Sequence[int], text: str) -> bool:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.calling.request import TurnRequest, prepared
-from structgen.chat import call_format
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
-from structgen.errors import OptionError, quoted
+from structgen.errors import quoted
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.rendering import with_schema
@@ -55,10 +54,9 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     """
     _check_size(request, settings)
     messages: Any = _messages(request.messages)
-    schema, options = _schema(request), _options(model, request, settings, request.max_completion_tokens)
+    schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
-    if request.extras.prompt_schema:
-        messages = with_schema(messages, schema)
+    options |= {"template_options": request.extras.template_options, "prompt_schema": request.extras.prompt_schema}
     turns = [
         prepared(
             model,
@@ -67,9 +65,8 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
             choice=_tool_choice(request),
             parallel=_parallel(request),
             schema=schema,
-            template_options=request.extras.template_options,
             options={**options, "sampling": sampling},
-        )
+        ).turns[0]
         for sampling in _samplings(request, settings)
     ]
     return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
@@ -82,7 +79,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
         Problem, RequestError: something in it cannot work.
     """
     _check_size(request, settings)
-    schema, options = _schema(request), _options(model, request, settings, None)
+    schema, options = _schema(request), _options(request, settings, None)
     order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
     prompts: list[Any] = _prompts(request)
     if request.extras.prompt_schema:
@@ -156,13 +153,13 @@ def _schema(request: Common) -> Any:
     return found[0] if found else None
 
 
-def _options(model: Model, request: Common, settings: Settings, also: int | None) -> dict[str, Any]:
+def _options(request: Common, settings: Settings, also: int | None) -> dict[str, Any]:
     """The options of `generate`, `sampling` apart."""
     extras = request.extras
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     budget = Limits(max_new_tokens=_max_tokens(request, also, settings), stop=tuple(stop), **dict(extras.budget))
     options: dict[str, Any] = {"limits": budget, "canonical": extras.canonical}
-    options["thinking"] = _thinking(model, extras)
+    options["thinking"] = _thinking(extras)
     if extras.banned:
         options["banned"] = extras.banned
     if extras.order != "schema":
@@ -194,17 +191,11 @@ def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
     return wanted
 
 
-def _thinking(model: Model, extras: Extras) -> bool | Thinking:
-    """The tags are the request's, or else those of the chat template, or else the usual ones."""
-    if extras.thinking is False:
-        return False
-    given = {} if extras.thinking is True else extras.thinking.model_dump(exclude_none=True)
-    try:
-        tags = call_format(model.tokenizer, model.vocabulary).thinking
-    except OptionError:  # no chat template, or none that tells
-        tags = None
-    own = {} if tags is None else {"opening": tags.opening, "closing": tags.closing}
-    return Thinking(**{**own, **given})
+def _thinking(extras: Extras) -> bool | Thinking:
+    """How the model thinks; tags that the request does not give are those of the chat template."""
+    if isinstance(extras.thinking, bool):
+        return extras.thinking
+    return Thinking(**extras.thinking.model_dump(exclude_none=True))
 
 
 def _samplings(request: Common, settings: Settings) -> Sequence[Sampling]:

@@ -21,6 +21,7 @@ from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
 from structgen.schema.python.functions import is_function, value_type
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import validated
+from structgen.schema.whole_numbers import with_ints
 from structgen.tools.calls import ToolCall
 from structgen.tools.docstrings import Described, described
 from structgen.tools.parameters import declared, strict
@@ -205,7 +206,7 @@ class Tool(Generic[P, R]):
             text = arguments.decode("utf-8", errors="replace") if isinstance(arguments, bytes) else arguments
             message = f"arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
             raise ValidationFailed(message, "", text, why) from refusal
-        return value
+        return with_ints(value, self.parameters)
 
     def called(self, arguments: str | bytes, id: str | None = None) -> ToolCall[R]:
         """Returns the call with these arguments.

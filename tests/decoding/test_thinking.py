@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from pydantic import BaseModel
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
@@ -19,6 +20,7 @@ from structgen.errors import DeadEnd, OptionError
 from structgen.models.model import Model
 from structgen.testing import ScriptedModel, scripted
 from structgen.vocabulary import Vocabulary
+from tests.support.small_tokenizers import byte_level_bpe
 
 
 class City(BaseModel):
@@ -238,3 +240,58 @@ def test_an_answer_that_is_forced_as_a_whole_is_thought_about_first():
     assert "".join(event.text for event in events if event.thinking) == "so it is"
     assert events[-1].result is not None
     assert (events[-1].result.value, events[-1].result.thinking) == ("a", "so it is")
+
+
+HARMONY = """{% for m in messages %}<|start|>{{ m.role }}{% if m.reasoning %}<|channel|>analysis<|message|>\
+{{ m.reasoning }}<|end|><|start|>assistant{% endif %}{% if m.role == "assistant" %}<|channel|>final{% endif %}\
+<|message|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"""
+
+
+@pytest.fixture
+def harmony():
+    """A tokenizer whose chat template closes thinking with two special tokens, as every turn ends."""
+    tokenizer = byte_level_bpe(["assistant final analysis"] * 9, 300)
+    names = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": names})
+    tokenizer.chat_template = HARMONY
+    return tokenizer
+
+
+def test_marks_of_several_special_tokens_are_those_of_the_chat_template(harmony):
+    """The first token of the closing mark ends the thinking, the rest is fed."""
+    vocabulary = Vocabulary.from_tokenizer(harmony)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    module = LlamaForCausalLM(LlamaConfig(vocab_size=len(harmony), max_position_embeddings=256, **sizes)).eval()
+    model = Model(module, harmony, vocabulary)
+    messages = [{"role": "user", "content": "Which?"}]
+    options = CallOptions(thinking=sg.Thinking(max_tokens=5), limits=sg.Limits(20))
+    request = prepare(model, messages, sg.Choice(["yes", "no"]), options)
+    before = request.sessions[0].before
+    assert before is not None
+    assert harmony.decode(before.prompt).endswith("<|start|>assistant<|channel|>analysis<|message|>")
+    end = harmony.convert_tokens_to_ids("<|end|>")
+    assert before.matcher is not None
+    words = before.matcher.mask()
+    assert words[end // 32] >> (end % 32) & 1  # the model may end its thinking now
+    result = request.results(record=False)[0]
+    assert result.value in ("yes", "no")
+    assert result.thinking is not None
+    read = harmony.decode(request.sessions[0].row.ids)
+    assert "<|end|><|start|>assistant" in read[read.index("analysis") :]
+
+
+def test_a_template_says_by_its_end_whether_thinking_is_over(harmony):
+    """Every turn ends like a closing mark: only one with an opening mark before it says that."""
+    vocabulary = Vocabulary.from_tokenizer(harmony)
+    model = Model(ScriptedModel("", vocabulary), harmony, vocabulary)
+
+    def thinks(messages) -> bool:
+        request = prepare(model, messages, sg.Choice(["yes", "no"]), CallOptions(thinking=True))
+        return request.sessions[0].before is not None
+
+    user = {"role": "user", "content": "Which?"}
+    assert thinks([user])
+    assert thinks([user, {"role": "assistant", "reasoning": "Hm.", "content": "That."}, user])
+    ids = harmony.encode("<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant")
+    assert not thinks(ids)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from structgen.chat import call_format
+from structgen.chat.pieces import TAG
 from structgen.models.model import Model
 from structgen.testing import HERMES, ScriptedModel
 from structgen.vocabulary import Vocabulary
+from tests.support.chat_templates import control_tokens, templates
 from tests.support.small_tokenizers import byte_level_bpe
 
 MISTRAL = """{%- for message in messages %}{% if message.role == "user" %}[INST]{{ message.content }}[/INST]\
@@ -56,9 +59,41 @@ def scripted_chat(template: str, *said: str) -> Model:
     return Model(ScriptedModel(list(said), vocabulary), tokenizer, vocabulary)
 
 
-def random_chat(template: str, seed: int = 0) -> Model:
-    """A model with random weights."""
+class AnsweringModel(ScriptedModel):
+    """It says the text of the one of these keys that stands in its prompt."""
+
+    def __init__(self, texts: dict[str, str], vocabulary: Vocabulary):
+        super().__init__(list(texts.values()), vocabulary)
+        self.keys = [key.encode() for key in texts]
+
+    def _script_of(self, ids, notes):
+        prompt = self.vocabulary.decode([int(i) for i in ids])
+        return next((number for number, key in enumerate(self.keys) if key in prompt), 0)
+
+
+def answering_chat(template: str, texts: dict[str, str]) -> Model:
+    """A model that wants to say these texts, each where its key stands in the prompt."""
     tokenizer = chat_tokenizer(template)
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    return Model(AnsweringModel(texts, vocabulary), tokenizer, vocabulary)
+
+
+def real_tokenizer(name: str) -> PreTrainedTokenizerFast:
+    """A tokenizer of some 400 tokens, and the control tokens that a real model's chat template has."""
+    format_ = call_format(templates()[name])
+    thinking = format_.thinking
+    marks = TAG.findall(thinking.opening + thinking.closing) if thinking is not None else []
+    end = next(iter(TAG.findall(format_.end)), "<|im_end|>")
+    tokenizer = byte_level_bpe(TEXTS * 9, 400)
+    special = sorted({*control_tokens(format_), *marks} - {end})
+    tokenizer.add_special_tokens({"eos_token": end, "additional_special_tokens": special})
+    tokenizer.chat_template = templates()[name]
+    return tokenizer
+
+
+def random_chat(template: str, seed: int = 0) -> Model:
+    """A model with random weights, and one of `TEMPLATES` or of the real chat templates."""
+    tokenizer = chat_tokenizer(template) if template in TEMPLATES else real_tokenizer(template)
     torch.manual_seed(seed)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, eos_token_id=tokenizer.eos_token_id,

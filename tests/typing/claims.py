@@ -224,6 +224,19 @@ def of_calls() -> None:
     assert_type(sg.call(model, "p", [forecast], schema=City, details=True).value, list[sg.ToolCall[Any]] | City | None)
     assert_type(sg.call(model, "p", [forecast], schema=schema, details=True).calls, list[sg.ToolCall[Any]])
     assert_type(sg.call(model, "p", [forecast], choice=forecast, details=True).calls, list[sg.ToolCall[Any]])
+    told = sg.call(model, "p", limits=sg.Limits(9), batch_size=2, template_options={"a": 1}, prompt_schema=False)
+    assert_type(told, list[sg.ToolCall[Any]] | str)
+
+
+def of_batches_of_calls() -> None:
+    """A list of conversations gives a list."""
+    assert_type(sg.call(model, ["p", "q"], [forecast]), list[list[sg.ToolCall[Any]] | str])
+    assert_type(sg.call(model, [chat, chat], [forecast], schema=City), list[list[sg.ToolCall[Any]] | City])
+    assert_type(sg.call(model, ["p", "q"], [forecast], choice="required"), list[list[sg.ToolCall[Any]]])
+    assert_type(
+        sg.call(model, ["p", "q"], [forecast], choice=forecast, parallel=[True]), list[list[sg.ToolCall[Point]]]
+    )
+    assert_type(sg.call(model, ["p"], [forecast], schema=City, details=True), list[sg.Reply[City]])
 
 
 def of_conversations() -> None:
@@ -258,4 +271,7 @@ def mistakes() -> None:
     Desk().book("all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     sg.tool(forecast, name=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     sg.run(model, "p")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    sg.call(5, "p", [forecast])  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    sg.call(model, "p", temperature=0.7)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.run(model, "p", [], reask=2)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.stream_call(model, "p", temperature=0.7)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    sg.call(5, "p", [forecast])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]

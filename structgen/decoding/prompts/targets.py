@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from structgen.options import Whitespace
 from structgen.schema.python.functions import value_type
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import validated
+from structgen.schema.whole_numbers import loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +56,5 @@ def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> 
 def _json_parser(schema: Any) -> Callable[[str], Any]:
     """Parsed JSON for a JSON Schema, a validated value for a type."""
     if isinstance(schema, (dict, bool)):
-        return json.loads
+        return partial(loads, schema=schema)
     return partial(validated, from_type(schema)[1])

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from jinja2 import TemplateError
-
 from structgen.arguments import require_unicode
-from structgen.errors import OptionError, excerpt, quoted
+from structgen.chat.templates import prompt_ids
+from structgen.errors import OptionError, quoted
 from structgen.models.model import Model
 
 EXPECTED = (
@@ -65,7 +64,7 @@ def _ids(model: Model, prompt: Any, where: str) -> list[int]:
         if not prompt or _is_ids(prompt):
             return [int(token) for token in prompt]
         if _is_messages(prompt):
-            return _chat(model.tokenizer, list(prompt), where)
+            return prompt_ids(model.tokenizer, prompt, where=where)
     raise OptionError(f"{where}={quoted(prompt)}: expected {EXPECTED}")
 
 
@@ -76,21 +75,6 @@ def _text(tokenizer: Any, text: str) -> list[int]:
         return list(getattr(tokenizer, "tokenizer", tokenizer).encode(text, bos=True, eos=False))
     encoded = tokenizer.encode(text)
     return list(getattr(encoded, "ids", encoded))  # the tokenizers library wraps them
-
-
-def _chat(tokenizer: Any, messages: list[Mapping[str, Any]], where: str) -> list[int]:
-    if not hasattr(tokenizer, "apply_chat_template"):
-        raise OptionError(f"{where} is chat messages, but the tokenizer has no chat template: pass a string")
-    for position, message in enumerate(messages):
-        if not isinstance(message.get("role"), str):
-            raise OptionError(f"{where}: message {position} has no role; it takes role and content")
-        if isinstance(message.get("content"), str):
-            require_unicode(f"{where}: message {position}", message["content"])
-    try:
-        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-    except (ValueError, TypeError, KeyError, TemplateError) as error:  # a template's own mistakes, too
-        raise OptionError(f"{where}: no chat template, or it refuses these messages: {excerpt(error)}") from error
-    return list(encoded["input_ids"])
 
 
 def _is_ids(prompt: Sequence[Any]) -> bool:

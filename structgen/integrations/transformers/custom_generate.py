@@ -76,7 +76,7 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
             details=True,
             **options,
         )
-        raise_first_error(results)
+        raise_first_error([result.error for result in results])
         if beams > 1:
             results = [found for result in results for found in _best(result, sequences)]
         ends = [id_ for id_ in [config.pad_token_id, *owner.vocabulary.end_ids] if id_ is not None]

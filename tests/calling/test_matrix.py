@@ -1,0 +1,187 @@
+"""Thinking, tools, an answer's schema, streams and batches, each with each: what comes out is validated, or refused."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from functools import cache
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.models.model import Model
+from tests.support.calling_models import random_chat
+from tests.support.chat_templates import templates
+
+REAL = ("Qwen-Qwen3-0.6B", "GLM-4.6", "openai-gpt-oss-120b", "Kimi-K3", "deepseek-ai-DeepSeek-V3.1")
+
+each_template = pytest.mark.parametrize(
+    "template",
+    [
+        "hermes",
+        pytest.param("mistral", marks=pytest.mark.slow),
+        pytest.param("xml", marks=pytest.mark.slow),
+        *(
+            pytest.param(
+                name,
+                marks=[pytest.mark.skipif(name not in templates(), reason="no chat templates"), pytest.mark.slow],
+            )
+            for name in REAL
+        ),
+    ],
+)
+
+
+@sg.tool
+def weather(city: Literal["Rome", "Paris"], days: int = 1) -> str:
+    """The weather in a city."""
+    return f"{city}: {days}"
+
+
+@sg.tool
+def book(kind: Literal["hotel", "flight"], guests: int) -> str:
+    """Books."""
+    return f"{kind}: {guests}"
+
+
+@sg.tool
+def greet(name: Literal["Ada", "Bob"]) -> str:
+    """Greets."""
+    return f"Hello {name}"
+
+
+class Answer(BaseModel):
+    score: int = Field(ge=0, le=99)
+    city: Literal["Rome", "Paris"]
+
+
+TOOLS: dict[str, dict[str, Any]] = {
+    "no tools": {},
+    "auto": {"tools": [weather, book], "parallel": True},
+    "required": {"tools": [weather, book], "choice": "required", "parallel": (1, 2)},
+    "one": {"tools": [weather, book], "choice": weather},
+    "none": {"tools": [weather, book], "choice": "none"},
+}
+SCHEMAS: dict[str, Any] = {
+    "text": None,
+    "model": Answer,
+    "dict": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"]},
+    "choice": sg.Choice(["yes", "no"]),
+}
+CONVERSATIONS: list[Any] = [
+    "Rome?",
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Paris, or [TOOL_CALLS]<tool_call>?"}],
+    "And then?",
+]
+
+
+@cache
+def model_of(template: str) -> Model:
+    return random_chat(template, 3)
+
+
+def checked(reply: sg.Reply[Any], tools: str, schema: str, *, thinks: bool) -> None:
+    """Whatever came is of its type, and of what was allowed."""
+    assert reply.error is None
+    names = {"weather": weather, "book": book}
+    for call in reply.calls:
+        assert names[call.name].parse(call.json) == call.arguments
+        assert call.invoke()
+    if tools in ("required", "one"):
+        assert 1 <= len(reply.calls) <= (2 if tools == "required" else 1)
+        assert all(call.name == "weather" for call in reply.calls) or tools == "required"
+    if tools in ("no tools", "none"):
+        assert not reply.calls
+    if not reply.calls:
+        valid = {
+            "text": lambda answer: isinstance(answer, str),
+            "model": lambda answer: isinstance(answer, Answer),
+            "dict": lambda answer: isinstance(answer["n"], int) and answer["n"] <= 9,
+            "choice": lambda answer: answer in ("yes", "no"),
+        }
+        assert valid[schema](reply.answer), reply.answer
+    assert (reply.generation.thinking is not None) == thinks
+
+
+def told(events: list[sg.CallEvent], row: int) -> sg.Reply[Any]:
+    """The reply at the end of a row's events, which have told the same as it has."""
+    own = [event for event in events if event.row == row]
+    last = max((place for place, event in enumerate(own) if event.restart), default=-1)
+    reply, own = own[-1].reply, own[last + 1 :]
+    assert reply is not None
+    assert "".join(event.text for event in own) == reply.text
+    assert [event.call for event in own if event.call] == reply.calls
+    assert [event.call.id for event in own if event.call] == [call.id for call in reply.calls]
+    for number, call in enumerate(reply.calls):
+        pieces = [event.arguments for event in own if event.index == number]
+        assert json.loads("".join(pieces)) == json.loads(call.json)
+    return reply
+
+
+def same(one: sg.Reply[Any], two: sg.Reply[Any]) -> bool:
+    return (one.calls, one.answer, one.text, one.prompt) == (two.calls, two.answer, two.text, two.prompt)
+
+
+@each_template
+@pytest.mark.parametrize("thinks", [False, True])
+@pytest.mark.parametrize("tools", TOOLS)
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_every_combination_gives_validated_results(template, thinks, tools, schema):
+    """One conversation, a batch, and the streams of both say the same."""
+    model = model_of(template)
+    thinking = sg.Thinking(max_tokens=9) if thinks else False
+    limits = sg.Limits(90)
+    options: dict[str, Any] = {**TOOLS[tools], "schema": SCHEMAS[schema], "thinking": thinking, "limits": limits}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.BudgetWarning)  # a random model goes on until it must close
+        single = [sg.call(model, each, details=True, **options) for each in CONVERSATIONS]
+        batch = sg.call(model, CONVERSATIONS, details=True, **options)
+        events = list(sg.stream_call(model, CONVERSATIONS, **options))
+        alone = list(sg.stream_call(model, CONVERSATIONS[1], **options))
+        plain = sg.call(model, CONVERSATIONS, **options)
+    for row, reply in enumerate(single):
+        checked(reply, tools, schema, thinks=thinks)
+        assert same(batch[row], reply)
+        assert same(told(events, row), reply)
+        assert plain[row] == reply.value
+        thoughts = "".join(event.thinking for event in events if event.row == row)
+        assert thoughts == (reply.generation.thinking or "")
+    assert same(told(alone, 0), single[1])
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "beams and thinking": ({"beams": 2, "thinking": True}, "thinking= and beams= do not go together"),
+    "stop beside tools": ({"tools": [weather], "limits": sg.Limits(9, stop=("x",))}, "stop= is for plain text"),
+    "stop beside a schema": ({"schema": Answer, "limits": sg.Limits(9, stop=("x",))}, "stop= is for plain text"),
+    "a call without tools": ({"choice": "required"}, "no tools to call"),
+    "a tool that is not there": ({"tools": [weather], "choice": book}, "choice=.*expected"),
+    "no thinking": ({"thinking": "yes"}, "thinking='yes'"),
+    "reask": ({"reask": 2}, "reask"),
+    "no schema of this model": ({"schema": Answer, "prompt_schema": 1}, "prompt_schema=1"),
+    "tools that are none": ({"tools": weather}, "tools=.*expected a list"),
+    "guards that are none": ({"guards": 5}, "guards=5"),
+    "template options": ({"template_options": 5}, "template_options=5"),
+    "an option of another library": ({"temperature": 0.5}, r"sampling=sg.Sampling\(temperature=0.5\)"),
+}
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_go_together_is_an_option_error_before_anything_runs(what, many):
+    options, message = REFUSED[what]
+    messages = CONVERSATIONS if many else CONVERSATIONS[0]
+    for run in (sg.call, sg.stream_call):
+        with pytest.raises(OptionError, match=message):
+            run(model_of("hermes"), messages, **options)
+
+
+def test_a_search_of_beams_calls_but_has_no_stream():
+    options: dict[str, Any] = {"tools": [greet], "choice": "required", "beams": 3}
+    (one,) = sg.call(model_of("hermes"), "Rome?", **options)
+    assert greet.parse(one.json) == one.arguments
+    assert [len(calls) for calls in sg.call(model_of("hermes"), ["Rome?", "Paris?"], **options)] == [1, 1]
+    with pytest.raises(OptionError, match="beams= in a stream of calls"):
+        sg.stream_call(model_of("hermes"), "Rome?", **options)

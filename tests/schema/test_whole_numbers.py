@@ -1,0 +1,46 @@
+"""Ints where the schema says integer, floats elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+import structgen as sg
+from structgen.schema.whole_numbers import loads, with_ints
+from structgen.testing import scripted
+
+INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "expected"),
+    [
+        (INTEGER, "5.0", "5"),
+        (INTEGER, "5e2", "500"),
+        (NUMBER, "5.0", "5.0"),
+        ({"anyOf": [INTEGER, NUMBER]}, "5.0", "5.0"),
+        ({"anyOf": [INTEGER, {"type": "string"}]}, "5.0", "5"),
+        ({"type": "array", "prefixItems": [NUMBER], "items": INTEGER}, "[1.0, 2.0, 3]", "[1.0, 2, 3]"),
+        ({"properties": {"a": INTEGER, "b": NUMBER}}, '{"a": 1.0, "b": 1.0, "c": 1.0}', '{"a": 1, "b": 1.0, "c": 1.0}'),
+        ({"additionalProperties": {"$ref": "#/$defs/n"}, "$defs": {"n": INTEGER}}, '{"x": 7.0}', '{"x": 7}'),
+        ({"patternProperties": {"^i": INTEGER}, "additionalProperties": NUMBER}, '{"id": 7.0}', '{"id": 7.0}'),
+        ({"allOf": [{"type": "array"}, {"items": INTEGER}]}, "[[], 3.0]", "[[], 3]"),
+        (True, "[1.0]", "[1.0]"),
+    ],
+)
+def test_a_whole_number_is_an_int_where_every_schema_of_its_place_says_so(schema, text, expected):
+    assert repr(loads(text, schema)) == expected.replace('"', "'")
+
+
+def test_a_value_without_whole_floats_comes_back_as_it_is():
+    value = {"a": [1, 1.5, "5.0", None]}
+    assert with_ints(value, {"$ref": "#/nowhere"}) is value
+
+
+def test_a_schema_that_cannot_be_read_changes_nothing():
+    assert repr(with_ints([5.0], {"items": {"$ref": "#/nowhere"}})) == "[5.0]"
+
+
+def test_what_is_generated_and_what_a_tool_parses_has_ints():
+    assert repr(sg.generate(scripted("5.0"), "n", INTEGER)) == "5"
+    tool = sg.Tool.of({"name": "f", "parameters": {"properties": {"n": INTEGER, "x": NUMBER}}})
+    assert repr(tool.parse('{"n": 5.0, "x": 5.0}')) == "{'n': 5, 'x': 5.0}"
