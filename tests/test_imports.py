@@ -153,6 +153,34 @@ def test_the_lower_layers_run_without_torch_and_transformers(name):
     assert loaded == "[] True"
 
 
+WITHOUT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import numpy as np, structgen as sg
+vocabulary = sg.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
+schema = {"type": "object", "properties": {"a": {"enum": ["x", "yy"]}}, "required": ["a"], "additionalProperties": False}
+matcher = sg.JsonSchema(schema).compile(vocabulary).matcher()
+while not matcher.finished:
+    matcher.advance(int(matcher.apply(np.arange(257.0)).argmax()))
+words = np.zeros((1, vocabulary.words), np.uint32)
+sg.fill_masks([sg.Regex("[ab]+").compile(vocabulary).matcher()], words)
+texts = [sg.Lark('start: "a" | "b"'), sg.Choice(["a"]), sg.Repeat(sg.Regex("a"), max=3)]
+starts = [text.compile(vocabulary).matcher().allowed_tokens() for text in texts]
+print(matcher.text.decode(), words.any(), starts, sg.explain(schema).__class__.__name__)
+"""
+
+
+def test_masks_work_where_torch_and_transformers_are_absent():
+    """Engines that have their own tensors need no others."""
+    assert run(WITHOUT) == '{"a": "yy"} True [[97, 98], [97], [97, 256]] Explanation'
+
+
 def test_importing_structgen_loads_no_part_of_it():
     """All public names are lazy: a bare import costs a file or two."""
     loaded = run("import sys, structgen; print(sorted(m for m in sys.modules if m.startswith('structgen.')))")

@@ -15,9 +15,9 @@ from structgen.errors import OptionError, excerpt, warn_caller
 from structgen.memo import once_per_object
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.hybrid import HybridForward, takes_states
-from structgen.models.layers import cache_argument
+from structgen.models.layers import KNOWS_STATES, cache_argument
 from structgen.models.multimodal import REFUSALS, reads_both_ways
-from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_states
+from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers, has_states
 from structgen.models.rounding import near
 from structgen.models.row import Foreseen, Row
 from structgen.models.slots import SlotForward, takes_slots
@@ -159,6 +159,8 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
     attention = attention_of(module)
     takes_masks = attention in MASKED or module.config.is_encoder_decoder
     why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"
+    if not KNOWS_STATES and cache_argument(module) is not None and has_state_layers(module):
+        why = why or "with this release of transformers recurrent states cannot be told apart; 5.14 numbers them"
     for make in _ways(module) if cache_argument(module) is not None else ():
         forward = make(module)
         inexact = why_inexact(module, forward)

@@ -19,11 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import LinearAttentionLayer
 
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MOST_READ, twins_among
-from structgen.models.layers import BOTH, NOTHING, STATES_ONLY, layer_kinds
+from structgen.models.layers import BOTH, KNOWS_STATES, NOTHING, STATES_ONLY, StateLayer, layer_kinds
 from structgen.models.multimodal import no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
 from structgen.models.row import Foreseen, Row
@@ -38,21 +37,21 @@ States = list[Tensor | None]
 """What all layers keep of one row, [1, ...] each; None where a layer has no such state."""
 
 
-class SlotAndStateLayer(LinearAttentionLayer, SlotLayer):  # type: ignore[misc, override]
+class SlotAndStateLayer(StateLayer, SlotLayer):  # type: ignore[misc]
     """A layer that has both; its states are those of the rows that are read."""
 
-    is_compileable = True
+    is_compileable = False
 
     def __init__(self, places: Any) -> None:
         SlotLayer.__init__(self, places)
-        LinearAttentionLayer.__init__(self)  # type: ignore[no-untyped-call]
+        StateLayer.__init__(self)  # type: ignore[no-untyped-call]
 
     def lazy_initialization(self, *args: Any, **options: Any) -> None:
         """Makes room for keys and values, which are given by place, or for states, which are given by name."""
         if args:
             SlotLayer.lazy_initialization(self, *args)
         else:
-            LinearAttentionLayer.lazy_initialization(self, **options)
+            StateLayer.lazy_initialization(self, **options)
 
 
 class HybridModel(SlotModel):
@@ -64,15 +63,15 @@ class HybridModel(SlotModel):
 
     def __init__(self, module: PreTrainedModel) -> None:
         super().__init__(module)
-        self.recurrent = [layer for layer in self._cache.layers if isinstance(layer, LinearAttentionLayer)]
+        self.recurrent = [layer for layer in self._cache.layers if isinstance(layer, StateLayer)]
 
     def adopt_states(self, cache: Any) -> States:
         """The states that a row left in a cache of its own. The layers are as its are from then on."""
         pairs = zip(self._cache.layers, cache.layers, strict=True)  # older releases give layers without states one, too
-        theirs = [other for ours, other in pairs if isinstance(ours, LinearAttentionLayer)]
+        theirs = [other for ours, other in pairs if isinstance(ours, StateLayer)]
         if not self.is_begun:
             for layer, other in zip(self.recurrent, theirs, strict=True):
-                for name in vars(LinearAttentionLayer()):
+                for name in vars(StateLayer()):
                     setattr(layer, name, copy.copy(getattr(other, name)))
         return [states[i] for states, i in _cells(theirs)]
 
@@ -82,7 +81,7 @@ class HybridModel(SlotModel):
 
     def _layer(self, kind: str) -> Any:
         if kind in STATES_ONLY:
-            return LinearAttentionLayer()
+            return StateLayer()
         return SlotAndStateLayer(self._places) if kind in BOTH else super()._layer(kind)
 
     def _masks(self, slots: Tensor, places: SlotPlaces) -> dict[str, Any]:
@@ -103,7 +102,8 @@ def takes_states(module: PreTrainedModel) -> bool:
     config = module.config.get_text_config(decoder=True)
     kinds = {kind for kind, _ in layer_kinds(config)}
     return (
-        not module.config.is_encoder_decoder
+        KNOWS_STATES
+        and not module.config.is_encoder_decoder
         and "position_ids" in inspect.signature(module.forward).parameters
         and attention_of(module) in MASKED
         and bool(kinds & (SLOTS_ONLY | BOTH))

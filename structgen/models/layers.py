@@ -6,7 +6,6 @@ import inspect
 from typing import Any
 
 from transformers import PreTrainedModel, cache_utils
-from transformers.cache_utils import get_layer_types_and_kwargs
 
 NOTHING = "dummy"
 """The kind of a layer that keeps nothing, or uses what another one keeps."""
@@ -14,22 +13,62 @@ NOTHING = "dummy"
 WITHOUT_CACHE = {"mlp", "moe"}
 """Kinds by which a model names layers that keep nothing; older releases do not put them down as `NOTHING`."""
 
+SLIDING = {"sliding_attention", "hybrid_sliding", "reference_sliding_attention"}
+"""Kinds of layers that see the last tokens only."""
+
 STATES_ONLY = {"linear_attention", "conv"}
 BOTH = {"hybrid"}
 """Kinds of layers that keep recurrent states; and those that keep keys and values beside them."""
 
 
+class _Unknown:
+    """A layer that no cache has."""
+
+
+def _state_layer() -> Any:
+    """What transformers' caches keep recurrent states in, from the release on that numbers a layer's states."""
+    kind = getattr(cache_utils, "LinearAttentionLayer", _Unknown)
+    return kind if isinstance(getattr(kind(), "conv_states", None), dict) else _Unknown
+
+
+StateLayer: Any = _state_layer()
+"""A cache's layer of recurrent states."""
+
+KNOWS_STATES = StateLayer is not _Unknown
+"""Can states be copied from one cache into another? Else a model that has them is read by caches of its own."""
+
+
 def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
     """The kind of each layer, and its window in tokens, if it has one.
+
+    What transformers' caches make of a configuration, in all its releases of version 5.
 
     Args:
         config: of the text model or decoder.
     """
-    kinds, options = get_layer_types_and_kwargs(config)
-    given: Any = options  # older releases have one for all layers
-    each = [given] * len(kinds) if isinstance(given, dict) else given
-    named = [NOTHING if kind in WITHOUT_CACHE else kind for kind in kinds]
-    return [(kind, own.get("sliding_window")) for kind, own in zip(named, each, strict=True)]
+    layers: list[Any] = getattr(config, "per_layer_config", None) or [config] * config.num_hidden_layers
+    named = getattr(config, "layer_types", None)
+    kinds: list[str] = [_kind(layer) for layer in layers] if named is None else list(named)
+    shared = getattr(config, "num_kv_shared_layers", None) or 0  # the last ones use what others keep
+    modes = getattr(config, "kv_sharing_modes", None) or [""] * (len(kinds) - shared) + ["reuse"] * shared
+    each = zip(kinds, layers, modes, strict=False)
+    return [
+        (NOTHING, None) if kind in WITHOUT_CACHE or mode == "reuse" else (kind, _window(kind, layer))
+        for kind, layer, mode in each
+    ]
+
+
+def _kind(layer: Any) -> str:
+    """The kind of a layer whose configuration does not name it."""
+    if getattr(layer, "sliding_window", None) is not None:
+        return "sliding_attention"
+    return "full_attention" if getattr(layer, "attention_chunk_size", None) is None else "chunked_attention"
+
+
+def _window(kind: str, layer: Any) -> int | None:
+    name = "sliding_window" if kind in SLIDING else "attention_chunk_size" if kind == "chunked_attention" else ""
+    window: int | None = getattr(layer, name, None)
+    return window
 
 
 def cache_argument(module: PreTrainedModel) -> str | None:

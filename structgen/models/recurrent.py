@@ -17,9 +17,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.models.layers import BOTH, STATES_ONLY, cache_argument, layer_kinds
+from structgen.models.layers import BOTH, KNOWS_STATES, STATES_ONLY, StateLayer, cache_argument, layer_kinds
 from structgen.models.multimodal import REFUSALS
 from structgen.models.transfer import device_of, upload_one
 
@@ -89,10 +88,15 @@ class Snapshots(Generic[T]):
         return self._entries[-1] if self._entries else None
 
 
-def has_states(module: PreTrainedModel) -> bool:
-    """Does the model keep recurrent states in a cache of transformers?"""
+def has_state_layers(module: PreTrainedModel) -> bool:
+    """Has a causal model layers that keep recurrent states?"""
     kinds = {kind for kind, _ in layer_kinds(module.config.get_text_config(decoder=True))}
     return not module.config.is_encoder_decoder and bool(kinds & (STATES_ONLY | BOTH))
+
+
+def has_states(module: PreTrainedModel) -> bool:
+    """Does the model keep recurrent states in a cache of transformers that we know?"""
+    return KNOWS_STATES and has_state_layers(module)
 
 
 @torch.inference_mode()
@@ -117,15 +121,13 @@ def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
     return ReadAhead(_chunk(module) if scanned and device_of(module).type == "cpu" else 0)
 
 
-def _layers(
-    module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bool = False
-) -> list[LinearAttentionLayer]:
+def _layers(module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bool = False) -> list[StateLayer]:
     """The layers with states behind the beginning and the parts, each read by a forward pass of its own.
 
     With `wipe` there is nothing in the recurrent states behind the beginning.
     """
     cache, model, length = DynamicCache(config=module.config), module, 0
-    layers = [layer for layer in cache.layers if isinstance(layer, LinearAttentionLayer)]
+    layers = [layer for layer in cache.layers if isinstance(layer, StateLayer)]
     accepted = inspect.signature(module.forward).parameters
     argument = cache_argument(module) or "past_key_values"
     for ids in [BEGINNING, *parts]:
@@ -140,11 +142,11 @@ def _layers(
     return layers
 
 
-def _recurrent(layers: Sequence[LinearAttentionLayer]) -> list[Tensor]:
+def _recurrent(layers: Sequence[StateLayer]) -> list[Tensor]:
     return [state for layer in layers for state in layer.recurrent_states.values() if state is not None]
 
 
-def _states(layers: Sequence[LinearAttentionLayer]) -> list[Tensor]:
+def _states(layers: Sequence[StateLayer]) -> list[Tensor]:
     convolved = [state for layer in layers for state in layer.conv_states.values() if state is not None]
     return [state.float() for state in (*convolved, *_recurrent(layers))]
 

@@ -75,7 +75,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         generation: how often they were made anew.
     """
 
-    is_compileable = True
+    is_compileable = False  # a prompt is read without a mask where that is the same; True forbids it
     is_sliding = False  # a window lives in the mask
 
     def __init__(self, places: list[SlotPlaces]) -> None:
@@ -126,6 +126,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def get_max_length(self) -> int:
         """There is no bound."""
         return -1
+
+    get_max_cache_shape = get_max_length  # as older releases of transformers call it
 
 
 def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:

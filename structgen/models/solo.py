@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
-from transformers.cache_utils import LinearAttentionLayer
 
-from structgen.models.layers import NOTHING, cache_argument, layer_kinds
+from structgen.models.layers import NOTHING, StateLayer, cache_argument, layer_kinds
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
 from structgen.models.row import Foreseen, Row
@@ -184,7 +183,7 @@ class SoloForward:
     def _step(self, rows: Sequence[Row]) -> Sequence[Tensor]:
         """Reads one token of each row behind its state: float[width] for each."""
         each = [self._alone[row] for row in rows]
-        states_only = all(type(layer) is LinearAttentionLayer for layer in each[0].cache.layers)
+        states_only = all(type(layer) is StateLayer for layer in each[0].cache.layers)
         if len(rows) == 1 or self._takes_positions or not states_only:
             return [self._run(alone, row, [row.ids[alone.length]])[0] for row, alone in zip(rows, each, strict=True)]
         together = _merged([alone.cache for alone in each])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import transformers as hf
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
@@ -178,7 +179,10 @@ WHOLE: Configs = {
 def make(name: str, dtype: torch.dtype = torch.float32, **options: str) -> PreTrainedModel:
     """A model whose logits are not all the same, in evaluation mode; the same one each time."""
     torch.manual_seed(3)
-    config = (SLOTTED | MORE_SLOTTED | HYBRID | ALONE | WHOLE)[name]()
+    try:
+        config = (SLOTTED | MORE_SLOTTED | HYBRID | ALONE | WHOLE)[name]()
+    except AttributeError as error:
+        pytest.skip(f"{error}: this release has no such model")
     if name == "umt5" and hf.__version__.startswith("5.17."):
         options = {"attn_implementation": "eager"} | options  # by default its decoder looks ahead there
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM

@@ -1,0 +1,66 @@
+"""The kinds of layers, read by our own code, are those that transformers' own caches are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transformers import DynamicCache, LlamaConfig, cache_utils
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+from structgen.models.layers import NOTHING, empty_layer, layer_kinds
+from tests.support.tiny_configurations import tiny
+
+THEIRS: Any = getattr(cache_utils, "get_layer_types_and_kwargs", None)
+
+
+def text_configuration(name: str) -> Any:
+    """A tiny configuration of the part that reads text; skips where none can be made by the names of its fields."""
+    try:
+        config = tiny(name).get_text_config(decoder=True)
+        assert config.num_hidden_layers
+        DynamicCache(config=config)
+        return config
+    except Exception as error:  # noqa: BLE001 - whatever a configuration asks for
+        pytest.skip(f"{type(error).__name__}: {error}")
+
+
+@pytest.mark.skipif(THEIRS is None, reason="this release of transformers has no such function")
+@pytest.mark.parametrize("name", sorted(CAUSAL))
+def test_kinds_and_windows_are_those_of_transformers(name: str) -> None:
+    """Of every causal architecture."""
+    config = text_configuration(name)
+    kinds, options = THEIRS(config)
+    each = [options] * len(kinds) if isinstance(options, dict) else options
+    ours = layer_kinds(config)
+    assert [kind for kind, _ in ours] == kinds
+    assert [window for _, window in ours] == [own.get("sliding_window") for own in each]
+
+
+@pytest.mark.skipif(THEIRS is not None, reason="the test before says more")
+@pytest.mark.parametrize("name", sorted(CAUSAL))
+def test_windows_are_those_of_a_cache(name: str) -> None:
+    """In releases without that function: what a `DynamicCache` makes of a configuration has the same windows."""
+    config = text_configuration(name)
+    kinds = [(kind, window) for kind, window in layer_kinds(config) if kind != NOTHING]
+    layers = [layer for layer in DynamicCache(config=config).layers if type(layer) is not type(empty_layer())]
+    if len(layers) != len(kinds) or not layers:
+        pytest.skip("the cache has layers of other kinds")
+    for layer, (kind, window) in zip(layers, kinds, strict=True):
+        if type(layer) is cache_utils.DynamicSlidingWindowLayer:
+            assert layer.sliding_window == window, kind
+
+
+def test_layers_that_use_what_others_keep_keep_nothing() -> None:
+    """As older releases say it: by their number."""
+    config = LlamaConfig(num_hidden_layers=5)
+    config.layer_types = ["full_attention", "sliding_attention"] * 2 + ["mlp"]
+    config.sliding_window, config.num_kv_shared_layers = 7, 2
+    kinds = [
+        ("full_attention", None),
+        ("sliding_attention", 7),
+        ("full_attention", None),
+        (NOTHING, None),
+        (NOTHING, None),
+    ]
+    assert layer_kinds(config) == kinds
