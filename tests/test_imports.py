@@ -164,7 +164,8 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import numpy as np, structgen as sg
 vocabulary = sg.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [None], end_ids=[256])
-schema = {"type": "object", "properties": {"a": {"enum": ["x", "yy"]}}, "required": ["a"], "additionalProperties": False}
+schema = {"type": "object", "properties": {"a": {"enum": ["x", "yy"]}}, "required": ["a"]}
+schema["additionalProperties"] = False
 matcher = sg.JsonSchema(schema).compile(vocabulary).matcher()
 while not matcher.finished:
     matcher.advance(int(matcher.apply(np.arange(257.0)).argmax()))
