@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from functools import cache
 from pathlib import Path
@@ -13,10 +14,12 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
-from structgen.decoding.refusals.canonical_row import Continuations
+from structgen.decoding.refusals.canonical_row import CanonicalRow, Continuations
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
+from structgen.masks.words import ids_of
 from structgen.models.model import Model
+from tests.support.enumerable import chi_square
 from tests.support.small_tokenizers import byte_level_bpe
 
 WORDS = [
@@ -73,6 +76,45 @@ def test_the_tokens_are_what_the_tokenizer_makes_of_the_text(mode: Any):
         free = drawn(model, seed)
         spoiled += model.tokenizer.encode(free.text) != text_ids(free, model)
     assert spoiled > 6  # without it, this model's tokens are seldom the tokenizer's own
+
+
+def canonical_law(model: Model, prompt: list[int], constraint: sg.Choice) -> dict[tuple[int, ...], float]:
+    """Every text of a constraint with its probability, each step renormalised to what is allowed and canonical."""
+    vocabulary, law = model.vocabulary, {}
+    grammar = constraint.compile(vocabulary)
+    row = CanonicalRow(vocabulary, Continuations.of(grammar, vocabulary.canonical), strict=True)
+    row.start(prompt)
+    waiting: list[tuple[Any, Any, tuple[int, ...], float]] = [(grammar.matcher(), row, (), 1.0)]
+    while waiting:
+        matcher, row, said, chance = waiting.pop()
+        if matcher.can_finish:
+            law[said] = chance
+            continue
+        tokens = ids_of(row.allowed(matcher.mask(), matcher, said)).tolist()
+        with torch.inference_mode():
+            logits = model.module(torch.tensor([[*prompt, *said]])).logits[0, -1, tokens].double()
+        for token, each in zip(tokens, torch.softmax(logits, 0).tolist(), strict=True):
+            walk, other = matcher.fork(), row.fork()
+            walk.advance(token)
+            waiting.append((walk, other, (*said, token), chance * each))
+    return law
+
+
+def test_drafts_keep_the_law_of_canonical_draws():
+    begun, ends = (
+        ["William and ", "Theodore and "],
+        ["Theodore are the names", "the theory of Theodore", "the names of"],
+    )
+    model, names = random_model(), sg.Choice([start + end for start in begun for end in ends])
+    prompt = model.tokenizer.encode("William and Theodore are the names of the theory of Theodore and the names\n")
+    law = canonical_law(model, prompt, names)
+    assert len(law) == 6
+    assert math.isclose(sum(law.values()), 1.0, rel_tol=1e-6)
+    sampling = sg.Sampling(temperature=1.0, seed=5).several(1000)
+    runs = sg.generate(model, [prompt] * 1000, names, sampling=sampling, canonical="strict", details=True, batch_size=1)
+    assert isinstance(runs, list)
+    assert chi_square([run.token_ids for run in runs], law) < 4.5
+    assert sum(run.stats.drafted for run in runs) > 100
 
 
 def test_forced_text_and_drafts_change_nothing():
