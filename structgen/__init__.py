@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from structgen.guards.validators import ValidatorGuard
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+    from structgen.phrases.kinds import AnyOf, BytePhrase, Gap, Ordered, Phrase, Template
     from structgen.rendering import render
     from structgen.tools.calls import ToolCall
     from structgen.tools.tool import Tool, tool
@@ -86,6 +87,7 @@ _HOMES = {
     "masks": ("Grammar", "Matcher", "fill_masks"),
     "endings.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
+    "phrases.kinds": ("AnyOf", "BytePhrase", "Gap", "Ordered", "Phrase", "Template"),
     "tools.calls": ("ToolCall",),
     "tools.tool": ("Tool", "tool"),
     "chat.call_format": ("CallFormat",),
@@ -99,12 +101,14 @@ _HOMES = {
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AnyOf",
     "BannedPattern",
     "BannedWords",
     "Beams",
     "BudgetExhausted",
     "BudgetWarning",
     "ByteMachine",
+    "BytePhrase",
     "CallEvent",
     "CallFormat",
     "CallSyntaxError",
@@ -116,6 +120,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Field",
+    "Gap",
     "Generation",
     "Grammar",
     "Guard",
@@ -130,7 +135,9 @@ __all__ = [
     "Model",
     "NoExactSample",
     "OptionError",
+    "Ordered",
     "PerformanceWarning",
+    "Phrase",
     "Regex",
     "Repeat",
     "Reply",
@@ -141,6 +148,7 @@ __all__ = [
     "Sequence",
     "SpecialToken",
     "StructgenError",
+    "Template",
     "Text",
     "Thinking",
     "TokenRejected",

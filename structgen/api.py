@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from structgen.constraints.compositions import Composition
     from structgen.constraints.languages import Lark, Machine
     from structgen.guards import Guard
+    from structgen.phrases.kinds import Wanted
 
     Message = dict[str, Any]
     Prompt = str | list[int] | list[Message] | Mapping[str, Any]
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         beams: int | Beams
         canonical: bool | Literal["off", "prefer", "strict"]
         token_healing: bool | None
+        phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
         prompt_schema: bool
 
     class Options(StreamOptions, total=False):
@@ -146,6 +148,7 @@ def generate(
     beams: int | Beams = 1,
     canonical: bool | Literal["off", "prefer", "strict"] = "off",
     token_healing: bool | None = None,
+    phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = (),
     prompt_schema: bool = False,
     reask: int = 0,
     details: bool = False,
@@ -183,6 +186,8 @@ def generate(
             `Stats.canonical_relaxed`; "strict" raises `DeadEnd` there.
         token_healing: choose the prompt's last token anew, together with the first characters of the answer, where it
             ends within a line (`Generation.healed`); by default with canonical tokens, as far as the call allows it.
+        phrases: what the text must have, found by a search with `beams=`: texts, `Phrase`, `AnyOf`, `Ordered`,
+            `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
         prompt_schema: write the schema behind the prompt, too, as `render` shows it; of chat messages behind what the
             user said last. A mask says what may come; a model that was not told the names has to guess them.
         reask: how often a value that the type's own validators refused as often as `Limits(validations=...)` allows is
@@ -209,8 +214,8 @@ def generate(
     options = {
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
-        "thinking": thinking, "beams": beams, "canonical": canonical,
         "token_healing": token_healing,
+        "thinking": thinking, "beams": beams, "canonical": canonical, "phrases": phrases,
     }  # fmt: skip
     request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
     prompts = prompt if request.many else [prompt]

@@ -27,7 +27,7 @@ LAYERS = [
     {"automaton"},
     {"masks", "values"},
     {"endings", "guards", "parts"},
-    {"constraints", "models", "tools"},
+    {"constraints", "models", "tools", "phrases"},
     {"explanation", "chat", "rendering"},
     {"decoding"},
     {"reasking"},
@@ -41,7 +41,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering",
+    "tools", "chat", "rendering", "phrases",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

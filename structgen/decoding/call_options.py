@@ -12,6 +12,7 @@ from structgen.decoding.loop import ROWS
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.phrases.kinds import Wanted
 from structgen.schema.python.mistaken import inner_schema
 from structgen.schema.reader import require_order
 
@@ -41,6 +42,8 @@ _INSTEAD = {
     "reask": "only sg.generate asks again: what a stream has told cannot be taken back; sg.run tells of errors",
     "n": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
     "num_return_sequences": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
+    "force_words_ids": "pass beams=8, phrases=[...] with texts, see docs/phrases.md",
+    "constraints": "pass beams=8, phrases=[...] with texts, see docs/phrases.md",
     "tools": "pass one function as schema= for the arguments it can be called with",
     "messages": "pass the messages as prompt, the second argument",
     "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
@@ -69,6 +72,7 @@ class CallOptions:
     beams: int | Beams = 1
     canonical: bool | str = "off"
     token_healing: bool | None = None
+    phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):

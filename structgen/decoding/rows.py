@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from structgen.arguments import is_listed, require, require_unicode
+from structgen.constraints.basic import Regex
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.exact.exact_session import ExactSession, require_exact
@@ -21,6 +22,7 @@ from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering
 from structgen.decoding.refusals.canonical_row import CanonicalRow, Continuations
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
@@ -31,8 +33,13 @@ from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
+from structgen.phrases.kinds import Phrase, Wanted
+from structgen.phrases.progress import PhraseGuard, PhraseSet
 from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
+
+ANY_TEXT = Regex(r"[\s\S]*")
+"""What a row of plain text is held to that has to say phrases: how it may end must be known."""
 
 
 class RowPlan(NamedTuple):
@@ -43,6 +50,7 @@ class RowPlan(NamedTuple):
     sampling: Sampling
     limits: Limits
     guards: Sequence[Guard[Any]]
+    phrases: PhraseSet | None
     thinking: Thinking | None
 
 
@@ -84,13 +92,19 @@ class RowBuilder:
         guards = _guards_of_rows(
             lists("guards", options.guards, count), lists("banned", options.banned, count), targets
         )
+        wanted = lists("phrases", options.phrases, count)
+        phrases = _phrases_of_rows(wanted, targets, self.beams)
+        for given, each in zip(wanted, limits, strict=True):
+            _require_unstopped(given, each.stop)
         vocabulary = self._model.vocabulary
         for target in {id(target): target for target in targets}.values():
             constraint = target.constraint
             self._grammars[id(target)] = None if constraint is None else grammar_for(constraint, vocabulary)
         for target, watch in {(id(t), id(w)): (t, w) for t, w in zip(targets, guards, strict=True)}.values():
             _require_a_text(self._grammars[id(target)], watch)
-        columns = zip(read, targets, sampling, limits, guards, thinking, strict=True)
+        for target, owed in {(id(t), id(w)): (t, w) for t, w in zip(targets, phrases, strict=True)}.values():
+            _require_possible(self._grammars[id(target)], owed)
+        columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         if len({bool(each.exact) for each in sampling}) > 1:
             raise OptionError("sampling=: exact= is for all rows of a call, or for none")
@@ -110,7 +124,9 @@ class RowBuilder:
 
     def _session(self, plan: RowPlan) -> Session:
         model, grammar = self._model, self._grammars[id(plan.target)]
-        if plan.limits.stop and grammar is not None:
+        if grammar is None and plan.phrases is not None:
+            grammar = grammar_for(ANY_TEXT, model.vocabulary)
+        if plan.limits.stop and plan.target.constraint is not None:
             raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
         self._require_seed(plan.sampling)
         if self._options.token_healing:
@@ -208,15 +224,19 @@ class RowBuilder:
         """
         vocabulary = self._model.vocabulary
         guards = Guarding(plan.guards, vocabulary) if plan.guards else None
+        phrases = None if plan.phrases is None else PhraseRow(plan.phrases, vocabulary)
         steering = None
         if grammar is not None:
             budget = limits.max_new_tokens
             closes = require_room(grammar, budget, bound) and not limits.strict
             caps = CapReader(limits) if plan.target.is_json else None
-            steering = Steering(grammar, bound, budget, guards=guards, closes=closes, cap_reader=caps)
+            steering = Steering(
+                grammar, bound, budget, guards=guards, phrases=phrases, closes=closes, cap_reader=caps,
+                plain=plan.target.constraint is None,
+            )  # fmt: skip
         validators = None if plan.target.type is Any else validators_of(plan.target.type)
         validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
-        return Checks(guards, validating, steering, self._canonical(grammar))
+        return Checks(guards, validating, steering, self._canonical(grammar), phrases)
 
     def _canonical(self, grammar: Grammar | None) -> CanonicalRow | None:
         """What keeps a row's tokens canonical.
@@ -261,6 +281,51 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
     require_unicode("banned", *banned)
     words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
     return [*given, *words]
+
+
+def _phrases_of_rows(
+    phrases: Sequence[Sequence[str | Wanted]], targets: Sequence[Target], beams: Beams | None
+) -> list[PhraseSet | None]:
+    """Each row's phrases. Rows that were given the same have the same."""
+    known: dict[tuple[int, bool], PhraseSet | None] = {}
+    rows = [(given, target.is_json) for given, target in zip(phrases, targets, strict=True)]
+    for given, is_json in rows:
+        if (id(given), is_json) not in known:
+            require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
+            wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
+            if wanted and beams is None:
+                raise OptionError("phrases= are searched for with beams: pass beams=8, or another count above 1")
+            bound = next((each for each in wanted if each.at is not None), None)
+            require(
+                bound is None or is_json, "phrases", bound, "no at=: only JSON has strings to which it can be bound"
+            )
+            known[id(given), is_json] = PhraseSet(wanted) if wanted else None
+    return [known[id(given), is_json] for given, is_json in rows]
+
+
+def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
+    """No stop string stands within a phrase.
+
+    Raises:
+        OptionError: one does.
+    """
+    for phrase in (each.text if isinstance(each, Phrase) else each for each in given):
+        for stop in stops:
+            if isinstance(phrase, str) and stop in phrase:
+                raise OptionError(f"the stop string {quoted(stop)} ends the text within the phrase {quoted(phrase)}")
+
+
+def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
+    """A constraint of few texts must have one with all phrases.
+
+    Raises:
+        UnsatisfiableSchema: it has none.
+    """
+    offence = None if grammar is None or phrases is None else in_every_text(grammar, [PhraseGuard(phrases)])
+    if offence is not None:
+        raise UnsatisfiableSchema(
+            f"the constraint takes no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}"
+        )
 
 
 def _require_a_text(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> None:

@@ -344,19 +344,23 @@ class Session:
         return self._allowed.after_rollback()
 
     def _advance(self, token: int, entry: Entry) -> None:
-        said, steering, canonical = self._transcript, self._checks.steering, self._checks.canonical
+        said, steering = self._transcript, self._checks.steering
         said.take(token, entry)
-        if canonical is not None and not canonical.keeps(said.matcher, said.tokens):
-            said.cut(len(said.tokens) - 1)
-            self.sent_back = True  # another is chosen, from the same logits
+        keeping = (self._checks.canonical, self._checks.phrases)
+        if not all(check.keeps(said.matcher, said.tokens) for check in keeping if check is not None):
+            self._untake()
             return
         self.finish = self._finish_by.get(token)
         if steering is not None and self.finish is None and not self._allowed.fits():
-            said.cut(len(said.tokens) - 1)
+            self._untake()
             steering.refuse(len(said.tokens), token)
-            self.sent_back = True  # another is chosen, from the same logits
             return
         self._settle()
+
+    def _untake(self) -> None:
+        """The last token is not taken: another is chosen, from the same logits."""
+        self._transcript.cut(len(self.tokens) - 1)
+        self.finish, self.sent_back = None, True
 
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""

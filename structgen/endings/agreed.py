@@ -1,6 +1,7 @@
 """An end of a text that tests and listeners agree to, found by the A* algorithm (Hart, Nilsson and Raphael 1968).
 
-The estimate is the distance to an end, which is admissible: no test and no listener makes a way shorter. A text whose
+The estimate is the distance to an end, which is admissible (no test and no listener makes a way shorter), and what a
+listener wants to have said before. A text whose
 shortest end is agreed to is not gone on with byte by byte: that end is the answer. Texts of equal futures, at one
 position and in one state of the listener, count as one.
 """
@@ -33,7 +34,7 @@ MOST_STEPS, MOST_SECONDS = 5_000, 2.0
 
 
 class Listener(Protocol):
-    """What else has a say in how a text may end: guards. States are values."""
+    """What else has a say in how a text may end: guards and phrases. States are values."""
 
     @property
     def state(self) -> Any:
@@ -44,6 +45,9 @@ class Listener(Protocol):
 
     def may_end(self, state: Any) -> bool:
         """May the text end in this state?"""
+
+    def wanted(self, state: Any) -> bytes:
+        """What must still be said before the text may end, as far as that is known."""
 
 
 def agrees(listener: Listener | None, state: Any, text: bytes) -> bool:
@@ -111,14 +115,27 @@ class EndSearch:
 
     def takes(self, text: bytes) -> bool:
         """Do all tests agree to an end?"""
+        step = self._behind(text)
+        return step is not None and self._grammar.may_end(step.position, partial(self._reading, step))
+
+    def end_with(self, text: bytes) -> bytes | None:
+        """A text with the shortest end behind it, where all agree to both and no test stands in the way; else None."""
+        step = self._behind(text)
+        exit_ = None if step is None else self._end(step.position)
+        if exit_ is None or exit_.doubted or self._listener is None:
+            return None
+        return text + exit_.text if agrees(self._listener, self._listener.state, text + exit_.text) else None
+
+    def _behind(self, text: bytes) -> _PartialText | None:
+        """The text with more bytes; None where they may not come."""
         step = _PartialText(self._matcher.position, b"", None)
         for taken in range(len(text)):
             reading = partial(self._reading, step)
             position = next((to for to, _ in self._leads.after(step.position, text[taken : taken + 1], reading)), None)
             if position is None:
-                return False
+                return None
             step = _PartialText(position, text[: taken + 1], None)
-        return self._grammar.may_end(step.position, partial(self._reading, step))
+        return step
 
     def ends(self, weight: int, steps: int, effort: Effort) -> Iterator[bytes]:
         """Ends that all tests and the listener agree to, the shortest first.
@@ -150,7 +167,7 @@ class EndSearch:
             exit_ = self._end(step.position)
             if exit_ is None or len(step.text) + len(exit_.text) > self._most:
                 continue
-            total = len(step.text) + weight * len(exit_.text)
+            total = len(step.text) + weight * (len(exit_.text) + len(self._wanted(step)))
             if total > estimate:  # its estimate was that of the text before it
                 heappush(queue, (total, -len(step.text), next(order), step))
                 continue
@@ -168,13 +185,17 @@ class EndSearch:
         ends = self._grammar.may_end(step.position, partial(self._reading, step))
         return step.text if ends and agrees(self._listener, step.state, b"") else None
 
+    def _wanted(self, step: _PartialText) -> bytes:
+        return b"" if self._listener is None else self._listener.wanted(step.state)
+
     def _reading(self, step: _PartialText) -> JsonReading:
         return self._matcher.reading().feed(step.text, keep=False)
 
     def _following(self, step: _PartialText, exit_: Exit) -> Iterator[_PartialText]:
         """The text with one more byte, for each that is tried and may come."""
         states = set[Any]()
-        for position, tried in self._leads.after(step.position, _tried(exit_.text[:1]), partial(self._reading, step)):
+        likely = self._wanted(step)[:1] + exit_.text[:1]
+        for position, tried in self._leads.after(step.position, _tried(likely), partial(self._reading, step)):
             alike = 0
             for byte in tried:
                 following = self._heard(step, position, bytes([byte]))

@@ -135,12 +135,23 @@ class Closing:
         state = None if listener is None else listener.state
         if agrees(listener, state, exit_.text) and (not exit_.doubted or search.takes(exit_.text)):
             return self.speller.spelled(exit_.text)
-        tokens: list[int] | None = None
+        tokens = self._with_wanted(search, b"" if listener is None else listener.wanted(state))
+        if tokens is not None:
+            return tokens
         for weight, steps in SEARCHES:
             tokens = self._fitting(search.ends(weight, steps, effort or Effort()), most)
             if tokens is not None:
                 break
         return tokens
+
+    def _with_wanted(self, search: EndSearch, wanted: bytes) -> list[int] | None:
+        """The fewest tokens of what a listener wants and the shortest end behind it; None where it cannot stand here.
+
+        Many words are one token only with the space before them.
+        """
+        texts = [search.end_with(blank + wanted) for blank in (b"", b" ")] if wanted else []
+        spelled = [self.speller.spelled(text) for text in texts if text is not None]
+        return min((tokens for tokens in spelled if tokens is not None), key=len, default=None)
 
     def _fitting(self, texts: Iterable[bytes], most: int) -> list[int] | None:
         """The tokens of the first text that needs no more than `most`, else the fewest; None where none is spelled."""

@@ -119,7 +119,8 @@ class BeamBatch(Run[BeamSearch]):
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
         step = StepLogits(without_padding(logits, self._vocabulary), self._everything, self.ledger)
         masks = [beam.words() for beam in beams]
-        likeliest, first = step.likeliest(0, masks, self._limit), 0
+        proposed = [beam.proposals(words) for beam, words in zip(beams, masks, strict=True)]
+        likeliest, first = step.likeliest(0, masks, self._limit, proposed), 0
         for search in self._active:
             own = slice(first, first + len(search.beams))
             candidates = BeamCandidates(search.beams, step, first, masks[own], likeliest[own], self._limit)

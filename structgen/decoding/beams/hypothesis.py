@@ -12,23 +12,30 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.masking import pack
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
+from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
-from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed
+from structgen.endings.agreed import Effort
+from structgen.endings.closing import Closing
+from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
 """The errors that end one text of a search, and no other."""
+
+_NONE = np.zeros(0, np.int64)
 
 
 class HypothesisRollback(Rollback):
@@ -87,6 +94,12 @@ class Hypothesis(Session):
         self._forced: Sequence[int] = ()
         self._unforced = -1  # tokens behind which forced text was refused
         super().__init__(prompt, vocabulary, **options)
+        self._attempt(self._require_phrases)
+
+    @property
+    def phrases(self) -> PhraseRow | None:
+        """The phrases that it has to say."""
+        return self._checks.phrases
 
     def fork(self) -> Hypothesis:
         """Another text that begins like this one, in a row that has only what is added to it."""
@@ -98,10 +111,17 @@ class Hypothesis(Session):
         return twin
 
     @property
+    def owed(self) -> int:
+        """The bytes of its phrases that it owes."""
+        return 0 if self.phrases is None else self.phrases.owed(self.tokens)
+
+    @property
     def why_not(self) -> StructgenError:
         """Why the text does not go on."""
         refusal = self._rollback.refusal
-        return refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left())
+        why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left())
+        unmet = "" if self.phrases is None else self.phrases.unmet(self.tokens)
+        return DeadEnd(f"no text was found that has {unmet}: {why}") if unmet else why
 
     def next_forced(self) -> Sequence[int]:
         """Tokens of text that must come next; none where the model has a choice."""
@@ -115,6 +135,16 @@ class Hypothesis(Session):
         if forced := self.next_forced():
             return pack(np.array(forced[:1]), self._vocabulary.width)
         return self._attempt(self._mask)
+
+    def proposals(self, words: Words | None) -> NDArray[np.int64]:
+        """The tokens of a mask that lead on with a phrase that it owes."""
+        if self.phrases is None or words is None or self.done:
+            return _NONE
+        return self.phrases.proposals(words, self.tokens)
+
+    def owed_with(self, token: int) -> int:
+        """The bytes of its phrases that it owes with one token more."""
+        return 0 if self.phrases is None else self.phrases.owed_with(self.tokens, token)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
         """The text with one token more, or, with `sent_back` or an error, without a token that may not be taken."""
@@ -162,6 +192,34 @@ class Hypothesis(Session):
         why = self._rollback.refusal
         reason, pointer = (str(self.why_not), None) if why is None else (why.reason, why.pointer)
         self._rollback.retreat(Undone(kept, text, reason, pointer))
+
+    def _end_if_over(self) -> None:
+        """The text does not end without its phrases."""
+        super()._end_if_over()
+        phrases = self.phrases
+        if self.done and phrases is not None and phrases.owed_at_end(self.tokens, self.said):
+            if not self.tokens:
+                raise DeadEnd(f"the constraint takes only the empty text, which has no {phrases.unmet(())}")
+            refused = self.tokens[:]
+            self._untake()
+            phrases.refuse(refused)
+
+    def _require_phrases(self) -> None:
+        """A text with all phrases is known that fits into the budget, or none at all is known.
+
+        Raises:
+            DeadEnd: the shortest one that is known does not fit.
+        """
+        phrases, matcher = self.phrases, self.matcher
+        if phrases is not None and matcher is not None and not self.done:
+            close = Closing.of(matcher.grammar).tokens(matcher, phrases.listener((), None), Effort(), self.budget)
+            if close is not None and len(close) > self.budget:
+                said = quoted(self._vocabulary.decode(close).decode("utf-8", errors="replace"))
+                bound = MAX_NEW_TOKENS if self._checks.steering is None else self._checks.steering.bound
+                raise DeadEnd(
+                    f"{bound}={self.budget} has no room for {phrases.unmet(())}: the shortest text known with all "
+                    f"phrases needs {len(close)} tokens, {said}"
+                )
 
     def _do_not_force(self) -> None:
         self._forced, self._unforced = (), len(self.tokens)

@@ -7,16 +7,18 @@ the power of the length penalty. All this, and when it is over, is as in the bea
 equals where nothing is refused.
 
 What is new is `judge`: a candidate may be refused, by a guard for one. It is not taken then, and counts as if it had
-not been there: the next best one takes its place.
+not been there: the next best one takes its place. And with phrases that a text must have, candidates are taken in turn
+from banks, by how much of the phrases they have, so that texts which say one stand beside texts that are only likely.
 
 Nothing here knows a model, a token's text or a tensor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
 from structgen.options import Beams
@@ -54,8 +56,14 @@ class BeamStep(Generic[T]):
     exhausted: bool = False  # there are no other candidates
 
 
+Banks = Mapping[int, Iterator[ScoredToken]]
+"""Candidates by the bytes that they owe of phrases, which count below zero: nothing is owed in bank 0."""
+BEAMS_PER_BANK = 2
+"""Beams that a bank has at least, where there are many banks: then the middle ones wait for room."""
+
+
 def select(
-    candidates: Callable[[int], Iterator[ScoredToken]],
+    candidates: Callable[[int], Banks],
     judge: Callable[[int, int], T | None],
     *,
     parents: int,
@@ -63,6 +71,10 @@ def select(
     limit: int,
 ) -> BeamStep[T]:
     """Takes the best candidates of all beams together; of equal scores, those of the first beam.
+
+    The best of each bank in turn, the highest bank first: dynamic beam allocation (Post and Vilar 2018; Hu et al.
+    2019). Where there are more banks than beams can serve, these are the highest ones, so that what was begun is
+    completed, and the lowest, whose texts are likely and have begun no phrase. Without phrases there is one bank.
 
     Args:
         candidates: of a beam, best first. Asked again when one of them was refused, for others may come instead.
@@ -72,31 +84,68 @@ def select(
         limit: how many candidates are looked at, refused ones apart: a multiple of `count`, so that enough of them go
             on where many texts are complete.
     """
-    step, rank = BeamStep[T](), 0
-    heap: list[tuple[float, int, int]] = []
-    left = [candidates(parent) for parent in range(parents)]
-
-    def push(parent: int) -> None:
-        candidate = next(left[parent], None)
-        if candidate is not None:
-            heappush(heap, (-candidate[1], parent, candidate[0]))
-
-    for parent in range(parents):
-        push(parent)
-    while heap and rank < limit and len(step.beams) < count:
-        score, parent, token = heappop(heap)
-        text = judge(parent, token)
-        if text is None:
-            left[parent] = candidates(parent)
-        else:
-            rank += 1
-            if not text.done:
-                step.beams.append(Taken(parent, -score, text))
-            elif rank <= count:
-                step.done.append(Taken(parent, -score, text))
-        push(parent)
-    step.exhausted = not heap
+    step, ranks = BeamStep[T](), Counter[int]()
+    queues: _Queues[T] = _Queues(candidates, parents)
+    served = max(2, count // BEAMS_PER_BANK)
+    while queues.left and ranks.total() < limit and len(step.beams) < count:
+        banks = sorted(queues.left, reverse=True)
+        for bank in banks if len(banks) <= served else (*banks[: served - 1], banks[-1]):
+            if ranks.total() == limit or len(step.beams) == count:
+                break
+            taken = queues.take(bank, judge)
+            if taken is not None:
+                ranks[bank] += 1
+                if not taken.text.done:
+                    step.beams.append(taken)
+                elif ranks[bank] <= count:
+                    step.done.append(taken)
+    step.beams.sort(key=lambda taken: -taken.score)
+    step.exhausted = not queues.left
     return step
+
+
+class _Queues(Generic[T]):
+    """The candidates of a step that are left, by bank. Of each beam and bank, only the best one is in a queue."""
+
+    def __init__(self, candidates: Callable[[int], Banks], parents: int) -> None:
+        self.left: dict[int, list[tuple[float, int, int]]] = {}
+        self._candidates = candidates
+        self._behind = [candidates(parent) for parent in range(parents)]
+        for parent in range(parents):
+            self._queue_all(parent)
+
+    def take(self, bank: int, judge: Callable[[int, int], T | None]) -> Taken[T] | None:
+        """The best candidate of a bank that is not refused; None where there is none."""
+        while queue := self.left.get(bank):
+            score, parent, token = heappop(queue)
+            text = judge(parent, token)
+            if text is None:
+                self._ask_again(parent)
+            else:
+                self._queue(parent, bank)
+            if not self.left.get(bank):
+                self.left.pop(bank, None)
+            if text is not None:
+                return Taken(parent, -score, text)
+        return None
+
+    def _ask_again(self, parent: int) -> None:
+        """Other candidates of a beam come in the place of those it had."""
+        for bank, queue in [*self.left.items()]:
+            if any(entry[1] == parent for entry in queue):
+                self.left[bank] = [entry for entry in queue if entry[1] != parent]
+                heapify(self.left[bank])
+        self._behind[parent] = self._candidates(parent)
+        self._queue_all(parent)
+
+    def _queue_all(self, parent: int) -> None:
+        for bank in self._behind[parent]:
+            self._queue(parent, bank)
+
+    def _queue(self, parent: int, bank: int) -> None:
+        candidate = next(self._behind[parent][bank], None)
+        if candidate is not None:
+            heappush(self.left.setdefault(bank, []), (-candidate[1], parent, candidate[0]))
 
 
 class BestTexts(Generic[T]):

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.policy import BeamStep, BestTexts, ScoredToken, Taken, select
+from structgen.decoding.beams.policy import Banks, BeamStep, BestTexts, ScoredToken, Taken, select
 from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
@@ -53,21 +54,36 @@ class StepLogits:
         self._broken: set[int] = set()
         self._tried: list[tuple[int, Words | None, int]] = []
 
-    def likeliest(self, first: int, masks: Sequence[Words | None], limit: int) -> list[list[ScoredToken]]:
-        """The likeliest allowed tokens of some rows, best first; one copy from the device.
+    def likeliest(
+        self, first: int, masks: Sequence[Words | None], limit: int, proposed: Sequence[NDArray[np.int64]] = ()
+    ) -> list[list[ScoredToken]]:
+        """The likeliest allowed tokens of some rows, and the likeliest of some that are proposed, best first; one copy
+        from the device.
 
         Args:
             first: the number of the first row.
             masks: of this row and those behind it; None allows every token.
-            limit: tokens of a row.
+            limit: tokens of a row, and proposed ones.
+            proposed: further tokens of each row, which are allowed; none where it is empty.
         """
         scores = self._logits[first : first + len(masks)]
         width = min(limit, scores.shape[1])
         top = forbid(scores, self._on_device(masks)).topk(width)
         total = scores.logsumexp(dim=-1, keepdim=True)
-        rows = Download(torch.cat([total, top.values, top.indices.float()], dim=1)).numbers()
+        parts = [total, top.values, top.indices.float()]
+        if longest := max(map(len, proposed), default=0):
+            ids = np.array([np.pad(each, (0, longest - len(each)), constant_values=-1) for each in proposed])
+            parts.append(scores.gather(1, upload([ids.clip(0)], scores.device)[0]))
+        rows = Download(torch.cat(parts, dim=1)).numbers()
         self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
-        return [_ranked(row[0], row[1 : 1 + width], row[1 + width :]) for row in rows]
+        found = []
+        for number, row in enumerate(rows):
+            tokens = _ranked(row[0], row[1 : 1 + width], row[1 + width : 1 + 2 * width])
+            if longest and len(proposed[number]):
+                more = _ranked(row[0], row[1 + 2 * width :][: len(proposed[number])], proposed[number].tolist())
+                tokens = sorted({*tokens, *more[:limit]}, key=lambda scored: (-scored[1], scored[0]))
+            found.append(tokens)
+        return found
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
         """Raises the error of a text behind which the probabilities of a row are not numbers.
@@ -138,6 +154,7 @@ class BeamSearch:
         self.text, self.done = root, root.done
         self.best: BestTexts[Hypothesis] = BestTexts(options, root.budget)
         self._prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
+        self._thorough = options.early_stopping == "never"
         self._earlier: deque[tuple[Hypotheses, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
 
     @property
@@ -203,13 +220,20 @@ class BeamSearch:
             self._earlier.append((self.beams, step))
         for taken in step.done:
             self.best.add(taken, len(taken.text.tokens))
-        if step.beams and not self.best.is_over(step.beams[0].score, len(step.beams[0].text.tokens)):
+        if step.beams and not self._is_over(step.beams):
             self._seat(step.beams, forward)
             self.beams, self.text = step.beams, step.beams[0].text
         elif self.best.kept:
             self.text, self.done = self.best.kept[0][0], True
         else:
             self._go_back(forward)
+
+    def _is_over(self, beams: Hypotheses) -> bool:
+        """Can no beam become better than what is kept? Without "never", beams that owe a phrase are not asked as long
+        as others are there: their scores do not have its price yet."""
+        ready = [beam for beam in beams if not beam.text.owed]
+        asked = beams if self._thorough else ready or beams
+        return self.best.is_over(asked[0].score, len(asked[0].text.tokens))
 
     def _seat(self, beams: Hypotheses, forward: Forward) -> None:
         """Gives each hypothesis a row that stands where the one it continues does, and what it adds to that."""
@@ -290,16 +314,21 @@ class BeamCandidates:
         self._likeliest: list[list[ScoredToken] | None] = list(likeliest)
         self._taken: list[set[int]] = [set() for _ in beams]
 
-    def of(self, number: int) -> Iterator[ScoredToken]:
+    def of(self, number: int) -> Banks:
         """The candidates of a beam, see `select`."""
         beam, likeliest = self._beams[number], self._likeliest[number]
         self._logits.require_numbers(self._first + number, beam.text)
         if likeliest is None:
-            self._masks[number] = beam.text.words()
-            (likeliest,) = self._logits.likeliest(self._first + number, [self._masks[number]], self._limit)
+            words = self._masks[number] = beam.text.words()
+            proposed = [beam.text.proposals(words)]
+            (likeliest,) = self._logits.likeliest(self._first + number, [words], self._limit, proposed)
         self._likeliest[number] = None
+        banks: dict[int, list[ScoredToken]] = {}
         if not beam.text.done:
-            yield from ((token, beam.score + log) for token, log in likeliest if token not in self._taken[number])
+            for token, log in likeliest:
+                if token not in self._taken[number]:
+                    banks.setdefault(-beam.text.owed_with(token), []).append((token, beam.score + log))
+        return {bank: iter(tokens) for bank, tokens in banks.items()}
 
     def judge(self, number: int, token: int) -> Hypothesis | None:
         """What a beam becomes with a token, see `select`."""

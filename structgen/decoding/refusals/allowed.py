@@ -93,7 +93,7 @@ class Allowed:
         """True when the constraint's own mask is all there is to it, and so never empty."""
         steering, guards = self._checks.steering, self._checks.guards
         limited = steering is not None and steering.refuses(len(self._transcript.tokens))
-        limited = limited or self._checks.canonical is not None
+        limited = limited or self._checks.canonical is not None or self._checks.phrases is not None
         return self._retries.is_empty and not limited and (guards is None or not guards.looks_ahead)
 
     def constrained(self) -> Words | None:
@@ -118,6 +118,8 @@ class Allowed:
                 words = guards.plain  # an id that is no token stays forbidden
             untried = ~pack(np.array(tried), self._vocabulary.width)
             words = untried if words is None else words & untried
+        if (phrases := self._checks.phrases) is not None:
+            words = phrases.allowed(words, tokens)
         if (canonical := self._checks.canonical) is not None:
             words = canonical.allowed(words, self._transcript.matcher, tokens)
         again = self._begun_again()

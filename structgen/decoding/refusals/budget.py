@@ -20,9 +20,10 @@ import numpy as np
 
 from structgen.decoding.choosing.masking import pack
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
-from structgen.decoding.refusals.guarding import Guarding, GuardListener
+from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.endings.agreed import Effort, agrees
+from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.guards.pointers import pointer_at
@@ -79,6 +80,8 @@ class Steering:
         closes: the value is closed in time; else the budget is left to others.
         cap_reader: watches the text for values beyond a cap; None where the text is no JSON.
         guards: of the row, which have a say in how the text ends.
+        phrases: of the row, which have one, too.
+        plain: it is plain text, which ends with its budget: nothing is told of that.
 
     Attributes:
         bound: what sets the budget now.
@@ -91,15 +94,17 @@ class Steering:
         budget: int,
         *,
         guards: Guarding | None = None,
+        phrases: PhraseRow | None = None,
         closes: bool = True,
         cap_reader: CapReader | None = None,
+        plain: bool = False,
     ) -> None:
         self._grammar, self._closing = grammar, Closing.of(grammar)
         self._costs = self._closing.costs
-        self.bound, self._budget, self._closes_in_time = bound, budget, closes
+        self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # as `Cap` calls it
-        self._guards, self._cap_reader = guards, cap_reader
-        self._spare = 0 if guards is None else ROOM_FOR_GUARDS
+        self._guards, self._phrases, self._cap_reader = guards, phrases, cap_reader
+        self._spare = 0 if guards is None and phrases is None else ROOM_FOR_GUARDS
         self._effort = Effort()
         self._closes: dict[int, list[int]] = {}
         self._refused: dict[int, _Refusals] = {}
@@ -119,14 +124,14 @@ class Steering:
         """Where there is room for few texts only, one that fits is the close that is known from the start."""
         close = self._closing.shortest if self._closing.cost(self._grammar.start) > self._budget else None
         if close and len(close) <= self._budget:
-            listener, text = self._listener(b""), self._grammar.vocabulary.decode(close)
+            listener, text = self._listener((), b""), self._grammar.vocabulary.decode(close)
             if listener is None or agrees(listener, listener.state, text):
                 self._closes[0] = close
 
     @property
     def closed_by_budget(self) -> bool:
         """Has the budget changed what was said?"""
-        return any(self._name in refused.names for refused in self._refused.values())
+        return not self._plain and any(self._name in refused.names for refused in self._refused.values())
 
     @property
     def cut(self) -> str:
@@ -148,7 +153,8 @@ class Steering:
             cost = self._costs.get(matcher.position)
             if cost is None:
                 cost = self._closing.cost(matcher.position)
-            if cost + self._spare > left and not self._fits_closely(matcher, text, cost, left):
+            spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text.tokens)
+            if cost + spare > left and not self._fits_closely(matcher, text, cost, left):
                 return False
         caps = self._cap_reader
         if caps is None or len(text.said) <= caps.until:
@@ -171,7 +177,7 @@ class Steering:
         if known and known[0] == text.tokens[-1]:
             close: list[int] | None = known[1:]
         else:
-            listener = self._listener(text.said)
+            listener = self._listener(text.tokens, text.said)
             if listener is not None and listener.state is None:
                 return True  # the guards refuse it, and say why
             close = self._closing.tokens(matcher, listener, self._effort, left)
@@ -196,8 +202,9 @@ class Steering:
         """Has the budget forbidden what was chosen behind the first `count` tokens?"""
         return any(place >= count and self._name in refused.names for place, refused in self._refused.items())
 
-    def _listener(self, said: bytes | bytearray) -> GuardListener | None:
-        return None if self._guards is None else self._guards.listener(said)
+    def _listener(self, tokens: Sequence[int], said: bytes | bytearray) -> Listener | None:
+        guards = None if self._guards is None else self._guards.listener(said)
+        return guards if self._phrases is None else self._phrases.listener(tokens, guards)
 
     def _may_close(self, caps: CapReader, name: str, position: int, said: bytes) -> bool:
         """May a value that has reached a cap be closed at once, or does the schema ask for more of it?"""
@@ -263,7 +270,7 @@ class Steering:
         count = len(text.tokens)
         close, left = self._closes.get(count), self._budget - count
         if close is None:
-            close = self._closing.tokens(matcher, self._listener(text.said), self._effort, left)
+            close = self._closing.tokens(matcher, self._listener(text.tokens, text.said), self._effort, left)
             if close is None or len(close) > left:
                 raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, text.said)}")
             self._closes[count] = close
@@ -271,9 +278,10 @@ class Steering:
 
     def _offence(self, matcher: Matcher, said: bytes | bytearray) -> str:
         """What the guards refuse of the text that would close the value without them."""
-        listener, end = self._listener(said), self._closing.ending(matcher.position)
-        if listener is None:
+        end = self._closing.ending(matcher.position)
+        if self._guards is None:
             return ""
+        listener = self._guards.listener(said)
         veto = None if end is None else listener.refusal(end)
         return (
             f": {veto.reason} stands in the way of {quoted(end.decode(errors='replace'))}"
@@ -291,10 +299,10 @@ class Steering:
         rest = self._closing.leaving(matcher.position)
         return self._only(speller.spelled(rest) or []) if rest else ~speller.starting(NUMBER + b",")
 
-    def fork(self, guards: Guarding | None) -> Steering:
-        """Another text that begins like this one, with its own guards."""
+    def fork(self, guards: Guarding | None, phrases: PhraseRow | None) -> Steering:
+        """Another text that begins like this one, with its own guards and phrases."""
         twin = copy(self)
-        twin._guards, twin._closes, twin._refused = guards, self._closes.copy(), {}
+        twin._guards, twin._phrases, twin._closes, twin._refused = guards, phrases, self._closes.copy(), {}
         for count, refused in self._refused.items():
             twin._refused[count] = replace(refused, tokens=refused.tokens[:], names=refused.names[:])
         twin._cap_reader = None if self._cap_reader is None else self._cap_reader.fork()
@@ -312,7 +320,7 @@ class Steering:
     def caps(self, pieces: Sequence[bytes], *, is_json: bool) -> list[Cap]:
         """The limits that cut values short, in the order of the text, which is given token by token."""
         caps = []
-        for count, refused in sorted(self._refused.items()):
+        for count, refused in [] if self._plain else sorted(self._refused.items()):
             for name in refused.names:
                 text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
                 reader = None if name == self._name else self._cap_reader

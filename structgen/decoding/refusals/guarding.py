@@ -119,6 +119,10 @@ class GuardListener:
         """May the text end in this state?"""
         return self._guards.finish(state) is None
 
+    def wanted(self, state: States) -> bytes:
+        """Guards want nothing said."""
+        return b""
+
 
 def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[int], reason: str = "") -> str:
     """A message: the text that a guard refuses, and the texts that the constraint wants in its place.

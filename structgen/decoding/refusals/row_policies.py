@@ -8,6 +8,7 @@ from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
 
@@ -22,12 +23,14 @@ class Checks:
         steering: keeps a constrained row within its limits; None raises `BudgetExhausted` where the budget comes too
             early.
         canonical: keeps the row's tokens canonical; None where they need not be.
+        phrases: keeps the row from ending before it has said them; None where it owes none.
     """
 
     guards: Guarding | None = None
     validating: Validating | None = None
     steering: Steering | None = None
     canonical: CanonicalRow | None = None
+    phrases: PhraseRow | None = None
 
     @property
     def watching(self) -> list[RowCheck]:
@@ -37,11 +40,14 @@ class Checks:
     @property
     def followers(self) -> list[Follower]:
         """All that there are: each goes back with the row."""
-        return [each.truncate for each in (*self.watching, self.steering, self.canonical) if each is not None]
+        each = (*self.watching, self.steering, self.canonical, self.phrases)
+        return [check.truncate for check in each if check is not None]
 
     def fork(self) -> Checks:
         """The checks of another text that begins like this one."""
         guards = None if self.guards is None else self.guards.fork()
-        steering = None if self.steering is None else self.steering.fork(guards)
+        phrases = None if self.phrases is None else self.phrases.fork()
+        steering = None if self.steering is None else self.steering.fork(guards, phrases)
         canonical = None if self.canonical is None else self.canonical.fork()
-        return Checks(guards, None if self.validating is None else self.validating.fork(steering), steering, canonical)
+        validating = None if self.validating is None else self.validating.fork(steering)
+        return Checks(guards, validating, steering, canonical, phrases)

@@ -43,7 +43,7 @@ def searched(chances, longest, options, refused=frozenset(), limit=None):
 
         def offers(at, beams=beams, tried=tried):
             known = sorted(chances[beams[at].text.said].items(), key=lambda pair: -pair[1])
-            return iter([(ord(c), beams[at].score + log) for c, log in known if ord(c) not in tried[at]])
+            return {0: iter([(ord(c), beams[at].score + log) for c, log in known if ord(c) not in tried[at]])}
 
         def judge(at, token, beams=beams, tried=tried):
             tried[at].add(token)
@@ -113,7 +113,7 @@ def test_after_a_refusal_a_beam_is_asked_again():
 
     def offers(at):
         asked.append(at)
-        return iter([(1, -1.0), (2, -2.0)] if len(asked) == 1 else [(3, -3.0)])
+        return {0: iter([(1, -1.0), (2, -2.0)] if len(asked) == 1 else [(3, -3.0)])}
 
     step = select(offers, lambda at, token: None if token == 1 else Word("x", 9), parents=1, count=4, limit=8)
     assert [taken.score for taken in step.beams] == [-3.0]
@@ -125,10 +125,44 @@ def test_only_the_best_candidates_complete_a_text():
     offered = [(1, -1.0), (2, -2.0), (3, -3.0), (4, -4.0)]
     texts = {1: "a", 2: ".", 3: ".", 4: "b"}
     step: BeamStep[Word] = select(
-        lambda at: iter(offered), lambda at, token: Word(texts[token], 9), parents=1, count=2, limit=4
+        lambda at: {0: iter(offered)}, lambda at, token: Word(texts[token], 9), parents=1, count=2, limit=4
     )
     assert [taken.score for taken in step.done] == [-2.0]
     assert [taken.score for taken in step.beams] == [-1.0, -4.0]
+
+
+def banked(offered, count, refused=()):
+    """The scores of the beams that are taken from banks; the bank of a candidate is the key of its list."""
+
+    def offers(at):
+        return {bank: iter([(token, score) for token, score in tokens]) for bank, tokens in offered.items()}
+
+    taken = []
+
+    def judge(at, token):
+        if token in refused or token in taken:
+            return None
+        taken.append(token)
+        return Word("x", 9)
+
+    return [beam.score for beam in select(offers, judge, parents=1, count=count, limit=2 * count).beams], taken
+
+
+def test_banks_are_served_in_turn_and_beams_come_best_first():
+    offered = {0: [(1, -9.0), (2, -10.0)], -3: [(3, -5.0)], -7: [(4, -1.0), (5, -2.0), (6, -3.0), (7, -4.0)]}
+    scores, taken = banked(offered, 6)
+    assert taken == [1, 3, 4, 2, 5, 6]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_of_many_banks_the_highest_and_the_lowest_are_served():
+    offered = {-bank: [(bank, -float(bank)), (bank + 100, -50.0)] for bank in range(10)}
+    assert banked(offered, 8)[1] == [0, 1, 2, 9, 100, 101, 102, 109]
+
+
+def test_what_a_bank_has_no_beams_for_goes_to_the_others():
+    offered = {0: [(1, -9.0)], -7: [(4, -1.0), (5, -2.0), (6, -3.0)]}
+    assert banked(offered, 4)[1] == [1, 4, 5, 6]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""Phrases in the decode loop: a row does not end before it has said them, nor says what makes one impossible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.decoding.choosing.masking import pack
+from structgen.endings.agreed import Listener
+from structgen.masks import Matcher
+from structgen.masks.words import Words
+from structgen.phrases.progress import PhraseSet, Progress
+from structgen.phrases.table import NEVER
+from structgen.vocabulary import Vocabulary
+
+
+class PhraseRow:
+    """The phrases of one row.
+
+    Args:
+        phrases: that it owes.
+    """
+
+    def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
+        self.phrases = phrases
+        self._vocabulary = vocabulary
+        self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
+        self._states = [phrases.start]
+        self._refused: dict[int, list[int]] = {}
+
+    def fork(self) -> PhraseRow:
+        """Of another text that begins like this one."""
+        twin = copy(self)
+        twin._states = self._states[:]
+        twin._refused = {at: tokens[:] for at, tokens in self._refused.items()}
+        return twin
+
+    def truncate(self, length: int, said: bytes | bytearray) -> None:
+        """Goes back to the first `length` tokens; see `Follower`."""
+        del self._states[length + 1 :]
+        self._refused = {at: tokens for at, tokens in self._refused.items() if at <= length}
+
+    def state(self, tokens: Sequence[int]) -> Progress:
+        """The state behind the row's tokens, none of which makes a phrase impossible."""
+        for token in tokens[len(self._states) - 1 :]:
+            after = self.phrases.feed(self._states[-1], self._vocabulary.token(token))
+            assert after is not None, "`keeps` refuses the token"
+            self._states.append(after)
+        return self._states[len(tokens)]
+
+    def owed(self, tokens: Sequence[int]) -> int:
+        """The bytes that are owed behind the row's tokens."""
+        return self.phrases.owed(self.state(tokens))
+
+    def unmet(self, tokens: Sequence[int]) -> str:
+        """The phrases that are owed, for messages."""
+        return self.phrases.unmet(self.state(tokens))
+
+    def owed_with(self, tokens: Sequence[int], token: int) -> int:
+        """The bytes that are owed with one token more."""
+        after = self.phrases.feed(self.state(tokens), self._vocabulary.token(token))
+        return NEVER if after is None else self.phrases.owed(after)
+
+    def proposals(self, words: Words, tokens: Sequence[int]) -> NDArray[np.int64]:
+        """The tokens of a mask that lead on with a phrase that is owed."""
+        ids = self.phrases.proposals(self.state(tokens), self._vocabulary)
+        allowed: NDArray[np.int64] = ids[(words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1) == 1]
+        return allowed
+
+    def allowed(self, words: Words | None, tokens: Sequence[int]) -> Words | None:
+        """What is left of a mask: no end as long as something is owed, and nothing that was refused here."""
+        assert words is not None, "phrases stand in texts of a grammar"
+        if self.owed(tokens):
+            words = words & self._beyond_end
+        refused = self._refused.get(len(tokens))
+        return words & ~pack(np.array(refused), self._vocabulary.width) if refused else words
+
+    def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
+        """Can all phrases still be met behind the last token? If not, it is not allowed there again."""
+        before = self.state(tokens[:-1])
+        after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
+        if after is None:
+            self.refuse(tokens)
+        return after is not None
+
+    def refuse(self, tokens: Sequence[int]) -> None:
+        """Does not allow the last token again where it stands."""
+        self._refused.setdefault(len(tokens) - 1, []).append(tokens[-1])
+
+    def owed_at_end(self, tokens: Sequence[int], said: bytes | bytearray) -> bool:
+        """Is something owed where the text ends, which a stop string may have cut off?"""
+        state: Progress | None = self.state(tokens)
+        if len(said) < len(self._vocabulary.decode(tokens)):
+            state = self.phrases.feed(self.phrases.start, bytes(said))
+        return state is None or self.phrases.owed(state) > 0
+
+    def listener(self, tokens: Sequence[int], others: Listener | None) -> PhraseListener:
+        """What has a say in how the text may end: the phrases, and what else there is."""
+        return PhraseListener(self.phrases, self.state(tokens), others)
+
+
+class PhraseListener:
+    """Phrases as they stand behind a text, and other listeners.
+
+    Attributes:
+        state: None where the others refuse the text.
+    """
+
+    def __init__(self, phrases: PhraseSet, state: Progress, others: Listener | None) -> None:
+        self._phrases, self._others = phrases, others
+        refused = others is not None and others.state is None
+        self.state = None if refused else (state, None if others is None else others.state)
+
+    def after(self, state: Any, text: bytes) -> Any | None:
+        """See `Listener`."""
+        progress = self._phrases.feed(state[0], text)
+        others = None if self._others is None else self._others.after(state[1], text)
+        return None if progress is None or (self._others is not None and others is None) else (progress, others)
+
+    def may_end(self, state: Any) -> bool:
+        """See `Listener`."""
+        return not self._phrases.owed(state[0]) and (self._others is None or self._others.may_end(state[1]))
+
+    def wanted(self, state: Any) -> bytes:
+        """See `Listener`."""
+        return self._phrases.wanted(state[0])

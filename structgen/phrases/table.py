@@ -1,0 +1,176 @@
+"""A phrase as a table over bytes: where each byte leads, and how many more are owed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import LimitExceeded
+from structgen.regular.chardfa import CharDfa
+from structgen.vocabulary import Vocabulary
+
+Int32 = NDArray[np.int32]
+
+NEVER = 1 << 30
+"""The bytes that are owed where the phrase cannot be met any more."""
+FREE = 64
+"""A state of which more bytes than this lead on is a gap: the model fills it, nothing is proposed."""
+MOST_PROPOSED = 256
+"""Tokens that are proposed in one state."""
+_BACKSLASH, _QUOTE, _SPACE = b'\\" '
+_ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
+MOST_STATES = 1 << 14
+"""States of one table; each takes a kilobyte."""
+_LIKED = tuple(b" aetoinshr") + tuple(range(0x21, 0x7F))
+"""Where several bytes lead on equally well, the first of these is taken."""
+
+
+class PhraseTable:
+    """A deterministic automaton over bytes. It reads all of the text; the phrase is met where it may end.
+
+    Args:
+        next: int32[states, 256]; the start is state 0.
+        met: bool[states], may the text end here?
+
+    Attributes:
+        owed: of each state, the fewest bytes behind which the phrase is met; `NEVER` where it cannot be any more.
+    """
+
+    def __init__(self, next_: Int32, met: NDArray[np.bool_]) -> None:
+        self._array = next_
+        self._next = [row.tolist() for row in next_]
+        self._distances = _distances(next_, met)
+        self.owed: list[int] = self._distances.tolist()
+        self._proposed: WeakKeyDictionary[Vocabulary, dict[int, NDArray[np.int64]]] = WeakKeyDictionary()
+
+    def after(self, state: int, text: bytes) -> int:
+        """The state behind more bytes."""
+        table = self._next
+        for byte in text:
+            state = table[state][byte]
+        return state
+
+    def completion(self, state: int) -> bytes:
+        """One of the shortest texts behind which the phrase is met."""
+        text = bytearray()
+        while 0 < self.owed[state] < NEVER:
+            row, wanted = self._next[state], self.owed[state] - 1
+            text.append(next(byte for byte in (*_LIKED, *range(256)) if self.owed[row[byte]] == wanted))
+            state = row[text[-1]]
+        return bytes(text)
+
+    def proposals(self, state: int, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """Token ids, ascending, that lead on with every byte, however the phrase is cut into tokens.
+
+        A space may stand before the phrase, and anything behind it in the token in which it ends. Where there are more
+        than `MOST_PROPOSED`, those with the least behind it.
+        """
+        known = self._proposed.setdefault(vocabulary, {})
+        if state not in known:
+            found = sorted(self._leading_on(state, vocabulary))[:MOST_PROPOSED]
+            known[state] = np.array(sorted(token for _, token in found), np.int64)
+        return known[state]
+
+    def _leading_on(self, state: int, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
+        """The tokens, each behind the number of its bytes that do not lead on."""
+        trie, owed = vocabulary.trie, self.owed
+        skip, depths, bytes_, tokens = trie.skip, trie.depth, trie.byte, trie.token
+        path = [(state, 0, False)]  # by depth: the state, the bytes that have not led on, did any?
+        node = 0
+        while node < len(trie):
+            depth, byte = int(depths[node]), int(bytes_[node])
+            before, idle, leads = path[depth - 1]
+            after = self._next[before][byte]
+            if owed[after] < owed[before]:
+                leads = leads or not self._gaps[before]
+            elif owed[before] == 0 or (byte == _SPACE and not leads and owed[after] == owed[state]):
+                idle += 1
+            else:
+                node = int(skip[node])
+                continue
+            path[depth:] = [(after, idle, leads)]
+            token = int(tokens[node])
+            while token >= 0 and leads and owed[after] < owed[state]:
+                yield idle, token
+                token = int(trie.twin[token])
+            node += 1
+
+    @cached_property
+    def _gaps(self) -> NDArray[np.bool_]:
+        gaps: NDArray[np.bool_] = (self._distances[self._array] < self._distances[:, None]).sum(axis=1) > FREE
+        return gaps
+
+    @cached_property
+    def in_string(self) -> PhraseTable:
+        """The same phrase in the value of a JSON string, as the string is written: `\\n` is a newline.
+
+        State `s` here is state `s` there, and `s` plus the number of its states stands behind a backslash. A text with
+        `\\u0041` is not read here, nor behind the string's end; there nothing is owed that bytes could pay.
+        """
+        count, lost = len(self._array), 2 * len(self._array)
+        table = np.full((lost + 1, 256), lost, np.int32)
+        table[:count, 0x20:] = self._array[:, 0x20:]
+        table[:count, _BACKSLASH], table[:count, _QUOTE] = np.arange(count, lost), lost
+        for letter, meant in _ESCAPES.items():
+            table[count:lost, letter] = self._array[:, meant]
+        return PhraseTable(table, np.concatenate([self._distances == 0, np.zeros(count + 1, np.bool_)]))
+
+
+def _distances(next_: Int32, met: NDArray[np.bool_]) -> Int32:
+    """The fewest bytes from each state to one in which the phrase is met."""
+    distances = np.where(met, 0, NEVER).astype(np.int32)
+    while True:
+        closer = np.minimum(distances, np.minimum(distances[next_].min(axis=1) + 1, NEVER))
+        if (closer == distances).all():
+            return distances
+        distances = closer
+
+
+def table_of_language(language: CharDfa) -> PhraseTable:
+    """The table of a set of texts, in UTF-8. Bytes that belong to no character read as U+FFFD.
+
+    Raises:
+        LimitExceeded: it has more than `MOST_STATES` states.
+    """
+    count = len(language.next)
+    state_of = np.array([count - 1, *range(count - 1)], np.int32)  # the dead state comes last, the start first
+    after = state_of[np.roll(language.next, -1, axis=0)]
+    classes = np.repeat(language.classes, np.diff([*language.bounds.tolist(), 0x110000])).astype(np.uint16)
+    blocks, block_of = np.unique(classes.reshape(-1, 64).view("V128"), return_inverse=True)
+    chars, block_of = blocks.view(np.uint16).reshape(-1, 64), block_of.ravel()
+    rows = [np.full(256, -1, np.int32) for _ in range(count)]
+    broken = after[:, classes[0xFFFD]].tolist()  # by state: behind bytes that belong to no character
+    nodes: dict[tuple[int, int, bytes], int] = {}
+
+    def node(state: int, targets: Int32, first: int = 0) -> int:
+        """The state within a character behind `state`, from where each further byte leads to its target."""
+        key = state, first, targets.tobytes()
+        if key not in nodes:
+            if len(rows) >= MOST_STATES:
+                raise LimitExceeded(f"a phrase has more than {MOST_STATES:,} states")
+            nodes[key] = len(rows)
+            rows.append(np.full(256, -1, np.int32))
+            rows[-1][0x80 + first : 0x80 + first + len(targets)] = targets
+            broken.append(broken[state])
+        return nodes[key]
+
+    for state in range(count):
+        ends = np.array([node(state, after[state, block]) for block in chars], np.int32)[block_of].reshape(-1, 64)
+        row = rows[state]
+        row[:0x80], row[0xC2:0xE0] = after[state, classes[:0x80]], ends[0, 2:32]
+        row[0xE0] = node(state, ends[0, 32:], first=32)
+        row[0xE1:0xF0] = [node(state, seconds) for seconds in ends[1:16]]
+        thirds = np.array([node(state, seconds) for seconds in ends[16:]], np.int32)
+        row[0xF0] = node(state, thirds[:48], first=16)
+        row[0xF1:0xF5] = [node(state, thirds[at : at + 64]) for at in range(48, len(thirds), 64)]
+    table = np.array(rows)
+    for state in (*range(count), *range(count, len(rows))):  # of characters first: the others end in them
+        missing = table[state] < 0
+        table[state, missing] = broken[state] if state < count else table[broken[state], missing]
+    met = np.zeros(len(rows), np.bool_)
+    met[state_of[np.array(language.final) != 0]] = True
+    return PhraseTable(table, met)

@@ -1,0 +1,240 @@
+"""Phrases in the beam search: every text has them, and wide beams find the best of all texts that do.
+
+Covers `refusals.phrase_row`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person
+from tests.decoding.beams.test_search import logprob, make
+
+VERY_WIDE = {"length_penalty": 0.0, "early_stopping": "never"}
+
+
+def all_texts(model, alphabet, longest, has):
+    """Texts of up to `longest` letters that are wanted, with their scores, best first. An end costs a token, too."""
+    texts = [text for n in range(longest + 1) for text in map("".join, itertools.product(alphabet, repeat=n))]
+    scored = []
+    for text in filter(has, texts):
+        tokens = [*text.encode(), *([256] if len(text) < longest else [])]
+        scored.append((logprob(model, "prompt", tokens), text))
+    return sorted(scored, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("phrases", "pattern"),
+    [
+        (["ab"], "ab"),
+        (["aba", "b"], "aba"),
+        (["ac", "ca"], "aca|cac|ac.*ca|ca.*ac"),
+        ([sg.AnyOf("abc", "cc")], "abc|cc"),
+        ([sg.Ordered("c", "a", "b")], "c.*a.*b"),
+        ([sg.Template("a", sg.Gap(characters=1), "b")], "a.b"),
+        ([sg.Template("c", ..., "ab")], "c.*ab"),
+    ],
+)
+@pytest.mark.parametrize("seed", [3, 4])
+def test_wide_beams_find_the_best_of_all_texts_with_the_phrases(seed, phrases, pattern):
+    model = make(seed=seed)
+    expected = all_texts(model, "abc", 5, lambda text: re.search(pattern, text))
+    options = sg.Beams(256, **VERY_WIDE)
+    run = sg.generate(model, "prompt", sg.Regex("[abc]{0,5}"), phrases=phrases, beams=options, details=True)
+    assert [found.text for found in run.beams] == [text for _, text in expected[:256]]
+    assert [found.score for found in run.beams] == pytest.approx([score for score, _ in expected[:256]], abs=1e-3)
+
+
+def test_wide_beams_find_the_best_value_of_a_schema_with_a_phrase_in_its_place():
+    class Stay(BaseModel):
+        city: Literal["Oslo", "Lyon", "Rome", "Riga"]
+        note: Annotated[str, Field(pattern="^[ab]{2,3}$")]
+
+    model = make(seed=3)
+    run = sg.generate(
+        model, "stay: ", Stay, beams=sg.Beams(256, **VERY_WIDE), details=True,
+        phrases=[sg.AnyOf("o", "i", at="/city"), sg.Phrase("ba", at="/note")],
+    )  # fmt: skip
+    notes = [note for n in (2, 3) for note in map("".join, itertools.product("ab", repeat=n)) if "ba" in note]
+    texts = [f'{{"city": "{c}", "note": "{n}"}}' for c in ("Oslo", "Lyon", "Rome", "Riga") for n in notes]
+    scored = sorted(((logprob(model, "stay: ", list(text.encode())), text) for text in texts), reverse=True)
+    plain = [found.text for found in run.beams if "\\" not in found.text]  # escapes spell the same values again
+    assert plain == [text for _, text in scored]
+
+
+MODELS = ["llama", "gemma3", "mamba"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_result_has_every_phrase(name):
+    """Random models, phrases, budgets and options; every beam that is kept."""
+    chance, model = random.Random(name), make(name, end=4.0)
+    for _ in range(12):
+        words = ["".join(chance.choices("ab ", k=chance.randrange(1, 6))) for _ in range(chance.randrange(1, 4))]
+        options = {"limits": sg.Limits(chance.randrange(18, 60)), "beams": chance.choice([2, 3, 8])}
+        run = sg.generate(model, ["one", "another"], phrases=words, details=True, **options)
+        for found in (found for row in run for found in row.beams):
+            assert found.error is None
+            assert all(word in found.text for word in words), (words, found.text)
+
+
+def test_a_schema_phrases_and_banned_words_hold_together():
+    """Whatever is asked for together, every beam has all of it, or the search says which phrase it lacks."""
+    chance, model, done = random.Random(11), make(seed=5), 0
+    for _ in range(25):
+        schema = {
+            "type": "object", "required": ["a", "b"], "additionalProperties": False,
+            "properties": {
+                "a": {"type": "string", "maxLength": chance.randrange(4, 30)},
+                "b": {"type": "array", "items": {"type": "string"}, "maxItems": chance.randrange(1, 4)},
+                "c": {"type": "integer"},
+            },
+        }  # fmt: skip
+        word = "".join(chance.choices("xyz", k=3))
+        phrases = [sg.Phrase(word, at=chance.choice(["/a", "/b/*"])), sg.Phrase("w")]
+        banned = [word[::-1] + "q", "e", "zz"]
+        (run,) = sg.generate(
+            model, ["json: "], schema, phrases=phrases, banned=banned, beams=3, limits=sg.Limits(140), details=True
+        )
+        if run.error is not None:
+            assert isinstance(run.error, sg.DeadEnd)
+            assert f"'{word}'" in str(run.error)
+            assert "zz" in word
+            continue
+        for found in run.beams:
+            value = json.loads(found.text)
+            strings = [value["a"], *value["b"]]
+            assert word in (value["a"] if phrases[0].at == "/a" else "\n".join(value["b"]))
+            assert "w" in found.text
+            assert not any(ban in text for ban in banned for text in strings)
+            done += 1
+    assert done > 20
+
+
+def test_the_end_waits_for_the_phrases_and_not_longer():
+    """A model that wants to end at once: the phrase is said, and then it may."""
+    model = make(end=30.0)
+    run = sg.generate(model, "prompt", phrases=["hello"], beams=4, limits=sg.Limits(40), details=True)
+    assert run.text == "hello"
+    assert run.finish == "end"
+
+
+def test_a_phrase_is_said_where_the_model_likes_it_best_and_not_at_the_very_end():
+    """The fault of lists of forced ids: phrases that are pushed to where the budget ends."""
+    model, tokenizer = load_demo()
+    prompt = "Text: Ada Moreau, 36, lives in Lyon.\nJSON: "
+    run = sg.generate(model, prompt, Person, tokenizer=tokenizer, phrases=["Mor"], beams=8, details=True)
+    assert json.loads(run.text)["name"] == "Ada Moreau"
+    assert len(run.token_ids) < 25
+
+
+def test_what_is_met_is_kept_and_what_is_broken_off_is_begun_again():
+    """The fault of counting tokens: a beam that loses what it has said."""
+    model = make(seed=9, end=2.0)
+    run = sg.generate(model, "x", phrases=[sg.Phrase("on", whole_word=True), "aab"], beams=6, details=True,
+                      limits=sg.Limits(40))  # fmt: skip
+    for found in run.beams:
+        assert re.search(r"\bon\b", found.text)
+        assert "aab" in found.text
+
+
+def test_a_budget_without_room_is_a_dead_end_that_names_the_phrases():
+    model = make()
+    with pytest.raises(sg.DeadEnd, match=r"max_new_tokens=4 has no room for 'hello' and 'you': .* needs 8 tokens"):
+        sg.generate(model, "x", phrases=["hello", "you"], beams=2, limits=sg.Limits(4))
+    both = sg.generate(model, ["x", "y"], phrases=[["hello"], ["hi"]], beams=2, limits=sg.Limits(4), details=True)
+    assert isinstance(both[0].error, sg.DeadEnd)
+    assert "hi" in both[1].text
+    assert "hello" in sg.generate(model, "x", phrases=["hello"], beams=2, limits=sg.Limits(5))
+
+
+def test_what_no_text_can_have_is_told():
+    model = make()
+    with pytest.raises(sg.UnsatisfiableSchema, match="without 'c'"):
+        sg.generate(model, "x", sg.Choice(["a", "b"]), phrases=["c"], beams=2)
+    with pytest.raises(sg.DeadEnd, match="'c'"):
+        sg.generate(model, "x", sg.Regex("[ab]{30}"), phrases=["c"], beams=2, limits=sg.Limits(40))
+    with pytest.raises(sg.DeadEnd, match="'abc'"):
+        sg.generate(model, "x", phrases=["abc"], banned=["b"], beams=2, limits=sg.Limits(40))
+
+
+def test_stop_strings_do_not_cut_phrases_off():
+    with pytest.raises(sg.OptionError, match="ends the text within"):
+        sg.generate(make(), "x", phrases=["a b"], beams=4, limits=sg.Limits(30, stop=(" ",)))
+    run = sg.generate(make(end=4.0), "x", phrases=["ab"], beams=4, limits=sg.Limits(30, stop=("c",)), details=True)
+    assert all("ab" in found.text and "c" not in found.text for found in run.beams)
+
+
+class Even(sg.BytePhrase[int]):
+    """An even number of the letter a, and at least two."""
+
+    def start(self):
+        return 0
+
+    def step(self, state, byte):
+        return state if byte != ord("a") else (1, 2, 3, 2)[state]
+
+    def is_met(self, state):
+        return state == 2
+
+
+def test_a_phrase_of_the_callers_own():
+    run = sg.generate(make(end=4.0), "x", phrases=[Even()], beams=4, limits=sg.Limits(30), details=True)
+    assert all(found.text.count("a") % 2 == 0 and "a" in found.text for found in run.beams)
+
+
+def test_prompts_of_a_batch_have_phrases_of_their_own_or_none():
+    model = make(end=3.0)
+    prompts, phrases = ["one", "two", "three"], [["ab"], [], [sg.AnyOf("yes", "no")]]
+    options = {"beams": 4, "limits": sg.Limits(20), "details": True}
+    batch = sg.generate(model, prompts, phrases=phrases, **options)
+    for prompt, wanted, row in zip(prompts, phrases, batch, strict=True):
+        alone = sg.generate(model, prompt, phrases=wanted, **options)
+        assert [(found.token_ids, found.finish) for found in row.beams] == [
+            (found.token_ids, found.finish) for found in alone.beams
+        ]
+
+
+def test_canonical_tokens_and_phrases_go_together():
+    model, tokenizer = load_demo()
+    prompt = "Text: Ada Moreau, 36, lives in Lyon.\nJSON: "
+    for phrase in ("Paris", "New York", "is fast"):
+        run = sg.generate(
+            model, prompt, Person, tokenizer=tokenizer, beams=4, details=True, canonical="strict",
+            phrases=[sg.Phrase(phrase, at="/city")], limits=sg.Limits(60),
+        )  # fmt: skip
+        for found in run.beams:
+            assert phrase in json.loads(found.text)["city"]
+            assert tokenizer.encode(found.text, add_special_tokens=False) == list(found.token_ids)
+
+
+def test_a_stream_tells_what_is_sure_and_ends_with_the_phrases():
+    model = make(end=4.0)
+    *events, last = sg.stream(model, "x", phrases=["abc"], beams=3, limits=sg.Limits(20))
+    assert "abc" in last.result.text
+    assert "".join(event.text for event in [*events, last]) == last.result.text
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"phrases": ["a"]}, "beams"),
+        ({"phrases": "a", "beams": 2}, "a list of texts and phrases"),
+        ({"phrases": [5], "beams": 2}, "a list of texts and phrases"),
+        ({"phrases": [["a"], ["b"]], "beams": 2}, "2 entries for 1 prompts"),
+        ({"phrases": [sg.Phrase("a", at="/b")], "beams": 2}, "no at="),
+        ({"force_words_ids": [[1]]}, "phrases="),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused(options, why):
+    with pytest.raises(sg.OptionError, match=why):
+        sg.generate(make(), "x", **options)

@@ -1,0 +1,128 @@
+"""What texts have a phrase: each kind against Python's `re`, in any pieces of bytes."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+import structgen as sg
+from structgen.phrases.table import NEVER
+
+KINDS = [
+    (sg.Phrase("aba"), "aba"),
+    (sg.Phrase("a.b"), r"a\.b"),
+    (sg.Phrase("ab", whole_word=True), r"\bab\b"),
+    (sg.Phrase(" ab", whole_word=True), r" ab\b"),
+    (sg.Phrase("aé", ignore_case=True), "(?i)aé"),
+    (sg.AnyOf("ab", "ba", sg.Phrase("a a")), "ab|ba|a a"),
+    (sg.AnyOf("ab", "b", whole_word=True), r"\bab\b|\bb\b"),
+    (sg.Ordered("ab", "a", "b"), "ab.*a.*b"),
+    (sg.Ordered(sg.AnyOf("a.", ".a"), "bb"), r"(a\.|\.a).*bb"),
+    (sg.Template("ab", ..., "ba"), "ab.*ba"),
+    (sg.Template("a", sg.Gap(characters=2), "b"), "a..b"),
+    (sg.Template("a", sg.Gap(characters=(0, 2)), "b", ignore_case=True), "(?i)a.{0,2}b"),
+    (sg.Template("ab", sg.Gap(words=1), "ba", whole_word=True), r"\bab\W+\w+\W+ba\b"),
+    (sg.Template("a", sg.Gap(words=(1, 2)), ".", whole_word=True), r"\ba\W+\w+(\W+\w+)?\W*\."),
+    (sg.Ordered(sg.Template("a", sg.AnyOf("b", "é"), "a"), "b"), "a[bé]a.*b"),
+]
+
+
+@pytest.mark.parametrize(("phrase", "pattern"), KINDS, ids=[str(phrase) for phrase, _ in KINDS])
+def test_a_phrase_is_met_by_the_texts_in_which_it_stands(phrase, pattern):
+    table, chance = phrase.compile(), random.Random(7)
+    met = 0
+    for _ in range(3000):
+        text = "".join(chance.choices([*"aabb AB.é😀", "ab ", "ba"], k=chance.randrange(14)))
+        data, state = text.encode(), 0
+        while data:  # in pieces of any size
+            size = chance.randrange(1, 4)
+            state, data = table.after(state, data[:size]), data[size:]
+        expected = re.search(pattern, text, re.DOTALL) is not None
+        assert (table.owed[state] == 0) is expected, text
+        met += expected
+        completed = text.encode() + table.completion(state)
+        assert len(table.completion(state)) == table.owed[state]
+        assert re.search(pattern, completed.decode(), re.DOTALL), completed
+    assert met >= 5
+
+
+class EvenCommas(sg.BytePhrase[int]):
+    def start(self):
+        return 0
+
+    def step(self, state, byte):
+        return state ^ (byte == ord(","))
+
+    def is_met(self, state):
+        return state == 0
+
+
+def test_an_automaton_of_the_callers_own():
+    table = EvenCommas().compile()
+    assert [table.owed[table.after(0, text)] for text in (b"", b"a,b", b",,", b",a,b,")] == [0, 1, 0, 1]
+    assert table.completion(1) == b","
+
+
+class Counting(EvenCommas):
+    def step(self, state, byte):
+        return state + 1
+
+    def is_met(self, state):
+        return state == 3
+
+
+class Failing(EvenCommas):
+    def step(self, state, byte):
+        raise KeyError(byte)
+
+
+class Never(EvenCommas):
+    def is_met(self, state):
+        return False
+
+
+def test_automata_that_do_not_work_are_refused():
+    with pytest.raises(sg.OptionError, match="16,384 states"):
+        Counting().compile()
+    with pytest.raises(sg.CallbackError, match="Failing raised KeyError"):
+        Failing().compile()
+    assert Never().compile().owed[0] == NEVER
+
+
+def test_phrases_are_values():
+    assert sg.Phrase("a") == sg.Phrase("a") != sg.Phrase("a", at="/b")
+    assert sg.AnyOf("a", "b") == sg.AnyOf("a", sg.Phrase("b")) != sg.Ordered("a", "b")
+    assert sg.Phrase("a").compile() is sg.Phrase("a").compile()
+    shown = str(sg.Template("the", ..., sg.AnyOf("a", "b"), at="/c"))
+    assert shown == "Template('the', ..., AnyOf('a', 'b')) at /c"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: sg.Phrase(""),
+        lambda: sg.Phrase(b"a"),
+        lambda: sg.Phrase("\ud800"),
+        lambda: sg.Phrase("a", at="b"),
+        lambda: sg.Phrase("a", ignore_case=1),
+        lambda: sg.AnyOf(),
+        lambda: sg.AnyOf("a", ""),
+        lambda: sg.AnyOf("a", 5),
+        lambda: sg.AnyOf("a", ...),
+        lambda: sg.AnyOf(sg.Phrase("a", at="/b")),
+        lambda: sg.Ordered(EvenCommas(), "a"),
+        lambda: sg.Template(...),
+        lambda: sg.Template("a", at=3),
+        lambda: sg.Gap(),
+        lambda: sg.Gap(characters=1, words=1),
+        lambda: sg.Gap(words=0),
+        lambda: sg.Gap(characters=(3, 2)),
+        lambda: sg.Gap(characters="2"),
+        lambda: sg.Template("a", sg.Gap(characters=20), "a").compile(),
+    ],
+)
+def test_what_is_no_phrase_is_refused(wrong):
+    with pytest.raises(sg.OptionError):
+        wrong()
