@@ -110,6 +110,9 @@ class No:
     def may_end(self, state: bytes) -> bool:
         return not state.endswith(b"0]")
 
+    def wanted(self, state: bytes) -> bytes:
+        return b""
+
 
 def test_a_listener_that_refuses_the_shortest_end_gets_another() -> None:
     grammar = JsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 2}).compile(rich_vocabulary())
@@ -174,6 +177,9 @@ class Slow(No):
 
     def may_end(self, state: bytes) -> bool:
         return False
+
+    def wanted(self, state: bytes) -> bytes:
+        return b""
 
 
 def test_a_search_ends_when_its_effort_is_spent() -> None:

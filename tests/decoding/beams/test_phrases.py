@@ -1,6 +1,6 @@
 """Phrases in the beam search: every text has them, and wide beams find the best of all texts that do.
 
-Covers `refusals.phrase_row`.
+Covers `decoding.refusals.phrase_row`.
 """
 
 from __future__ import annotations
