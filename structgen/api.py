@@ -214,8 +214,8 @@ def generate(
     options = {
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
+        "thinking": thinking, "beams": beams, "phrases": phrases, "canonical": canonical,
         "token_healing": token_healing,
-        "thinking": thinking, "beams": beams, "canonical": canonical, "phrases": phrases,
     }  # fmt: skip
     request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
     prompts = prompt if request.many else [prompt]
