@@ -111,6 +111,7 @@ def serve(
     max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
     temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
     schema_seconds: Annotated[float, typer.Option(help="For a request's schemas to be compiled.")] = 2.0,
+    row_seconds: Annotated[float, typer.Option(help="For a text's masks and checks, while other rows wait.")] = 1.0,
     max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
     request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,
     grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
@@ -129,7 +130,7 @@ def serve(
             raise OptionError(told) from missing
         settings = server.Settings(
             name=name or model.rstrip("/").rpartition("/")[2], api_key=api_key, rows=rows, queue=queue,
-            max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds,
+            max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds, row_seconds=row_seconds,
             max_schema_bytes=max_schema_bytes, request_seconds=request_seconds, grace_seconds=grace_seconds,
         )  # fmt: skip
         server.serve(load_model(model, device), settings, host=host, port=port, log=log)

@@ -20,6 +20,7 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
 from structgen.decoding.refusals.check import RowCheck
+from structgen.decoding.refusals.patience import Patience
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
@@ -60,6 +61,7 @@ class Session:
         seed: of the row's draws; None for a greedy row.
         before: what is said first, in the same row; None for nothing.
         thinks: what it says is thinking, no part of an answer.
+        patience: for its own work on the host.
     """
 
     thinks: ClassVar[bool] = False
@@ -81,10 +83,10 @@ class Session:
         self.error: StructgenError | None = None
         self.recalled: Tensor | None = None
         self.before: Session | None = None
+        self.patience = Patience()
         self.seed = None if sampling.greedy else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
-        self.spans = spans
-        self._vocabulary, self._checks = vocabulary, checks
+        self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
         self._recent = RecentLogits(RECENT if checks.guards or checks.validating else 1)
         self._finish_by: dict[int, Finish] = dict.fromkeys(vocabulary.end_ids, "end")
@@ -313,7 +315,8 @@ class Session:
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; an error that was raised on purpose ends this row and no other."""
         try:
-            return step(*args, **kwargs)
+            with self.patience:
+                return step(*args, **kwargs)
         except StructgenError as error:
             self.fail(error)
             return None

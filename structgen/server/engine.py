@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from structgen.calling.request import TurnRequest
 from structgen.calling.watching import TurnWatch
@@ -71,9 +72,18 @@ class Engine:
         model: what runs.
         rows: texts that are decoded at once; further ones wait.
         deliver: takes what a step has to tell, on the model's thread: pairs of a job and its news.
+        patience: see `Session`.
     """
 
-    def __init__(self, model: Model, *, rows: int, deliver: Callable[[list[tuple[Job, News]]], None]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        rows: int,
+        deliver: Callable[[list[tuple[Job, News]]], None],
+        patience: float | None = None,
+    ) -> None:
+        self.patience = patience
         self._model, self._rows, self._deliver = model, rows, deliver
         self._wake = threading.Condition()
         self._arrived: deque[Job] = deque()
@@ -166,7 +176,8 @@ class _Shift:
                 self._leave(job)
         for job in arrived:
             if job in self._jobs:
-                job.texts = [_Text(index, turn, self._batch, record=job.record) for index, turn in enumerate(job.turns)]
+                options: Any = {"record": job.record, "patience": self._engine.patience}
+                job.texts = [_Text(index, turn, self._batch, **options) for index, turn in enumerate(job.turns)]
         return True
 
     def _report(self) -> None:
@@ -195,9 +206,14 @@ class _Shift:
 class _Text:
     """One text of a job, from its place in the batch to its news."""
 
-    def __init__(self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool) -> None:
+    def __init__(
+        self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool, patience: float | None
+    ) -> None:
         self._index, self._turn = index, turn
         session = turn.request.sessions[0]
+        for each in (session, session.before):
+            if each is not None:
+                each.patience.seconds = patience
         self.seat: Seat | None = batch.join(session, record=record)
         self._watch = TurnWatch(turn)
         before = session.before

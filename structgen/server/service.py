@@ -31,7 +31,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.settings, self._model = settings, model
         self._compilers = Compilers(settings.compilers, settings.schema_seconds)
-        self._engine = Engine(model, rows=settings.rows, deliver=self._deliver)
+        self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
         self._texts = 0
 
