@@ -113,7 +113,7 @@ async def one_stream(client: httpx2.AsyncClient, number: int, rng: random.Random
     """One stream with a mark of its own; every third is left behind after some pieces."""
     mark = f"{number:05}"
     schema = random_object(random.Random(number % 12), 1, mark)  # of twelve forms
-    leave_after = rng.randrange(1, 12) if number % 3 == 0 else None
+    leave_after = rng.randrange(1, 4) if number % 3 == 0 else None
     began, text, pieces = time.perf_counter(), "", 0
     async with client.stream("POST", "/v1/chat/completions", json=body(schema, stream=True)) as answer:
         if answer.status_code != 200:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
+    from structgen.batch_jobs.job import Extraction, extract_many
     from structgen.calling.conversation import Conversation, run
     from structgen.calling.streaming import CallEvent, stream_call
     from structgen.calling.turns import Reply, call
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "batch_jobs.job": ("Extraction", "extract_many"),
     "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
     "constraints.compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
     "constraints.basic": ("Choice", "JsonSchema", "Regex"),
@@ -119,6 +121,7 @@ __all__ = [
     "DeadEnd",
     "Event",
     "Explanation",
+    "Extraction",
     "Field",
     "Gap",
     "Generation",
@@ -169,6 +172,7 @@ __all__ = [
     "call_format",
     "closing_tokens",
     "explain",
+    "extract_many",
     "fill_masks",
     "generate",
     "load",

@@ -34,7 +34,7 @@ LAYERS = [
     {"api"},
     {"testing"},
     {"calling"},
-    {"integrations", "trace", "demo", "server"},
+    {"integrations", "trace", "demo", "server", "batch_jobs"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

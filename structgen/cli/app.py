@@ -17,6 +17,7 @@ from structgen.cli.registries import HELP, read_schema, registry_of
 
 MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
 app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
+SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
 errors = Console(stderr=True)
 
 
@@ -95,6 +96,52 @@ def doctor(
         sound = examine_format(Console(), model) if model is not None else examine(Console())
         if not sound:
             raise typer.Exit(1)
+
+
+@app.command()
+def extract(
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    inputs: Annotated[
+        str, typer.Argument(help="A folder, or a .jsonl, .csv, .tsv or .parquet file; - reads a text per line.")
+    ],
+    schema: Annotated[str, typer.Option(help=SCHEMA)],
+    out: Annotated[Path | None, typer.Option(help="JSON lines go there; without it to the standard output.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="A text with names of fields in braces, as {text}; @FILE reads it.")
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
+    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run with this --out ended.")] = False,
+    progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
+    batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+) -> None:
+    """Generate a value for each of many inputs: JSON lines. Exit code 2 where some inputs failed."""
+    from structgen.batch_jobs import extract_many
+    from structgen.cli.models import load_model
+    from structgen.cli.schemas import schema_of
+    from structgen.options import Limits, Sampling
+
+    with _told():
+        wanted = schema_of(schema)
+        text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
+        job: dict[str, Any] = {
+            "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
+            "limits": Limits(max_new_tokens), "sampling": Sampling(temperature=temperature, seed=seed),
+            "progress": progress and sys.stderr.isatty(),
+        }  # fmt: skip
+        source = _standard_input().splitlines() if inputs == "-" else inputs
+        report = extract_many(load_model(model, device), source, wanted, out=out, **job)
+        if out is None:
+            for entry in report.results:
+                _print(json.dumps(entry, ensure_ascii=False))
+        told = f"{report.done} done, {report.failed} failed, {report.skipped} from before, {report.seconds:.1f} s"
+        errors.print(told, highlight=False)
+        if report.failed:
+            raise typer.Exit(2)
 
 
 @app.command()

@@ -1,0 +1,195 @@
+"""Values out of many inputs: the rows of one batch, which the next inputs take as they become free."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from structgen.arguments import is_whole, require, require_flag
+from structgen.batch_jobs.inputs import InputRow, Prompt, read_inputs
+from structgen.batch_jobs.progress import Progress
+from structgen.batch_jobs.results import ResultFiles
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.generation import Generation
+from structgen.decoding.open_batch import OpenBatch, Seat
+from structgen.decoding.request import Request, prepare
+from structgen.errors import CallbackError, StructgenError, excerpt
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.model import Model, as_model
+from structgen.rendering import with_schema
+
+
+@dataclass(slots=True)
+class Extraction:
+    """What a job has done.
+
+    Attributes:
+        done: inputs that have a result now.
+        failed: inputs that were set aside with their error.
+        skipped: inputs that had a result already, with `resume=True`.
+        tokens: generated.
+        seconds: from the first input to the last result.
+        results: without `out=`, an entry for each input, in their order: `id` with `value` and `finish`, or with
+            `error`.
+    """
+
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    results: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+
+def extract_many(
+    model: Any,
+    inputs: Any,
+    schema: Any = None,
+    *,
+    out: str | PathLike[str] | None = None,
+    prompt: Prompt = None,
+    chat: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+    prompt_schema: bool = False,
+    **options: Any,
+) -> Extraction:
+    """Generates a value for each of many inputs, and writes each down as soon as it is there.
+
+        extract_many(model, "letters/", Person, prompt="Who writes?\\n{text}\\nJSON: ", out="people.jsonl", resume=True)
+
+    Inputs are read as rows become free, so there may be more of them than fit into memory. One that cannot be read, or
+    whose run fails, is set aside with its error; the others go on.
+
+    Args:
+        model: as for `generate`.
+        inputs: the path of a folder, of a `.jsonl`, `.csv`, `.tsv` or `.parquet` file; or an iterable of texts, dicts,
+            chat messages or token ids.
+        schema: as for `generate`.
+        out: a file for a line of JSON for each input: `id`, `value`, `finish`. Failed ones are in the file beside it
+            that ends in `.errors.jsonl`. None keeps all results in memory.
+        prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
+            takes the field `text` as it is.
+        chat: send each prompt through the chat template, as what the user says.
+        resume: go on where an earlier job with this `out` was ended; failed inputs are tried again.
+        progress: show a bar on the standard error.
+        prompt_schema, options: as for `generate`; of sampling, limits and guards one for all.
+
+    Returns:
+        What was done.
+
+    Raises:
+        RequestError: `out` is there already, or the inputs are none. An option or a schema that cannot work fails every
+            input: it is raised when the first input meets it.
+    """
+    owner = as_model(model, options.pop("tokenizer", None))
+    for name, flag in (("chat", chat), ("resume", resume), ("progress", progress), ("prompt_schema", prompt_schema)):
+        require_flag(name, flag)
+    require(prompt is None or isinstance(prompt, str) or callable(prompt), "prompt", prompt, "a text or a function")
+    call_options = CallOptions.of(options)
+    require(is_whole(call_options.batch_size, 1), "batch_size", call_options.batch_size, "a count of at least 1")
+    require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
+    prepare(owner, "x", schema, call_options)  # what can work for no input is raised here
+    files = None if out is None else ResultFiles(out, resume=resume)
+    total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
+    job = _Job(owner, schema, call_options, _Prompts(prompt, schema, chat=chat, prompt_schema=prompt_schema))
+    with files or nullcontext(), Progress(total, shown=progress) as bar:
+        for entry in job.entries(read_inputs(inputs), files.done if files is not None else set()):
+            if files is None:
+                job.report.results.append(entry)
+            else:
+                files.add(entry)
+            bar.tell(job.report.done, job.report.failed, job.report.skipped)
+    job.report.results.sort(key=lambda entry: job.places[entry["id"]])
+    return job.report
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompts:
+    """From an input to the prompt."""
+
+    template: Prompt
+    schema: Any
+    chat: bool
+    prompt_schema: bool
+
+    def of(self, row: InputRow) -> Any:
+        """Raises:
+        OptionError: the row has none. CallbackError: a function of the caller's raises.
+        """
+        try:
+            made = row.prompt(self.template)
+        except StructgenError:
+            raise
+        except Exception as error:
+            raise CallbackError(f"prompt() raised {type(error).__name__}: {excerpt(error)}") from error
+        if self.chat and isinstance(made, str):
+            made = [{"role": "user", "content": made}]
+        return with_schema(made, self.schema) if self.prompt_schema else made
+
+
+class _Job:
+    """A job under way.
+
+    Attributes:
+        report: what it has done so far.
+        places: of each input's id, the number of the input.
+    """
+
+    def __init__(self, model: Model, schema: Any, options: CallOptions, prompts: _Prompts) -> None:
+        self._model, self._schema, self._options, self._prompts = model, schema, options, prompts
+        self._running: list[tuple[InputRow, Request, Seat]] = []
+        self.report = Extraction()
+        self.places: dict[str, int] = {}
+
+    def entries(self, rows: Iterator[InputRow], done: set[str]) -> Iterator[dict[str, Any]]:
+        """Runs the inputs that are not done; their entries as they come."""
+        began, more = time.perf_counter(), True
+        size = self._options.batch_size
+        with evaluating(self._model.module), closing(OpenBatch(self._model, rows=size)) as batch:
+            while more or self._running:
+                while more and len(self._running) < size:
+                    row = next(rows, None)
+                    more = row is not None
+                    if row is not None:
+                        yield from self._begin(row, batch, done)
+                if self._running:
+                    batch.step()
+                    yield from self._finished(batch)
+                self.report.seconds = time.perf_counter() - began
+
+    def _begin(self, row: InputRow, batch: OpenBatch, done: set[str]) -> Iterator[dict[str, Any]]:
+        """The input takes a row; an entry where it fails at once."""
+        self.places[row.id] = len(self.places)
+        if row.id in done:
+            self.report.skipped += 1
+            return
+        try:
+            request = prepare(self._model, self._prompts.of(row), self._schema, self._options)
+        except StructgenError as error:
+            yield self._failed(row, error)
+            return
+        self._running.append((row, request, batch.join(request.sessions[0], record=False)))
+
+    def _finished(self, batch: OpenBatch) -> Iterator[dict[str, Any]]:
+        for each in [each for each in self._running if each[2].session.done]:
+            row, request, seat = each
+            found: Generation[Any] = request.result(0, seat)
+            batch.drop(seat)
+            self._running.remove(each)
+            self.report.tokens += found.stats.tokens
+            if found.error is not None:
+                yield self._failed(row, found.error)
+                continue
+            self.report.done += 1
+            yield {"id": row.id, "value": to_jsonable_python(found.value), "finish": found.finish}
+
+    def _failed(self, row: InputRow, error: StructgenError) -> dict[str, Any]:
+        self.report.failed += 1
+        return {"id": row.id, "error": {"type": type(error).__name__, "message": str(error)}}

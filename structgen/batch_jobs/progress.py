@@ -1,0 +1,36 @@
+"""A bar that shows how far a job is."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from typing_extensions import Self
+
+
+class Progress:
+    """A bar on the standard error; without a total it counts.
+
+    Args:
+        total: the number of inputs; None where it is not known.
+        shown: False shows nothing.
+    """
+
+    def __init__(self, total: int | None, *, shown: bool) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
+        self._task = self._bar.add_task("extract", total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def tell(self, done: int, failed: int, skipped: int) -> None:
+        """Shows how many inputs are over, and what became of them."""
+        told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
+        self._bar.update(self._task, completed=done + failed + skipped, description=told)
