@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.chat.arguments import JsonArguments
+from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import CallFormat
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed import KeyedPlans
@@ -77,6 +77,8 @@ class _TurnPlans:
                 raise OptionError(f"tools: two have the name {quoted(name)}")
         if rules.min_calls > 1 and format_.between is None:
             raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format has one at most")
+        keyed = format_.arguments if isinstance(format_.arguments, KeyedArguments) else None
+        self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
         self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
 
     def plan(self) -> Plan:
@@ -156,8 +158,8 @@ class _TurnPlans:
         return Regex("[A-Za-z0-9]{9}").plan()
 
     def _written(self, tool: Tool[..., Any]) -> Plan:
-        writer = self._format.arguments
-        if isinstance(writer, JsonArguments):
-            arguments = tool.arguments_schema if tool.type is None else tool.type
-            return json_plan(arguments, writer.layout, self._rules.order)
-        return KeyedPlans(writer, self._literal).plan(tool.arguments_schema, tool.name)
+        if self._keyed is not None:
+            return self._keyed.plan(tool.arguments_schema, tool.name)
+        assert isinstance(self._format.arguments, JsonArguments)
+        arguments = tool.arguments_schema if tool.type is None else tool.type
+        return json_plan(arguments, self._format.arguments.layout, self._rules.order)

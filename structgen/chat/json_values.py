@@ -19,6 +19,8 @@ _BINDING = frozenset(
      "dependentRequired", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "unevaluatedProperties")
 )  # fmt: skip
 """Keywords of an object that relate several members to each other."""
+_NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
+"""Keywords that change no value."""
 
 
 def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
@@ -49,7 +51,7 @@ def types_of(shapes: Sequence[Shape]) -> list[str]:
 
 
 def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]]:
-    """Returns the schema of each argument by its name, with the definitions it may refer to.
+    """Returns the schema of each argument by its name, with the definitions it may refer to, without notes for readers.
 
     Raises:
         UnsupportedSchema: one argument's value depends on another's, or a required one is not declared.
@@ -66,4 +68,10 @@ def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]
     lost = [name for name in root.get("required", ()) if name not in members]
     if lost:
         raise UnsupportedSchema(f"the required argument {quoted(lost[0])} of {tool} is not declared in its properties")
-    return {name: {**definitions, "allOf": [member]} for name, member in members.items()}
+    return {name: {**definitions, "allOf": [_without_notes(member)]} for name, member in members.items()}
+
+
+def _without_notes(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: value for key, value in schema.items() if key not in _NOTES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from structgen.chat.pieces import Pieces, Slot, filled
 from structgen.chat.raw_strings import raw_strings
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
+from structgen.memo import cached_method
 from structgen.parts.parts import AnyOf, Plan, Series, Words
 from structgen.regular.chardfa import literals
 from structgen.schema.normal import Shape
@@ -29,6 +31,7 @@ class KeyedPlans:
 
     def __init__(self, writer: KeyedArguments, literal: Literals) -> None:
         self._writer, self._literal = writer, literal
+        self._known: dict[str, _Values] = {}
 
     def plan(self, schema: Mapping[str, Any], tool: str) -> Plan:
         """Returns the arguments of a tool as a part.
@@ -53,49 +56,75 @@ class KeyedPlans:
         Raises:
             UnsupportedSchema: no value has a spelling in the format.
         """
-        shapes = JsonSchema(dict(schema)).read().shapes
-        types = types_of(shapes)
-        groups: dict[tuple[Pieces, Pieces], list[tuple[str, ArgumentFormat]]] = {}
-        for type_ in types:
-            format_ = self._writer.format_of(type_)
-            if format_ is not None:
-                groups.setdefault((format_.before, format_.after), []).append((type_, format_))
+        values = self._read(schema)
         branches = []
-        for (before, after), group in groups.items():
+        for before, after in values.groups:
             behind = filled(after, {Slot.KEY: name})
-            values = self._values(schema, shapes, group, behind)
-            if values:
+            value = values.plan((before, after), behind)
+            if value is not None:
                 beside = self._literal.plan(filled(before, {Slot.KEY: name})), self._literal.plan(behind)
-                branches.append(Series((beside[0], AnyOf(tuple(values)), beside[1])))
-        if not branches and not types and not needed:
+                branches.append(Series((beside[0], value, beside[1])))
+        if not branches and not values.types and not needed:
             return None
         if not branches:
-            lost = ", ".join(types) or "any value"
+            lost = ", ".join(values.types) or "any value"
             raise UnsupportedSchema(f"the model's call format has no spelling for {lost}: {quoted(name)} of {tool}")
-        return AnyOf(tuple(branches))
+        return branches[0] if len(branches) == 1 else AnyOf(tuple(branches))
 
-    def _values(
-        self,
-        schema: Mapping[str, Any],
-        shapes: Sequence[Shape],
-        group: Sequence[tuple[str, ArgumentFormat]],
-        behind: str,
-    ) -> list[Plan]:
-        """Returns the values of a group of types that have the same text before and behind the value."""
+    def _read(self, schema: Mapping[str, Any]) -> _Values:
+        """Returns the values of a schema. Of a hundred tools, most arguments have one of a few schemas."""
+        key = json.dumps(schema)
+        if key not in self._known:
+            self._known[key] = _Values(schema, self._writer, self._literal)
+        return self._known[key]
+
+
+class _Values:
+    """The values of one schema.
+
+    Args:
+        schema: the schema of an argument.
+        writer: how the format writes arguments.
+        literal: makes parts of literal text.
+
+    Attributes:
+        types: the JSON types of the values.
+        groups: the types that have the same text before and behind the value, each with its format.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], writer: KeyedArguments, literal: Literals) -> None:
+        self._schema, self._literal = schema, literal
+        self._shapes = JsonSchema(dict(schema)).read().shapes
+        self.types = types_of(self._shapes)
+        self.groups: dict[tuple[Pieces, Pieces], list[tuple[str, ArgumentFormat]]] = {}
+        for type_ in self.types:
+            format_ = writer.format_of(type_)
+            if format_ is not None:
+                self.groups.setdefault((format_.before, format_.after), []).append((type_, format_))
+
+    @cached_method
+    def plan(self, beside: tuple[Pieces, Pieces], behind: str) -> Plan | None:
+        """Returns the values of a group; None if there are none.
+
+        Args:
+            beside: the text before and behind the value, with slots: the key of the group.
+            behind: the text behind the value.
+        """
         plans: list[Plan] = []
+        group = self.groups[beside]
         layouts = [(type_, format_.writer) for type_, format_ in group if isinstance(format_.writer, JsonLayout)]
         for layout in dict.fromkeys(layout for _, layout in layouts):
             written = [type_ for type_, each in layouts if each == layout]
-            plans.append(json_plan({**schema, "type": written}, layout))
+            plans.append(json_plan({**self._schema, "type": written}, layout))
         for type_, format_ in group:
             if isinstance(format_.writer, Raw):
-                language = raw_strings(shapes, format_.writer, behind, [type_ for type_, _ in group])
+                language = raw_strings(self._shapes, format_.writer, behind, [type_ for type_, _ in group])
                 plans += [] if language.language.empty else [language]
             elif isinstance(format_.writer, PythonText):
-                plans += _python(schema, shapes, type_, format_.writer)
+                plans += _python(self._schema, self._shapes, type_, format_.writer)
             elif isinstance(format_.writer, Nested):
-                plans += NestedPlans(format_.writer, self._literal, behind).containers(shapes, type_)
-        return plans
+                plans += NestedPlans(format_.writer, self._literal, behind).containers(self._shapes, type_)
+        return plans[0] if len(plans) == 1 else AnyOf(tuple(plans)) if plans else None
 
 
 def _python(schema: Mapping[str, Any], shapes: Sequence[Shape], type_: str, writer: PythonText) -> list[Plan]:

@@ -9,9 +9,13 @@ from functools import partial
 
 from structgen.automaton.machine import Automaton
 from structgen.chat.pieces import common_prefix
+from structgen.memo import cached_method
 from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series
 from structgen.parts.special import Special
 from structgen.vocabulary.vocabulary import special_text
+
+_LEFT_EARLY = 3
+"""Bytes of a text behind which a walk mostly goes on in no other one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +29,17 @@ class Fixed(Part):
     text: bytes
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(automaton.later(partial(self._write, automaton)), frozenset())
+        return Entered(automaton.later(partial(self._write, automaton, 0)), frozenset(), begun=True)
 
-    def _write(self, automaton: Automaton, state: int) -> None:
-        after = automaton.pop(0)
-        for byte in reversed(self.text[1:]):
-            after = automaton.tables.ranges(automaton.tables.stub(), [(byte, byte, after)])
-        automaton.tables.ranges(state, [(self.text[0], self.text[0], after)])
+    def _write(self, automaton: Automaton, place: int, state: int) -> None:
+        """Writes the state before a byte. The first bytes are written one by one: most texts are left there."""
+        if place < _LEFT_EARLY and place + 1 < len(self.text):
+            after = automaton.later(partial(self._write, automaton, place + 1))
+        else:
+            after = automaton.pop(0)
+            for byte in reversed(self.text[place + 1 :]):
+                after = automaton.tables.ranges(automaton.tables.stub(), [(byte, byte, after)])
+        automaton.tables.ranges(state, [(self.text[place], self.text[place], after)])
 
 
 class Literals:
@@ -45,20 +53,14 @@ class Literals:
         longest_first = sorted(tokens, key=len, reverse=True)
         self._tokens = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if tokens else None
 
+    @cached_method
     def plan(self, text: str) -> Plan:
-        """Returns a text as one plan."""
-        return Series(tuple(self.parts(text)))
+        """Returns a text as one plan: the same one for the same text, so that its states are made once."""
+        return Series(tuple(self._piece(piece) for piece in self.split(text)))
 
-    def parts(self, text: str) -> list[Plan]:
-        """Returns a text as parts, in their order."""
-        pieces = [text] if self._tokens is None else self._tokens.split(text)
-        parts: list[Plan] = []
-        for place, piece in enumerate(pieces):
-            if place % 2:
-                parts.append(Special(piece, special_text(piece)))
-            elif piece:
-                parts.append(Fixed(piece.encode()))
-        return parts
+    @cached_method
+    def _piece(self, text: str) -> Plan:
+        return Special(text, special_text(text)) if self.is_token(text) else Fixed(text.encode())
 
     def is_token(self, text: str) -> bool:
         """Is a text the name of a special token?"""
@@ -66,7 +68,8 @@ class Literals:
 
     def split(self, text: str) -> list[str]:
         """Returns the pieces of a text: each is plain text, or the name of a special token."""
-        return [text] if self._tokens is None else [piece for piece in self._tokens.split(text) if piece]
+        pieces = [text] if self._tokens is None else self._tokens.split(text)
+        return [piece for piece in pieces if piece]
 
 
 def optional(plan: Plan) -> Plan:

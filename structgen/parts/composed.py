@@ -23,6 +23,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
@@ -55,6 +58,7 @@ from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts
 from structgen.parts.threads import Continuation, Reach, Step, Thread, opened
 from structgen.values.json_automaton import JsonAutomaton
 
+Int64 = npt.NDArray[np.int64]
 MOST_THREADS = 64
 """Ways to read a text that are followed side by side."""
 
@@ -86,7 +90,7 @@ class Composed(Automaton):
             if isinstance(plan, Part):
                 part = self.enter(plan)
                 reach.threads.add(Thread(part.start, part, after, part.extends))
-                more: list[Step] = [(None, after)] if self.walk.over(part.start, refuse) else []
+                more: list[Step] = [(None, after)] if not part.begun and self.walk.over(part.start, refuse) else []
             elif plan is None and after is None:
                 reach.ends = True
                 continue
@@ -217,29 +221,27 @@ class Composed(Automaton):
         rest = self._state(Reach(others, ends)) if base and others else 0
         opened = [t.part.opens for t in threads if t.fresh and t.part.opens is not ANY_BYTE]
         known: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}
-        row = []
-        for byte, column in enumerate(columns):
+        row = [0] * 256
+        for byte in np.flatnonzero(columns.any(axis=0)).tolist():
+            column = tuple(columns[:, byte].tolist())
             key = column, tuple(byte in opens for opens in opened)
             if key not in known:
                 known[key] = self._moved(threads, base, column, byte)
-            row.append(known[key])
+            row[byte] = known[key]
         edges = merged_edges(target | SPILL if target & (INC | ROOM) and rest else target for target in row)
         miss = (GOTO, rest, 0) if rest else (POP, 0, 0) if ends else (NOTHING, 0, 0)
         mode, aux = self._shortcut(state, threads, columns, row)
         self.tables.ranges(state, edges, miss=miss, mode=mode, aux=aux, hi=self._limit(threads))
 
-    def _columns(self, threads: tuple[Thread, ...]) -> list[tuple[int, ...]]:
-        """Where each byte leads the threads (0: nowhere)."""
-        rows = [self.walk.successors(thread.position, refuse).tolist() for thread in threads]
-        return list(zip(*rows, strict=True))
+    def _columns(self, threads: tuple[Thread, ...]) -> Int64:
+        """Where each byte leads the threads (0: nowhere): int64[threads, 256]."""
+        return np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
 
-    def _shortcut(
-        self, state: int, threads: tuple[Thread, ...], columns: list[tuple[int, ...]], row: list[int]
-    ) -> tuple[int, int]:
+    def _shortcut(self, state: int, threads: tuple[Thread, ...], columns: Int64, row: list[int]) -> tuple[int, int]:
         """The mode of a state, and its block, where a thread is in free text (see `masks.text_walk`)."""
         texts = [n for n, thread in enumerate(threads) if is_text(self.tables, thread.position)]
         for index in texts:
-            alone = [not any(column[:index]) and not any(column[index + 1 :]) for column in columns]
+            alone = [not taken for taken in np.atleast_1d(np.delete(columns, index, axis=0).any(axis=0)).tolist()]
             shortcut = leaving(self.tables, threads[index].position, state, row, alone)
             if shortcut:
                 return CHARS, text_block(self.tables, threads[index].position, state, shortcut, 0)

@@ -40,6 +40,7 @@ class Entered:
         root: of JSON, its schema.
         family: of JSON, the automaton that all JSON of this layout shares in these tables.
         bounded: are the characters of its texts counted?
+        begun: is none of its texts empty? False where that is not known.
     """
 
     start: int
@@ -48,6 +49,7 @@ class Entered:
     root: Node = NEVER
     family: JsonAutomaton | None = None
     bounded: bool = False
+    begun: bool = False
 
 
 class Part(ABC):
@@ -143,11 +145,17 @@ Plan = Part | Series | AnyOf | Loop
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
-    """The parts that a plan is made of."""
-    if isinstance(plan, Part):
-        yield plan
-    elif isinstance(plan, Loop):
-        yield from parts_of(plan.next)
-    else:
-        for item in plan.items:
-            yield from parts_of(item)
+    """The parts that a plan is made of, in their order, each once."""
+    todo: list[Plan] = [plan]
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, (Series, AnyOf)):
+            todo += reversed(each.items)
+        elif isinstance(each, Loop):
+            todo.append(each.next)
+        else:
+            yield each

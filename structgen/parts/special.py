@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import Edge
-from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series, Words, more_bytes
+from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series, Words, more_bytes, parts_of
 from structgen.regular.chardfa import CharDfa, combine
 
 
@@ -31,7 +31,7 @@ class Special(Part):
     needed: bool = True
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(_spelled(automaton, [self.spelling], automaton.pop(0)), frozenset())
+        return Entered(_spelled(automaton, [self.spelling], automaton.pop(0)), frozenset(), begun=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +87,16 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     """The plan where only special tokens with these names are to be had; those that are needed are among them."""
+    if not any(isinstance(part, Stopped) for part in parts_of(plan)):
+        return plan
+    known: dict[int, Plan] = {}
 
     def changed(plan: Plan) -> Plan:
+        if id(plan) not in known:
+            known[id(plan)] = _changed(plan)
+        return known[id(plan)]
+
+    def _changed(plan: Plan) -> Plan:
         if isinstance(plan, (Series, AnyOf)):
             return replace(plan, items=tuple(map(changed, plan.items)))
         if isinstance(plan, Loop):

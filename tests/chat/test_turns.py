@@ -19,10 +19,12 @@ from structgen.chat import CallFormat, call_format
 from structgen.chat.arguments import KeyedArguments, Raw
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.literals import Fixed
 from structgen.chat.nested import Nested
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent, TurnParser
 from structgen.chat.templates import CannotRender, JinjaTemplate
 from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema
+from structgen.parts.parts import parts_of
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, derivable, refused_at, templates
 
@@ -289,3 +291,27 @@ def test_what_is_no_call_is_a_syntax_error(text):
     parser = TurnParser(format_of("Qwen-Qwen3-0.6B"), {"get": {"type": "object"}})
     with pytest.raises(CallSyntaxError):
         _ = parser.feed(text), parser.finish()
+
+
+def test_arguments_with_the_same_schema_share_their_states():
+    """Of a hundred tools that take texts and whole numbers, the automaton has the texts and numbers once."""
+    format_ = format_of("Qwen3-Coder")
+    vocabulary = byte_vocabulary(control_tokens(format_))
+
+    def tools(count: int) -> tuple[Tool[..., Any], ...]:
+        members = {"text": {"type": "string", "description": "x"}, "n": {"type": "integer", "minimum": 0}}
+        return tuple(
+            Tool.of({"name": f"tool_{number}", "parameters": {"properties": members}}) for number in range(count)
+        )
+
+    def parts(count: int) -> list[Any]:
+        rules = TurnRules(tools(count), min_calls=1, text=False)
+        return list(parts_of(turn(format_, rules, vocabulary).plan()))
+
+    few, many = parts(2), parts(100)
+    values = [sum(not isinstance(part, Fixed) for part in each) for each in (few, many)]
+    assert values[0] == values[1]
+    grammar = turn(format_, TurnRules(tools(100), min_calls=1, text=False), vocabulary).compile(vocabulary)
+    text = format_.render([WrittenCall("tool_57", {"text": "a b", "n": 3})])
+    assert refused_at(grammar, text, vocabulary) is None
+    assert refused_at(grammar, text.replace(">\n3\n<", ">\n3.5\n<"), vocabulary) is not None
