@@ -25,6 +25,7 @@ from structgen.errors import OptionError
 from structgen.masks import find_masks
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import Over, forward_for
+from structgen.models.hosts.host import Host
 from structgen.models.row import Foreseen
 from structgen.models.transfer import device_of, upload_one
 from structgen.vocabulary import Vocabulary
@@ -57,7 +58,7 @@ AUTOMATIC = Execution()
 
 
 def decode(
-    module: PreTrainedModel,
+    module: PreTrainedModel | Host,
     vocabulary: Vocabulary,
     sessions: Sequence[Session],
     *,
@@ -87,7 +88,7 @@ class Batch(Run[Session]):
 
     def __init__(
         self,
-        module: PreTrainedModel,
+        module: PreTrainedModel | Host,
         vocabulary: Vocabulary,
         sessions: Sequence[Session],
         *,

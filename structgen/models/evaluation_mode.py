@@ -13,6 +13,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from structgen.models.attention import switch_attention
+from structgen.models.hosts.host import Host
 
 
 class _Runs(NamedTuple):
@@ -34,8 +35,11 @@ _lock = Lock()
 
 
 @contextmanager
-def evaluating(module: PreTrainedModel) -> Iterator[None]:
+def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
     """The model without dropout, with attention that takes our masks; behind the last of its runs it is as it was."""
+    if isinstance(module, Host):
+        yield
+        return
     with _lock:
         runs = _runs.get(module, _Runs())
         trained = [part for part in module.modules() if part.training] if module.training else []

@@ -14,6 +14,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from structgen.errors import OptionError, excerpt, warn_caller
 from structgen.memo import once_per_object
 from structgen.models.attention import MASKED, attention_of
+from structgen.models.hosts.forward import HostForward
+from structgen.models.hosts.host import Host
 from structgen.models.hybrid import HybridForward, takes_states
 from structgen.models.layers import KNOWS_STATES, cache_argument
 from structgen.models.multimodal import REFUSALS, reads_both_ways
@@ -127,7 +129,7 @@ class Over:
         """There is nothing to be let go of."""
 
 
-def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forward:
+def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -> Forward:
     """A fresh forward of the fastest kind that is exact for the model, found out once per model.
 
     Args:
@@ -137,6 +139,8 @@ def forward_for(module: PreTrainedModel, *, graphs: bool | None = None) -> Forwa
     Raises:
         OptionError: the model looks ahead; no way to read it gives the logits that it was trained for.
     """
+    if isinstance(module, Host):
+        return HostForward(module)
     make, why_slow = _chosen(module, (attention_of(module), module.dtype, device_of(module)))
     if make is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs):
         return borrow(module, partial(SlotForward, module))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import weakref
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from transformers import (
 
 from structgen.arguments import is_whole, require
 from structgen.errors import OptionError, quoted
+from structgen.models.hosts.host import Host
 from structgen.models.local_files import require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
@@ -54,18 +56,19 @@ class _MadeVocabulary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What `load` gives: a transformers model that generates, its tokenizer and the tokenizer's vocabulary.
+    """What `load` gives: a model that generates, its tokenizer and the tokenizer's vocabulary.
 
     It is a value: end tokens that are set in the model's configurations later, and tokens that are added later, are
     those of a new one, `Model.of(model.module, model.tokenizer)`.
 
     Attributes:
-        module: the transformers model, on whatever device and in whatever dtype.
+        module: the transformers model, on whatever device and in whatever dtype; or a `Host`, which has what another
+            engine runs.
         tokenizer: encodes prompts; only `encode` and, for chat messages, `apply_chat_template` are used.
         vocabulary: the tokenizer's tokens as bytes, and every id that ends the text.
     """
 
-    module: PreTrainedModel
+    module: PreTrainedModel | Host
     tokenizer: Any
     vocabulary: Vocabulary
 
@@ -94,6 +97,8 @@ class Model:
     @property
     def context(self) -> int | None:
         """The longest sequence that the model can read, in tokens; None where its configuration has none."""
+        if isinstance(self.module, Host):
+            return self.module.context
         config = self.module.config.get_text_config(decoder=True)
         lengths = [getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions")]
         return next((length for length in lengths if isinstance(length, int) and length > 0), None)
@@ -105,7 +110,7 @@ class Model:
         Raises:
             OptionError: neither configuration says it.
         """
-        if not self.module.config.is_encoder_decoder:
+        if isinstance(self.module, Host) or not self.module.config.is_encoder_decoder:
             return None
         ids = [_configured(self.module, "decoder_start_token_id", "bos_token_id")]
         ids += [_configured(self.module, "forced_bos_token_id")]
@@ -117,22 +122,31 @@ class Model:
     @property
     def readable_ids(self) -> int:
         """How many token ids the model can read: the rows of its input embeddings."""
+        if isinstance(self.module, Host):
+            return self.vocabulary.width
         embeddings: Any = self.module.get_input_embeddings()
         return int(embeddings.weight.shape[0])
 
     def __repr__(self) -> str:
         kind = type(self.module).__name__
+        if isinstance(self.module, Host):
+            return f"Model({kind}, {self.vocabulary!r})"
         return f"Model({kind}, {self.module.dtype}, device={str(device_of(self.module))!r}, {self.vocabulary!r})"
 
 
 def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any) -> Model:
-    """Loads a model that generates text, from text or from images and sounds, and its tokenizer, by transformers.
+    """Loads a model that generates text, and its tokenizer.
+
+    By transformers: from text, or from images and sounds. By llama.cpp, where the path ends with `.gguf`: the file has
+    its tokenizer and chat template.
 
     Args:
-        id_or_path: a folder, or a repository's id on the Hugging Face hub.
-        tokenizer: a tokenizer, or the id or path of one, where it is not the model's own.
+        id_or_path: a folder, a repository's id on the Hugging Face hub, or a GGUF file.
+        tokenizer: a tokenizer, or the id or path of one, where it is not the model's own. For a GGUF file the one that
+            it was made of: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
         device: move the model there; `device_map=` of transformers works too.
-        options: what `from_pretrained` of transformers takes (`dtype`, `device_map`, `revision`, ...).
+        options: what `from_pretrained` of transformers takes (`dtype`, `device_map`, `revision`, ...); for a GGUF file
+            `n_ctx`, `n_seq_max`, `n_threads`, `n_gpu_layers`, `n_batch`.
 
     Raises:
         OptionError: nothing that transformers can load, or not a model that generates. Where no model can be found, at
@@ -141,6 +155,8 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     """
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
+    if os.fspath(id_or_path).endswith(".gguf"):
+        return _load_gguf(id_or_path, tokenizer, device, options)
     require(device is None or _is_device(device), "device", device, "a device's name, such as 'cpu' or 'cuda:1'")
     shared = {name: options[name] for name in _SHARED if name in options}
     for name, given in (("id_or_path", id_or_path), ("tokenizer", tokenizer)):
@@ -159,6 +175,29 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     if device is not None:
         module = _moved(module, device)
     return Model.of(module, tokenizer)
+
+
+def _load_gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Model:
+    """A model that llama.cpp runs, with the tokenizer of its file or another that spells every token alike."""
+    from structgen.models.hosts.llama_cpp import LlamaCpp
+
+    require(os.path.isfile(path), "id_or_path", os.fspath(path), "a GGUF file that is there")
+    require(device is None, "device", device, "none: n_gpu_layers=-1 puts a GGUF model on the GPU")
+    known = inspect.signature(LlamaCpp).parameters.keys() - {"path"}
+    for name in options.keys() - known:
+        raise OptionError(f"{name}=: for a GGUF file the options are {', '.join(sorted(known))}")
+    host = LlamaCpp(path, **options)
+    if tokenizer is None:
+        return Model(host, host.tokenizer, host.vocabulary)
+    if isinstance(tokenizer, (str, PathLike)):
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+    width = host.vocabulary.width
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, width=width, end_ids=host.vocabulary.end_ids)
+    for token in range(width):
+        if vocabulary.token(token) != host.vocabulary.token(token):
+            own = f"token {token} is {quoted(host.vocabulary.token(token))} in the file"
+            raise OptionError(f"tokenizer=: {own} and {quoted(vocabulary.token(token))} in the tokenizer")
+    return Model(host, tokenizer, vocabulary)
 
 
 def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], error: Exception) -> str:

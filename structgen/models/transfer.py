@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.errors import OptionError
+from structgen.models.hosts.host import Host
 
 ALIGNED = 8
 """Bytes: each part of an upload starts at a multiple of these."""
@@ -29,14 +30,16 @@ _DTYPES = {
 }
 
 
-def device_of(module: PreTrainedModel) -> torch.device:
-    """Where a model reads its tokens.
+def device_of(module: PreTrainedModel | Host) -> torch.device:
+    """Where a model reads its tokens; of one that another engine runs, where its logits come.
 
     Weights that accelerate brings there only while they are needed are "meta" until then; its hook knows.
 
     Raises:
         OptionError: the model has no weights at all.
     """
+    if isinstance(module, Host):
+        return torch.device("cpu")
     if module.device.type != "meta":
         return module.device
     hook = getattr(module.get_input_embeddings(), "_hf_hook", None)

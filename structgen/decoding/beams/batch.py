@@ -17,6 +17,7 @@ from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run
 from structgen.masks import find_masks
 from structgen.models.forward import Forward, Over, forward_for
+from structgen.models.hosts.host import Host
 from structgen.models.row import Row
 from structgen.options import Beams
 from structgen.vocabulary import Vocabulary
@@ -93,7 +94,7 @@ class BeamBatch(Run[BeamSearch]):
 
     def __init__(
         self,
-        module: PreTrainedModel,
+        module: PreTrainedModel | Host,
         vocabulary: Vocabulary,
         roots: Sequence[Hypothesis],
         options: Beams,

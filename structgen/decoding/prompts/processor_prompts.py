@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from structgen.decoding.prompts.token_ids import checked, encode
 from structgen.errors import OptionError, excerpt, quoted
+from structgen.models.hosts.host import Host
 from structgen.models.model import Model
 from structgen.models.multimodal import reads_both_ways
 from structgen.models.row import Row
@@ -73,15 +74,17 @@ def read_prompts(model: Model, prompts: Sequence[Any], *, many: bool) -> list[Pr
 
 
 def _prompt(model: Model, prompt: Any, where: str) -> Prompt:
+    if isinstance(model.module, Host):
+        return Prompt(encode(model, prompt, where))
     if isinstance(prompt, Mapping):
-        return _processed(model, prompt, where)
+        return _processed(model, model.module, prompt, where)
     if model.module.config.is_encoder_decoder and model.module.main_input_name != "input_ids":
         name = model.module.main_input_name
         raise OptionError(f"{where}: {type(model.module).__name__} reads {name}: pass what its processor returns")
     return Prompt(encode(model, prompt, where), {} if reads_both_ways(model.module) else None, model.start)
 
 
-def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
+def _processed(model: Model, module: PreTrainedModel, given: Mapping[str, Any], where: str) -> Prompt:
     """What a processor returned for one prompt."""
     start = model.start
     if "decoder_input_ids" in given:
@@ -89,7 +92,7 @@ def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
             raise OptionError(f"{where}: decoder_input_ids are for encoder-decoder models; this one takes input_ids")
         start = checked(model, _ids(given, "decoder_input_ids", where), where)
     inputs = {name: _tensor(given[name], f"{where}[{quoted(name)}]") for name in given if name not in IDS}
-    _require_known(model.module, given.keys() - {"attention_mask", *IDS[2:]}, where)
+    _require_known(module, given.keys() - {"attention_mask", *IDS[2:]}, where)
     embedded = inputs.get("inputs_embeds")
     if "input_ids" in given:
         ids = checked(model, _ids(given, "input_ids", where), where)
@@ -101,7 +104,7 @@ def _processed(model: Model, given: Mapping[str, Any], where: str) -> Prompt:
         raise OptionError(f"{where} has no input_ids, only {excerpt(', '.join(map(repr, given))) or 'nothing'}")
     if embedded is not None and start is None and embedded.shape[1] != len(ids):
         raise OptionError(f"{where}: {len(ids)} input_ids for {embedded.shape[1]} inputs_embeds")
-    return Prompt(ids, inputs if inputs or reads_both_ways(model.module) else None, start)
+    return Prompt(ids, inputs if inputs or reads_both_ways(module) else None, start)
 
 
 def _ids(given: Mapping[str, Any], name: str, where: str) -> list[int]:

@@ -152,11 +152,11 @@ def assembler() -> str:
     """Where triton's ptxas is; empty where there is none."""
     if not triton_is_there():
         return ""
-    from triton import knobs
-
     try:
+        from triton import knobs
+
         return str(knobs.nvidia.ptxas.path)
-    except RuntimeError:  # triton's wheel for this machine brings none
+    except (ImportError, RuntimeError):  # an older release, or triton's wheel for this machine brings none
         return ""
 
 

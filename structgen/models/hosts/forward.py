@@ -1,0 +1,136 @@
+"""Rows over the sequences of a `Host`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from structgen.errors import OptionError
+from structgen.models.hosts.host import Host, Part
+from structgen.models.row import Foreseen, Row
+
+AHEAD = 8
+"""Tokens of a draft, behind those that are pending, that are read at hardly more than the price of one token."""
+
+
+class HostForward:
+    """Reads rows by a host, each in a place of its own. See `Forward`.
+
+    Rows beyond the host's places take turns: a row whose place was taken is read from its beginning.
+
+    Args:
+        host: the engine's model.
+
+    Attributes:
+        count: calls of the host so far.
+    """
+
+    foresees = False
+    replays = 0
+    why_slow = ""
+
+    def __init__(self, host: Host) -> None:
+        self.count = 0
+        self.kind, self.why_eager = host.kind, f"{host.kind} runs the model"
+        self._host = host
+        self._places: dict[Row, int] = {}  # the row that was read longest ago comes first
+        self._held: dict[Row, int] = {}  # tokens of it that its place holds; unknown while the host works
+        self._taken: list[int] = []
+        weakref.finalize(self, _give_back, host, self._taken)
+
+    @property
+    def drafting(self) -> HostForward | None:
+        """See `Forward`."""
+        return self if self._host.drafts else None
+
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
+        """Reads what is pending. The logits after each row's last token: float32[rows, width]."""
+        assert foreseen is None
+        return torch.from_numpy(np.concatenate(self._append(dict.fromkeys(rows, ()))))
+
+    def columns_for(self, rows: Sequence[Row]) -> int:
+        """See `DraftForward`. 0 before the rows begin, and where they take turns."""
+        if len(rows) > self._host.places or not all(row in self._held and row.valid for row in rows):
+            return 0
+        return max(len(row.ids) - row.valid for row in rows) + AHEAD
+
+    def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
+        """See `DraftForward`."""
+        each = self._append(dict(zip(rows, drafts, strict=True)))
+        whole = np.zeros((len(rows), max(map(len, each)), each[0].shape[1]), np.float32)
+        for line, logits in zip(whole, each, strict=True):
+            line[len(line) - len(logits) :] = logits
+        return torch.from_numpy(whole)
+
+    def fork(self, row: Row, twin: Row) -> None:
+        """See `Forward`."""
+        twin.follow(row)
+        self._held.pop(twin, None)
+        with self._host.lock:
+            if row not in self._held or (twin not in self._places and not self._host.free):
+                return  # the twin is read from its beginning
+            place = self._place(twin, keep=(row,))
+            self._host.rewind(place, 0)
+            self._held[twin] = self._held[row] if self._host.copy(self._places[row], place) else 0
+
+    def release(self, row: Row) -> None:
+        """The row is not read any more."""
+        self._held.pop(row, None)
+        place = self._places.pop(row, None)
+        if place is not None:
+            self._taken.remove(place)
+            self._host.free.append(place)
+
+    def _append(self, drafts: Mapping[Row, Sequence[int]]) -> list[NDArray[np.float32]]:
+        """Reads rows with their drafts, so many at once as there are places."""
+        rows, logits = list(drafts), []
+        with self._host.lock:
+            while rows:
+                now, rows = rows[: self._host.places], rows[self._host.places :]
+                logits += self._append_at_once({row: drafts[row] for row in now})
+        return logits
+
+    def _append_at_once(self, drafts: Mapping[Row, Sequence[int]]) -> list[NDArray[np.float32]]:
+        parts: dict[int, Part] = {}
+        for row, draft in drafts.items():
+            place = self._place(row, keep=drafts)
+            held, wanted = self._held.pop(row, None), row.valid
+            if held is None or held > wanted:  # what a place held before is not known
+                held = self._host.rewind(place, 0 if held is None else wanted)
+            parts[place] = Part([*row.ids[held:], *draft], 1 + len(draft))
+        self.count += 1
+        logits = self._host.append(parts)
+        for row, draft in drafts.items():
+            row.valid = len(row.ids)
+            self._held[row] = len(row.ids) + len(draft)
+        return logits
+
+    def _place(self, row: Row, keep: Sequence[Row] | Mapping[Row, object]) -> int:
+        """The row's place; else a free one, else that of the row that was read longest ago.
+
+        Raises:
+            OptionError: other runs have all places.
+        """
+        place = self._places.pop(row, None)
+        if place is None and self._host.free:
+            place = self._host.free.pop()
+            self._taken.append(place)
+        if place is None:
+            other = next((other for other in self._places if other not in keep), None)
+            if other is None:
+                count = self._host.places
+                raise OptionError(f"other runs have all {count} sequences of the model: load it with more")
+            place = self._places.pop(other)
+            self._held.pop(other, None)
+        self._places[row] = place
+        return place
+
+
+def _give_back(host: Host, taken: list[int]) -> None:
+    """A run that nobody ended gives its places back."""
+    host.free.extend(taken)

@@ -1,0 +1,150 @@
+"""A GGUF file, and the tokenizer and the chat template inside it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from transformers.utils.chat_template_utils import render_jinja_template
+
+from structgen.errors import OptionError, quoted
+
+PIECE = 256
+"""Bytes of a token for which there is room at first."""
+
+SAID = "\ue000", "\ue001"
+"""Around a control token that somebody wrote into a message: it is text, not control."""
+
+
+class GgufFile:
+    """A file that llama.cpp has loaded, for as long as this object lives.
+
+    Args:
+        api: llama.cpp's functions.
+        path: of the file.
+        settings: llama.cpp's parameters of a model.
+
+    Attributes:
+        api: see above.
+        model: llama.cpp's pointer.
+
+    Raises:
+        OptionError: it cannot be loaded.
+    """
+
+    def __init__(self, api: Any, path: str, settings: Any) -> None:
+        self.api, self.model = api, api.llama_model_load_from_file(os.fsencode(path), settings)
+        if not self.model:
+            raise OptionError(f"llama.cpp cannot load {quoted(path)}: no GGUF file of a model that it knows")
+        weakref.finalize(self, api.llama_model_free, self.model)
+
+
+class GgufTokenizer:
+    """What llama.cpp makes of text, by the methods that transformers' tokenizers have.
+
+    Attributes:
+        size: how many tokens there are.
+        end_ids: every token that ends a text.
+        chat_template: the source of the file's template; None without one.
+    """
+
+    def __init__(self, file: GgufFile) -> None:
+        self._api, self._file, api = file.api, file, file.api
+        self._vocab = api.llama_model_get_vocab(file.model)
+        self.size: int = api.llama_vocab_n_tokens(self._vocab)
+        self.end_ids = [token for token in range(self.size) if api.llama_vocab_is_eog(self._vocab, token)]
+        template = api.llama_model_chat_template(file.model, None)
+        self.chat_template: str | None = None if template is None else template.decode()
+
+    def attributes(self, token: int) -> int:
+        """What kind of token it is: bits of llama.cpp's `LLAMA_TOKEN_ATTR_...`."""
+        return int(self._api.llama_vocab_get_attr(self._vocab, token))
+
+    def name(self, token: int) -> str:
+        """How the file writes a token."""
+        return bytes(self._api.llama_vocab_get_text(self._vocab, token)).decode(errors="replace")
+
+    def piece(self, token: int) -> bytes:
+        """The bytes that a token adds to a text."""
+        room = PIECE
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            count = self._api.llama_token_to_piece(self._vocab, token, buffer, room, 0, True)
+            if count >= 0:
+                return buffer.raw[:count]
+            room = -count
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """The ids of a text; what is written as a control token is one."""
+        return self._encoded(text, special=add_special_tokens, control=True)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids."""
+        return b"".join(map(self.piece, ids)).decode(errors="replace")
+
+    def apply_chat_template(
+        self,
+        conversation: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Any] | None = None,
+        add_generation_prompt: bool = False,
+        tokenize: bool = True,
+        return_dict: bool = True,
+        sanitize_control_tokens: bool = False,
+        **options: Any,
+    ) -> Any:
+        """As in transformers: the text of chat messages, or its ids.
+
+        Raises:
+            ValueError: the file has no chat template.
+        """
+        if self.chat_template is None:
+            raise ValueError("the GGUF file has no chat template")
+        given: Any = (
+            [self._marked(message) for message in conversation] if sanitize_control_tokens else list(conversation)
+        )
+        rendered: Any = render_jinja_template(
+            [given],
+            tools=list(tools) if tools else None,
+            chat_template=self.chat_template,
+            add_generation_prompt=add_generation_prompt,
+            **{**self._special_names, **options},
+        )
+        pieces = re.split(f"{SAID[0]}(.*?){SAID[1]}", rendered[0][0])  # every second one is control that was said
+        if not tokenize:
+            return "".join(pieces)
+        ids = [i for n, piece in enumerate(pieces) for i in self._encoded(piece, special=False, control=n % 2 == 0)]
+        return {"input_ids": ids} if return_dict else ids
+
+    def _encoded(self, text: str, *, special: bool, control: bool) -> list[int]:
+        raw = text.encode()
+        room = len(raw) + 8
+        ids = (self._api.llama_token * room)()
+        count = self._api.llama_tokenize(self._vocab, raw, len(raw), ids, room, special, control)
+        return list(ids[:count])
+
+    def _marked(self, value: Any) -> Any:
+        """A message whose texts have marks around what is written as a control token."""
+        if isinstance(value, str):
+            clean = re.sub(f"[{''.join(SAID)}]", "", value)
+            return self._control.sub(lambda found: SAID[0] + found[0] + SAID[1], clean)
+        if isinstance(value, Mapping):
+            return {key: self._marked(each) for key, each in value.items()}
+        return [self._marked(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+    @cached_property
+    def _control(self) -> re.Pattern[str]:
+        kinds = self._api.LLAMA_TOKEN_ATTR_CONTROL | self._api.LLAMA_TOKEN_ATTR_USER_DEFINED
+        names = [self.name(token) for token in range(self.size) if self.attributes(token) & kinds]
+        return re.compile("|".join(map(re.escape, sorted(filter(None, names), key=len, reverse=True))) or "(?!)")
+
+    @cached_property
+    def _special_names(self) -> dict[str, str]:
+        """Tokens that templates name."""
+        ids = {"bos_token": self._api.llama_vocab_bos(self._vocab), "eos_token": self._api.llama_vocab_eos(self._vocab)}
+        return {name: self.name(token) if token >= 0 else "" for name, token in ids.items()}

@@ -1,0 +1,170 @@
+"""Models in GGUF files, run by llama.cpp through llama-cpp-python."""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.arguments import require_count
+from structgen.errors import OptionError, RunError, quoted
+from structgen.models.hosts.gguf_tokenizer import GgufFile, GgufTokenizer
+from structgen.models.hosts.host import Host, Part
+from structgen.vocabulary import Vocabulary
+
+CONTEXT = 4096
+"""Tokens of a sequence, unless said otherwise or the model was trained with fewer."""
+
+
+class LlamaCpp(Host):
+    """A model in a GGUF file, with the tokenizer and the chat template that the file has.
+
+    Args:
+        path: of the file.
+        n_ctx: tokens of a sequence; by default what the model was trained with, 4,096 at most.
+        n_seq_max: sequences that are kept at once.
+        n_threads: of a forward pass; by default as many as the machine has.
+        n_gpu_layers: layers on the GPU, where llama-cpp-python was built for one; -1 is all.
+        n_batch: tokens of one forward pass.
+        flash_attn: flash attention, which rounds more; by default llama.cpp chooses.
+        type_k, type_v: how the cache keeps keys and values, by ggml's numbers: 0 is float32, 1 float16, the default.
+
+    Raises:
+        OptionError: llama-cpp-python is not installed, it cannot load the file, or an option is none of what it may be.
+        VocabularyError: no token ends a text.
+    """
+
+    kind = "llama.cpp"
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        n_ctx: int = 0,
+        n_seq_max: int = 8,
+        n_threads: int | None = None,
+        n_gpu_layers: int = 0,
+        n_batch: int = 512,
+        flash_attn: bool | None = None,
+        type_k: int | None = None,
+        type_v: int | None = None,
+    ) -> None:
+        for name, given, least in (
+            ("n_ctx", n_ctx, 0),
+            ("n_seq_max", n_seq_max, 1),
+            ("n_threads", n_threads or os.cpu_count() or 1, 1),
+            ("n_gpu_layers", n_gpu_layers, -1),
+            ("n_batch", n_batch, 1),
+        ):
+            require_count(name, given, least)
+        self._api = api = _api()
+        settings = api.llama_model_default_params()
+        settings.n_gpu_layers = 999 if n_gpu_layers < 0 else n_gpu_layers
+        self._file = file = GgufFile(api, os.fspath(path), settings)
+        model = file.model
+        if api.llama_model_has_encoder(model):
+            raise OptionError(f"{quoted(os.fspath(path))} has an encoder: only models that go on from a text work here")
+        trained = api.llama_model_n_ctx_train(model)
+        context = min(n_ctx or CONTEXT, trained) if trained > 0 else n_ctx or CONTEXT
+        sizes = api.llama_context_default_params()
+        sizes.n_ctx, sizes.n_seq_max, sizes.n_batch = context * n_seq_max, n_seq_max, n_batch
+        sizes.kv_unified = sizes.swa_full = sizes.no_perf = True
+        sizes.flash_attn_type = -1 if flash_attn is None else int(flash_attn)
+        sizes.type_k = sizes.type_k if type_k is None else type_k
+        sizes.type_v = sizes.type_v if type_v is None else type_v
+        sizes.n_threads = sizes.n_threads_batch = n_threads or os.cpu_count() or 1
+        self._context = api.llama_init_from_model(model, sizes)
+        if not self._context:
+            raise OptionError(f"no room for {n_seq_max} sequences of {context} tokens: lower n_ctx or n_seq_max")
+        owned = ExitStack()  # the last is freed first, and all of it before the file
+        weakref.finalize(self, owned.close)
+        owned.callback(api.llama_free, self._context)
+        self._batch = api.llama_batch_init(n_batch, 0, 1)
+        owned.callback(api.llama_batch_free, self._batch)
+        self._n_batch, self._held = n_batch, [0] * n_seq_max
+        self._memory = api.llama_get_memory(self._context)
+        self.drafts = not (api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model))
+        tokenizer = GgufTokenizer(file)
+        super().__init__(tokenizer, _vocabulary(api, tokenizer), context=context, places=n_seq_max)
+
+    def append(self, parts: Mapping[int, Part]) -> list[NDArray[np.float32]]:
+        """See `Host`."""
+        tokens = []  # the place, the position and the id of each, and which number of the asked logits it has
+        asked: list[NDArray[np.float32]] = []
+        for line, (place, part) in enumerate(parts.items()):
+            asked.append(np.empty((part.last, self.vocabulary.width), np.float32))
+            first = len(part.ids) - part.last
+            for index, token in enumerate(part.ids):
+                tokens.append((place, self._held[place] + index, token, line, index - first))
+        for start in range(0, len(tokens), self._n_batch):
+            self._decode(tokens[start : start + self._n_batch], asked)
+        for place, part in parts.items():
+            self._held[place] += len(part.ids)
+        return asked
+
+    def _decode(self, tokens: Sequence[tuple[int, int, int, int, int]], asked: list[NDArray[np.float32]]) -> None:
+        """One forward pass; writes the logits that are asked for."""
+        batch, api = self._batch, self._api
+        batch.n_tokens = len(tokens)
+        for i, (place, position, token, _, number) in enumerate(tokens):
+            batch.token[i], batch.pos[i], batch.n_seq_id[i] = token, position, 1
+            batch.seq_id[i][0], batch.logits[i] = place, number >= 0
+        status = api.llama_decode(self._context, batch)
+        if status != 0:
+            raise RunError(f"llama_decode returned {status}: llama.cpp could not read {len(tokens)} tokens")
+        for i, (_, _, _, line, number) in enumerate(tokens):
+            if number >= 0:
+                logits = api.llama_get_logits_ith(self._context, i)
+                asked[line][number] = np.ctypeslib.as_array(logits, (self.vocabulary.width,))
+
+    def rewind(self, place: int, length: int) -> int:
+        """See `Host`. Recurrent states cannot go back: they are forgotten."""
+        if not self._api.llama_memory_seq_rm(self._memory, place, length, -1):
+            self._api.llama_memory_seq_rm(self._memory, place, -1, -1)
+            length = 0
+        self._held[place] = length
+        return length
+
+    def copy(self, place: int, to: int) -> bool:
+        """See `Host`."""
+        self._api.llama_memory_seq_cp(self._memory, place, to, -1, -1)
+        self._held[to] = self._held[place]
+        return True
+
+
+def _api() -> Any:
+    """llama.cpp's functions.
+
+    Raises:
+        OptionError: llama-cpp-python is not installed.
+    """
+    try:
+        from llama_cpp import llama_cpp
+    except ImportError as error:
+        raise OptionError("GGUF files need llama-cpp-python: pip install 'structgen[llama-cpp]'") from error
+    log = logging.getLogger("llama-cpp-python")  # takes what llama.cpp tells of every file for warnings
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
+    llama_cpp.llama_backend_init()
+    return llama_cpp
+
+
+def _vocabulary(api: Any, tokenizer: GgufTokenizer) -> Vocabulary:
+    """The tokens as bytes; what is control, unknown or unused is no text."""
+    hidden = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_UNKNOWN | api.LLAMA_TOKEN_ATTR_UNUSED
+    tokens: list[bytes | None] = []
+    names: dict[str, int] = {}
+    for token in range(tokenizer.size):
+        if tokenizer.attributes(token) & hidden:
+            tokens.append(None)
+            names.setdefault(tokenizer.name(token), token)
+        else:
+            tokens.append(tokenizer.piece(token) or None)
+    return Vocabulary.from_tokens(tokens, tokenizer.end_ids, names={name: i for name, i in names.items() if name})
