@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.phrases.kinds import AnyOf, BytePhrase, Gap, Ordered, Phrase, Template
+    from structgen.remote import Remote
     from structgen.rendering import render
     from structgen.tools.calls import ToolCall
     from structgen.tools.tool import Tool, tool
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "remote": ("Remote",),
     "batch_jobs.job": ("Extraction", "extract_many"),
     "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
     "constraints.compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
@@ -142,6 +144,7 @@ __all__ = [
     "PerformanceWarning",
     "Phrase",
     "Regex",
+    "Remote",
     "Repeat",
     "Reply",
     "RequestError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from structgen.arguments import require_flag
+from structgen.arguments import require, require_flag
 from structgen.decoding.call_options import GREEDY, LIMITS, CallOptions
 from structgen.decoding.confidence import Field
 from structgen.decoding.cuts import Cuts
@@ -17,6 +17,7 @@ from structgen.decoding.stream import Event, told, told_in_thread
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.reasking import require_reask, results_asking_again
+from structgen.remote import Remote, prepare_remote
 from structgen.rendering import with_schema
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
     Prompt = str | list[int] | list[Message] | Mapping[str, Any]
     Prompts = list[str] | list[list[int]] | list[list[Message]] | list[BatchFeature] | list[BatchEncoding]
-    AnyModel = Model | PreTrainedModel
+    AnyModel = Model | PreTrainedModel | Remote
     Text = Regex | Choice | Composition | Lark | Machine
     YES = Literal[True]
     NO = Literal[False]
@@ -157,8 +158,8 @@ def generate(
     """Generates a value that satisfies `schema`: never text that fails to parse.
 
     Args:
-        model: what `load` gave, or a transformers model (causal or encoder-decoder, of text, images or sounds) with
-            `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count.
+        model: what `load` gave, a `Remote`, or a transformers model (causal or encoder-decoder, of text, images or
+            sounds) with `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count.
         prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
             returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
             of any of those runs as one batch; an empty list gives an empty list.
@@ -217,6 +218,10 @@ def generate(
         "thinking": thinking, "beams": beams, "phrases": phrases, "canonical": canonical,
         "token_healing": token_healing,
     }  # fmt: skip
+    if isinstance(model, Remote):
+        require(reask == 0, "reask", reask, "0: the model is remote")
+        sent = prepare_remote(model, prompt, schema, CallOptions.of({**options, **unknown}))
+        return _values(sent.results(), many=sent.many, details=details)
     request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
     prompts = prompt if request.many else [prompt]
     require_reask(reask, prompts)

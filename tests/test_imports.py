@@ -30,7 +30,7 @@ LAYERS = [
     {"constraints", "models", "tools", "phrases"},
     {"explanation", "chat", "rendering"},
     {"decoding"},
-    {"reasking"},
+    {"reasking", "remote"},
     {"api"},
     {"testing"},
     {"calling"},

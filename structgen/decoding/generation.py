@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.refusals.budget import Cap
@@ -132,6 +132,8 @@ class Generation(Generic[T]):
             as all rows of the call with this prompt, constraint and options tell together: an unbiased estimate of the
             logarithm, after any number of texts. None without it.
         log_validity_error: its standard error; 0 where every try has given a text.
+        guarantee: "masked": no token that the constraint forbids could be chosen; "validated": a remote server was
+            asked to keep the schema, and the value was checked when it was complete, see `Remote`.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
     """
 
@@ -157,6 +159,7 @@ class Generation(Generic[T]):
     log_validity: float | None = None
     log_validity_error: float | None = None
     error: StructgenError | None = None
+    guarantee: Literal["masked", "validated"] = "masked"
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
 
     @property

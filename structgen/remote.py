@@ -1,0 +1,311 @@
+"""A model behind an OpenAI-compatible endpoint: the server constrains, the value is validated here."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+from pydantic import ValidationError
+
+from structgen.arguments import is_number, require, require_flag
+from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.constraints.languages import Lark
+from structgen.decoding.call_options import DEFAULTS, CallOptions
+from structgen.decoding.generation import Generation, Stats
+from structgen.decoding.prompts.per_row import each_of, lists
+from structgen.decoding.prompts.targets import Target, targets_of
+from structgen.decoding.prompts.token_ids import is_batch
+from structgen.decoding.refusals.budget import Cap
+from structgen.decoding.session import Finish
+from structgen.errors import (
+    BudgetExhausted,
+    OptionError,
+    RunError,
+    StructgenError,
+    ValidationFailed,
+    excerpt,
+    quoted,
+)
+from structgen.options import Limits, Sampling, Whitespace
+from structgen.schema.python.types import from_type
+
+AT_ONCE = 16
+"""Requests of one call that are on their way at once, unless `batch_size=` is smaller."""
+_OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
+_OWN_SAMPLING = ("top_k", "min_p", "typical_p", "repetition_penalty")
+_NEVER = "guards", "thinking", "phrases", "token_healing", "tokenizer", "fast_forward", "beams"
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A model behind an endpoint of OpenAI's interface: structgen's own server, vLLM's, OpenAI's.
+
+        city = sg.generate(sg.Remote("http://127.0.0.1:8000/v1", "demo"), "Where is the Louvre?", schema=City)
+
+    The request carries the JSON Schema; whether the server keeps it is the server's matter. What comes back is
+    validated here, so a value is of its type, or there is an error (`Generation.guarantee` is "validated" then, and
+    "masked" where the model runs here). An option that such an endpoint cannot honour is an `OptionError`.
+
+    Attributes:
+        url: of the interface, with its `/v1`.
+        model: the model's name there.
+        api_key: sent as `Authorization: Bearer ...`; None sends none.
+        structgen: the endpoint is structgen's own server: what OpenAI's interface has no field for is sent, too.
+        timeout: seconds that one answer may take.
+        headers: further headers.
+    """
+
+    url: str
+    model: str
+    api_key: str | None = field(default=None, repr=False)
+    structgen: bool = False
+    timeout: float = 600.0
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        is_url = isinstance(self.url, str) and self.url.startswith(("http://", "https://"))
+        require(is_url, "url", self.url, "an address that begins with http:// or https://")
+        require(isinstance(self.model, str) and bool(self.model), "model", self.model, "a model's name")
+        require_flag("structgen", self.structgen)
+        require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
+
+    def post(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The endpoint's answer to a chat request.
+
+        Raises:
+            OptionError: the endpoint refuses the request. RunError: it cannot be reached, or fails.
+        """
+        headers = {"Content-Type": "application/json", **self.headers}
+        if self.api_key is not None:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        address = self.url.rstrip("/") + "/chat/completions"
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+                found: Any = json.load(answer)
+        except urllib.error.HTTPError as error:
+            told = f"{address} answers {error.code}: {_message(error.read())}"
+            raise (OptionError(told) if error.code in (400, 404, 413, 422) else RunError(told)) from error
+        except (OSError, ValueError) as error:
+            raise RunError(f"{address}: {type(error).__name__}: {excerpt(error)}") from error
+        if not isinstance(found, dict) or not found.get("choices"):
+            raise RunError(f"{address} answers what is no chat completion: {quoted(found)}")
+        return found
+
+
+def _message(body: bytes) -> str:
+    """What an endpoint's error says."""
+    try:
+        error = json.loads(body)["error"]
+        return excerpt(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, LookupError, TypeError):
+        return excerpt(body.decode("utf-8", errors="replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRequest:
+    """A checked call, ready to be sent.
+
+    Attributes:
+        many: a list of prompts was given.
+        rows: a body and a target for each prompt.
+    """
+
+    remote: Remote
+    many: bool
+    rows: list[tuple[dict[str, Any], Target]]
+    limits: Sequence[Limits]
+    at_once: int
+
+    def results(self) -> list[Generation[Any]]:
+        """The outcome of each row; a row's failure stays in the row."""
+        if not self.rows:
+            return []
+        with ThreadPoolExecutor(min(self.at_once, len(self.rows))) as pool:
+            return list(pool.map(self._result, range(len(self.rows))))
+
+    def _result(self, row: int) -> Generation[Any]:
+        (body, target), began = self.rows[row], time.perf_counter()
+        try:
+            answer = self.remote.post(body)
+        except StructgenError as error:
+            return _generation({}, "", None, error, time.perf_counter() - began)
+        choice = answer["choices"][0]
+        text = (choice.get("message") or {}).get("content") or ""
+        seconds = time.perf_counter() - began
+        try:
+            value = _validated(target, text)
+        except (StructgenError, ValidationError, ValueError) as refusal:
+            return _generation(answer, text, None, _refused(choice, text, refusal), seconds)
+        if self.limits[row].strict and choice.get("finish_reason") == "length":
+            cut = BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
+            return _generation(answer, text, None, cut, seconds)
+        return _generation(answer, text, value, None, seconds)
+
+
+def _validated(target: Target, text: str) -> Any:
+    """The value of a text.
+
+    Raises:
+        ValidationError, ValueError: the text has none.
+    """
+    value = target.parse(text)
+    constraint = target.constraint
+    if isinstance(constraint, JsonSchema) and isinstance(constraint.schema, (dict, bool)):
+        try:
+            judge = jsonschema.validators.validator_for(constraint.schema, jsonschema.Draft202012Validator)
+            judge(constraint.schema, format_checker=judge.FORMAT_CHECKER).validate(value)
+        except jsonschema.ValidationError as refusal:
+            raise ValueError(refusal.message) from refusal
+    elif isinstance(constraint, Choice) and text not in constraint.options:
+        raise ValueError("none of the choices")
+    return value
+
+
+def _refused(choice: Mapping[str, Any], text: str, refusal: Exception) -> StructgenError:
+    if isinstance(refusal, StructgenError):
+        return refusal
+    if choice.get("finish_reason") == "length":
+        error: StructgenError = BudgetExhausted(f"the endpoint stopped within the value; text: {quoted(text)}", text)
+    else:
+        why = excerpt(refusal)
+        error = ValidationFailed(f"the endpoint did not keep the schema: {why}; text: {quoted(text)}", "", text, why)
+    error.__cause__ = refusal
+    return error
+
+
+def _generation(
+    answer: Mapping[str, Any], text: str, value: Any, error: StructgenError | None, seconds: float
+) -> Generation[Any]:
+    usage, choice = answer.get("usage") or {}, (answer.get("choices") or [{}])[0]
+    own = choice.get("structgen") or {}
+    ends: dict[str, Finish] = {"length": "length", "stop": "end"}
+    finish: Finish = own.get("finish") or ends.get(choice.get("finish_reason"), "end")
+    return Generation(
+        value=value,
+        text=text,
+        token_ids=(),
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        finish="error" if error is not None else finish,
+        logprobs=(),
+        removed=(),
+        stats=Stats(
+            forwards=0,
+            tokens=usage.get("completion_tokens", 0),
+            fast_forwarded=own.get("forced_tokens", 0),
+            rollbacks=own.get("rollbacks", 0),
+            prefill_seconds=0.0,
+            decode_seconds=seconds,
+        ),
+        seed=own.get("seed"),
+        caps=tuple(Cap(cap["name"], cap["pointer"], cap["limit"]) for cap in own.get("caps", ())),
+        thinking=(choice.get("message") or {}).get("reasoning_content"),
+        error=error,
+        guarantee="validated",
+    )
+
+
+def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOptions) -> RemoteRequest:
+    """The requests that a call of `generate` sends.
+
+    Raises:
+        RequestError: the schema, an option or a prompt cannot work with an endpoint.
+    """
+    for name in _NEVER:
+        given = getattr(options, name)
+        require(given == getattr(DEFAULTS, name), name, given, "nothing of it: the model is remote")
+    many = is_batch(prompt)
+    prompts = list(prompt) if many else [prompt]
+    schemas = schema if isinstance(schema, list) and many else [schema] * len(prompts)
+    require(len(schemas) == len(prompts), "schema", schemas, f"one for each of {len(prompts)} prompts")
+    targets = targets_of(schemas, options.whitespace, options.order)
+    sampling = each_of("sampling", options.sampling, Sampling, len(prompts))
+    limits = each_of("limits", options.limits, Limits, len(prompts))
+    banned = lists("banned", options.banned, len(prompts))
+    rows = []
+    for each, target, drawn, bounds, words in zip(prompts, targets, sampling, limits, banned, strict=True):
+        extras = _extras(target, drawn, bounds, words, options)
+        if extras and not remote.structgen:
+            told = f"{', '.join(extras)}: OpenAI's interface has no field for that"
+            raise OptionError(f"{told}; Remote(structgen=True) sends it to a server of structgen's own")
+        body = {"model": remote.model, "messages": _messages(each), **_fields(target, drawn, bounds)}
+        rows.append(({**body, "structgen": extras} if extras else body, target))
+    return RemoteRequest(remote, many, rows, limits, min(AT_ONCE, options.batch_size))
+
+
+def _messages(prompt: Any) -> list[Any]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    listed = isinstance(prompt, (list, tuple)) and bool(prompt) and all(isinstance(each, Mapping) for each in prompt)
+    require(listed, "prompt", prompt, "a text or chat messages: the model is remote")
+    return list(prompt)
+
+
+def _fields(target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:
+    """The fields that OpenAI's interface has.
+
+    Raises:
+        OptionError: a constraint is none of JSON.
+    """
+    fields: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
+    fields |= _changed(sampling, ("top_p", "seed", "frequency_penalty", "presence_penalty"), Sampling())
+    require(not sampling.processors, "processors", sampling.processors, "none: the model is remote")
+    if limits.stop:
+        require(target.constraint is None, "stop", limits.stop, "none: a constraint says itself where its text ends")
+        fields["stop"] = list(limits.stop)
+    if target.is_json:
+        named = {"name": "answer", "schema": _json_schema(target), "strict": True}
+        fields["response_format"] = {"type": "json_schema", "json_schema": named}
+    return fields
+
+
+def _changed(given: Any, names: Sequence[str], default: Any) -> dict[str, Any]:
+    """The attributes that are not the default's, by name."""
+    return {name: getattr(given, name) for name in names if getattr(given, name) != getattr(default, name)}
+
+
+def _json_schema(target: Target) -> Any:
+    constraint = target.constraint
+    assert isinstance(constraint, JsonSchema)
+    own = constraint.registry is None and constraint.format == "enforce" and constraint.finite
+    require(own and constraint.closed is None, "schema", constraint, "no registry=, format=, finite= or closed=")
+    schema = constraint.schema
+    return schema if isinstance(schema, (dict, bool)) else from_type(schema)[0]
+
+
+def _extras(
+    target: Target, sampling: Sampling, limits: Limits, banned: Sequence[str], options: CallOptions
+) -> dict[str, Any]:
+    """What only structgen's own server has fields for."""
+    constraint, extras = target.constraint, dict[str, Any]()
+    if isinstance(constraint, Regex):
+        extras["regex"] = constraint.pattern
+    elif isinstance(constraint, Choice):
+        extras["choice"] = list(constraint.options)
+    elif isinstance(constraint, Lark) and constraint == Lark(constraint.grammar):
+        extras["grammar"] = constraint.grammar
+    elif constraint is not None and not isinstance(constraint, JsonSchema):
+        raise OptionError(f"schema={quoted(constraint)} cannot be sent to an endpoint")
+    if isinstance(constraint, JsonSchema):
+        if constraint.order != "schema":
+            extras["order"] = constraint.order
+        if constraint.whitespace != Whitespace.SPACED:
+            extras["whitespace"] = constraint.whitespace.indent or constraint.whitespace.kind
+    extras |= _changed(sampling, _OWN_SAMPLING, Sampling())
+    budget = _changed(limits, _OWN_LIMITS, Limits())
+    if limits.strict and constraint is not None:
+        budget["strict"] = True
+    if budget:
+        extras["budget"] = budget
+    if banned:
+        extras["banned"] = list(banned)
+    if options.canonical != "off":
+        extras["canonical"] = options.canonical
+    return extras

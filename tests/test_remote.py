@@ -1,0 +1,174 @@
+"""Remote models: what is sent, comes back, and is refused; against structgen's own server and a careless one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Annotated
+
+import pytest
+from pydantic import AfterValidator, BaseModel
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person
+from structgen.errors import BudgetExhausted, OptionError, RunError, ValidationFailed
+from structgen.server import Settings
+from tests.support.serving import served
+
+PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."
+ADA = Person(name="Ada Moreau", age=36, city="Lyon")
+
+
+@pytest.fixture(scope="module")
+def url():
+    settings = Settings(name="m", api_key="key", max_tokens=512)
+    with served(sg.Model.of(*load_demo()), settings) as server:
+        yield f"{server.url}/v1"
+
+
+@pytest.fixture
+def remote(url):
+    return sg.Remote(url, "m", api_key="key")
+
+
+@pytest.fixture
+def own(url):
+    return sg.Remote(url, "m", api_key="key", structgen=True)
+
+
+def test_the_same_call_as_with_a_model_of_this_process(remote):
+    assert sg.generate(remote, PROMPT, Person) == ADA
+    messages = [{"role": "user", "content": PROMPT}]
+    values = sg.generate(remote, [messages, messages], [Person, {"enum": ["Lyon", "Oslo"]}])
+    assert values[0] == ADA
+    assert values[1] in ("Lyon", "Oslo")
+    assert json.loads(sg.generate(remote, PROMPT, limits=sg.Limits(60)))["name"] == "Ada Moreau"
+    assert sg.generate(remote, PROMPT, limits=sg.Limits(stop=[" Mor"])) == '{"name": "Ada'
+    assert sg.generate(remote, []) == []
+
+
+def test_details_say_that_the_value_was_validated_and_not_masked(remote, own):
+    run = sg.generate(remote, PROMPT, Person, details=True)
+    assert (run.value, run.guarantee, run.finish) == (ADA, "validated", "complete")
+    assert run.prompt_tokens > 20 < run.stats.tokens + 10
+    local = sg.generate(sg.Model.of(*load_demo()), PROMPT, Person, details=True)
+    assert local.guarantee == "masked"
+    cut = sg.generate(own, PROMPT, Person, limits=sg.Limits(17), details=True)
+    assert (cut.finish, [cap.name for cap in cut.caps]) == ("closed_by_budget", ["max_new_tokens"])
+    with pytest.warns(sg.BudgetWarning, match="city"):
+        sg.generate(remote, PROMPT, Person, limits=sg.Limits(17))
+    drawn = sg.Sampling(temperature=1.5, seed=4, top_p=0.9)
+    first, again = (sg.generate(remote, PROMPT, {"type": "string"}, sampling=drawn) for _ in range(2))
+    assert first == again
+
+
+def test_what_only_our_own_server_can_do(remote, own):
+    for schema, options, told in (
+        (sg.Regex("[a-c]{3}"), {}, "regex"),
+        (sg.Choice(["yes", "no"]), {}, "choice"),
+        (sg.Lark('start: "a" | "b"'), {}, "grammar"),
+        (Person, {"banned": ["Lyon"]}, "banned"),
+        (Person, {"order": ["city", "age", "name"]}, "order"),
+        (Person, {"whitespace": sg.Whitespace.INDENTED(2)}, "whitespace"),
+        (Person, {"whitespace": sg.Whitespace.COMPACT}, "whitespace"),
+        (Person, {"canonical": True}, "canonical"),
+        (Person, {"limits": sg.Limits(max_characters=5)}, "budget"),
+        (Person, {"sampling": sg.Sampling(top_k=3)}, "top_k"),
+    ):
+        with pytest.raises(OptionError, match=told):
+            sg.generate(remote, PROMPT, schema, **options)
+        run = sg.generate(own, PROMPT, schema, details=True, **options)
+        assert run.error is None
+        if told == "whitespace":
+            assert run.text.startswith('{\n  "' if "\n" in run.text else '{"name":"')
+        if told == "order":
+            assert run.text.startswith('{"city"')
+    with pytest.raises(OptionError, match="endpoint"):
+        sg.generate(own, PROMPT, sg.Sequence("a", sg.Regex("b")))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"beams": 2}, {"thinking": True}, {"guards": [sg.BannedWords(["x"])]}, {"reask": 1}, {"fast_forward": False},
+     {"sampling": sg.Sampling(processors=[lambda ids, scores: scores])}, {"temperature": 0.5},
+     {"schema": sg.JsonSchema({"type": "string"}, format="annotate")}, {"prompt": [1, 2, 3]},
+     {"limits": sg.Limits(3)}],
+)  # fmt: skip
+def test_what_no_endpoint_can_do_is_refused(remote, options):
+    with pytest.raises(OptionError):
+        sg.generate(remote, **{"prompt": PROMPT, "schema": Person, **options})
+
+
+def test_what_takes_a_model_of_this_process_says_so(remote):
+    for call in (sg.stream, sg.extract_many):
+        with pytest.raises(OptionError, match="Remote"):
+            call(remote, ["x"], Person)
+
+
+def test_keys_names_and_addresses_that_are_wrong(url):
+    for wrong, error in (
+        (sg.Remote(url, "other", api_key="key"), OptionError),
+        (sg.Remote(url, "m"), RunError),
+        (sg.Remote("http://127.0.0.1:9/v1", "m"), RunError),
+        (sg.Remote(url + "/nothing", "m", api_key="key"), OptionError),
+    ):
+        with pytest.raises(error):
+            sg.generate(wrong, PROMPT, Person)
+    for arguments in (("ftp://x", "m"), (url, ""), (5, "m")):
+        with pytest.raises(OptionError):
+            sg.Remote(*arguments)
+    with pytest.raises(OptionError, match="timeout"):
+        sg.Remote(url, "m", timeout=0)
+    assert "key" not in repr(sg.Remote(url, "m", api_key="key"))
+
+
+class Careless(BaseHTTPRequestHandler):
+    """An endpoint that keeps no schema."""
+
+    answers: list[str]
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.answers.pop(0).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        """Quiet."""
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("odd")
+    return value
+
+
+class Pair(BaseModel):
+    n: Annotated[int, AfterValidator(even)]
+
+
+def test_what_a_careless_endpoint_says_is_an_error_and_never_a_value():
+    def said(text, finish="stop"):
+        return json.dumps({"choices": [{"message": {"content": text}, "finish_reason": finish}]})
+
+    Careless.answers = [
+        said('{"n": 4}'), said("Sure! {"), said('{"n": 3}'), said('{"n": '), said('{"n": ', "length"), "no JSON",
+        json.dumps({"error": "x"}), said('{"n": "4"}'), said(None),
+    ]  # fmt: skip
+    with HTTPServer(("127.0.0.1", 0), Careless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = sg.Remote(f"http://127.0.0.1:{server.server_port}/v1", "m")
+        assert sg.generate(remote, "?", Pair) == Pair(n=4)
+        for error in (ValidationFailed, ValidationFailed, ValidationFailed, BudgetExhausted, RunError, RunError):
+            with pytest.raises(error):
+                sg.generate(remote, "?", Pair)
+        plain = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        with pytest.raises(ValidationFailed, match="not of type"):
+            sg.generate(remote, "?", plain)
+        run = sg.generate(remote, ["?"], plain, details=True)
+        assert isinstance(run[0].error, ValidationFailed)
+        server.shutdown()
