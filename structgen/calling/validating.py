@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from codecs import getincrementaldecoder
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from structgen.chat import CallFormat, Tags
-from structgen.chat.arguments import JsonArguments
+from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.calls_constraint import TurnRules
-from structgen.chat.parser import ArgumentsPiece, CallBegun, TurnParser
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TurnParser
+from structgen.chat.pieces import Slot, filled
 from structgen.errors import CallSyntaxError
 from structgen.guards import Guard, Veto
+from structgen.guards.pointers import PointerReader
+from structgen.guards.suspects import holding
 from structgen.guards.validators import ValidatorGuard
 from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool
@@ -25,9 +31,10 @@ _NO_TEXT = "\x00"
 def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> list[Guard[Any]]:
     """Returns a guard if validators of a tool's type demand more than its schema says; else an empty list.
 
-    It is also empty for formats that write arguments key by key: there a call is validated when it is complete.
+    It is also empty for formats with special tokens within the arguments: a guard reads text alone, which has none, so
+    there a call is validated when it is complete.
     """
-    if not isinstance(format_.arguments, JsonArguments):
+    if isinstance(format_.arguments, KeyedArguments) and _has_any(format_.arguments, vocabulary.special_names):
         return []
     judged = [tool for tool in rules.tools if tool.type is not None and validators_of(tool.type) is not None]
     if not judged:
@@ -38,6 +45,19 @@ def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> lis
     return [CallGuard(bare, rules.tools)]
 
 
+def _has_any(arguments: KeyedArguments, tokens: Collection[str]) -> bool:
+    """Does a format write arguments with one of these tokens?"""
+    pieces = [piece for _, each in arguments.formats for piece in (*each.before, *each.after)]
+    pieces += [arguments.separator, *(str(each.writer) for _, each in arguments.formats)]
+    return any(token in piece for piece in pieces if isinstance(piece, str) for token in tokens)
+
+
+def _closers(arguments: KeyedArguments) -> bytes:
+    """Returns the last bytes of the texts that end values; none if a value ends with no text of its own."""
+    ends = {filled(each.after, {Slot.KEY: "k"}).encode()[-1:] for _, each in arguments.formats}
+    return b"" if b"" in ends else b"".join(sorted(ends))
+
+
 @dataclass
 class _Call:
     """A call in a text.
@@ -45,15 +65,84 @@ class _Call:
     Attributes:
         name: the name of the tool.
         start: the offset in bytes at which the arguments begin; before they begin, the end of the name.
+        end: the offset behind what is known of the arguments.
         json: the JSON of the arguments so far.
+        places: pairs of a length of `json` and the offset in the text at which the next byte of it was known.
+        ended: is the call complete?
     """
 
     name: str
     start: int
+    end: int
     json: bytes = b""
+    places: list[tuple[int, int]] = field(default_factory=list)
+    ended: bool = False
+
+    def offset(self, json_offset: int) -> int:
+        """Returns the offset in the text of a byte of the arguments, or of one before it."""
+        return max((place for length, place in self.places if length <= json_offset), default=self.start)
 
 
-class CallGuard(Guard[bytes]):
+class _Reading:
+    """What was read of a text; it only goes on.
+
+    Args:
+        parser: reads the text from its beginning.
+    """
+
+    def __init__(self, parser: TurnParser) -> None:
+        self.text, self.calls = b"", list[_Call]()
+        self._parser, self._offset, self._broken = parser, 0, False
+        self._decoder = getincrementaldecoder("utf-8")("ignore")
+
+    def feed(self, more: bytes) -> None:
+        """Reads more of the text. Text that breaks the format ends the calls."""
+        self.text += more
+        for char in self._decoder.decode(more):
+            if not self._broken:
+                try:
+                    self._take(char)
+                except CallSyntaxError:
+                    self._broken = True
+
+    def _take(self, char: str) -> None:
+        start = self._offset
+        self._offset += len(char.encode())
+        for event in self._parser.feed(char):
+            if isinstance(event, CallBegun):
+                self.calls.append(_Call(event.name, start, self._offset))
+            elif isinstance(event, ArgumentsPiece):
+                last = self.calls[-1]
+                last.start = last.start if last.json else start
+                last.places.append((len(last.json), start))
+                last.json += event.text.encode()
+                last.end = self._offset
+            elif isinstance(event, CallEnded):
+                self.calls[-1].ended = True
+
+
+class _Place:
+    """A state: a text, and where it stands in a call's JSON. Equal texts are equal states.
+
+    Attributes:
+        text: the text.
+        call: the call in whose arguments the text ends, if they are JSON that validators judge.
+        reader: reads these arguments.
+    """
+
+    __slots__ = ("call", "reader", "text")
+
+    def __init__(self, text: bytes, call: _Call | None = None, reader: PointerReader | None = None) -> None:
+        self.text, self.call, self.reader = text, call, reader
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Place) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class CallGuard(Guard[_Place]):
     """Vetoes values in arguments that a tool's validators refuse, from the first byte of such a value.
 
     Args:
@@ -63,52 +152,78 @@ class CallGuard(Guard[bytes]):
 
     def __init__(self, format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> None:
         self._format = format_
+        self._is_json = isinstance(format_.arguments, JsonArguments)
+        self._closers = _closers(format_.arguments) if isinstance(format_.arguments, KeyedArguments) else b""
         self._schemas = {tool.name: tool.arguments_schema for tool in tools}
         self._guards = {
             tool.name: ValidatorGuard(tool.type)
             for tool in tools
             if tool.type is not None and validators_of(tool.type) is not None
         }
-        self._read = lru_cache(64)(self._calls)
+        self._last = self._fresh()
 
-    def start(self) -> bytes:
+    def start(self) -> _Place:
         """Returns the empty text."""
-        return b""
+        return _Place(b"")
 
-    def feed(self, state: bytes, text: bytes) -> bytes | Veto:
+    def feed(self, state: _Place, text: bytes) -> _Place | Veto:
         """Returns the extended text; or a veto where a value begins that is now complete and that validators refuse."""
-        extended = state + text
-        return self._veto(extended, len(state)) or extended
-
-    def begun(self, state: bytes) -> int:
-        """Returns the offset at which the last call's arguments begin."""
-        calls = self._read(state)
-        return calls[-1].start if calls else len(state)
-
-    def _veto(self, text: bytes, known: int) -> Veto | None:
-        for call in self._read(text):
+        if state.call is not None and state.reader is not None:
+            inside = self._within(state, state.call, state.reader, text)
+            if inside is not None:
+                return inside
+        extended = state.text + text
+        calls = self._read(extended).calls
+        for call in calls:
             guard = self._guards.get(call.name)
-            if guard is None or call.start + len(call.json) <= known:
+            if guard is None or call.end <= len(state.text):
                 continue
-            veto = guard.feed(guard.start(), call.json)
-            if isinstance(veto, Veto):
-                return Veto(call.start + veto.offset, f"{call.name}: {veto.reason}")
-        return None
+            after = guard.feed(guard.start(), call.json)
+            if isinstance(after, Veto):
+                return Veto(call.offset(after.offset), f"{call.name}: {after.reason}")
+            if self._is_json and call is calls[-1] and call.json and not call.ended and after.is_inside:
+                return _Place(extended, replace(call), after)
+        return _Place(extended)
 
-    def _calls(self, text: bytes) -> list[_Call]:
-        """Returns the calls in a text. The last one may be incomplete; text that breaks the format ends the list."""
-        parser, calls = TurnParser(self._format, self._schemas), list[_Call]()
-        offset = 0
-        try:
-            for char in text.decode("utf-8", errors="ignore"):
-                for event in parser.feed(char):
-                    if isinstance(event, CallBegun):
-                        calls.append(_Call(event.name, offset))
-                    elif isinstance(event, ArgumentsPiece):
-                        last = calls[-1]
-                        last.start = last.start if last.json else offset
-                        last.json += event.text.encode()
-                offset += len(char.encode())
-        except CallSyntaxError:
-            return calls
-        return calls
+    def _within(self, state: _Place, call: _Call, reader: PointerReader, text: bytes) -> _Place | Veto | None:
+        """Returns the state behind more of a call's JSON; None where the JSON ends within it."""
+        guard = self._guards[call.name]
+        pieces = [text] if b"}" not in text else [text[n : n + 1] for n in range(len(text))]
+        for piece in pieces:
+            after = guard.feed(reader, piece)
+            if isinstance(after, Veto):
+                return Veto(call.start + after.offset, f"{call.name}: {after.reason}")
+            if not after.is_inside:
+                return None
+            reader = after
+        return _Place(state.text + text, call, reader)
+
+    def begun(self, state: _Place) -> int:
+        """Returns the offset at which the last call's arguments begin."""
+        if state.call is not None:
+            return state.call.start
+        calls = self._read(state.text).calls
+        return calls[-1].start if calls else len(state.text)
+
+    def suspects(self, state: _Place, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        """Returns the tokens that may complete a value.
+
+        Outside of JSON arguments there are none: a token that begins them and completes a refused value, too, is vetoed
+        when it comes.
+        """
+        if not self._is_json:
+            return holding(vocabulary, self._closers) if self._closers else None
+        if state.call is None or state.reader is None:
+            return np.zeros(0, np.int64)
+        return self._guards[state.call.name].suspects(state.reader, vocabulary)
+
+    def _read(self, text: bytes) -> _Reading:
+        """Returns what is read of a text: mostly, of the text that was read last, and some more."""
+        last = self._last
+        if not text.startswith(last.text):
+            last = self._last = self._fresh()
+        last.feed(text[len(last.text) :])
+        return last
+
+    def _fresh(self) -> _Reading:
+        return _Reading(TurnParser(self._format, self._schemas))

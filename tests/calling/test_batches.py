@@ -95,24 +95,6 @@ def test_one_that_fails_does_not_hurt_the_others():
     assert last[2].calls == replies[2].calls
 
 
-def test_arguments_that_validators_refuse_behind_the_run_fail_their_own_row():
-    """In a format that writes arguments key by key."""
-    said = "\n<function=Late>\n<parameter=name>\nAda\n</parameter>\n</function>\n"
-
-    class Late(BaseModel):
-        name: Literal["Ada"]
-
-        @field_validator("name")
-        @classmethod
-        def known(cls, name: str) -> str:
-            raise ValueError("nobody may come")
-
-    model = answering_chat("xml", {"One?": said, "Two?": said.replace("Late", "greet")})
-    first, second = sg.call(model, ["One?", "Two?"], [[Late], [greet]], choice="required", details=True)
-    assert isinstance(first.error, sg.StructgenError)
-    assert second.value == [sg.ToolCall("greet", {"name": "Ada"})]
-
-
 def test_an_answer_that_its_type_refuses_is_a_validation_error():
     class Even(BaseModel):
         n: Literal[1, 3]

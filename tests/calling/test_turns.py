@@ -11,11 +11,16 @@ from enum import Enum
 from typing import Literal
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 import structgen as sg
+from structgen.calling.validating import judges
+from structgen.chat import call_format
+from structgen.chat.calls_constraint import TurnRules
 from structgen.errors import OptionError, ValidationFailed
+from structgen.testing import veto_of
 from tests.support.calling_models import TEMPLATES, random_chat, scripted_chat
+from tests.support.chat_templates import templates
 
 each_template = pytest.mark.parametrize("template", TEMPLATES)
 
@@ -204,8 +209,71 @@ def test_validators_that_refuse_everything_are_an_error():
     said = '<tool_call>\n{"name": "Never", "arguments": {"guest": "Ada"}}\n</tool_call>'
     with pytest.raises(sg.StructgenError, match="nobody may come"):
         sg.call(scripted_chat("hermes", said), "Book.", [Never], choice="required")
-    with pytest.raises(ValidationFailed, match="nobody with an A"):  # key by key, a call is judged as a whole
-        sg.call(scripted_chat("xml", BOOKING["xml"]), "Book.", [Booking], choice="required")
+
+
+def test_arguments_key_by_key_are_judged_one_by_one():
+    """A refused value is taken back when it is complete, before the others are said."""
+    odd = []
+
+    class Even(BaseModel):
+        digits: str = Field(pattern="^[1-9]{3}$")
+        more: str = ""
+
+        @field_validator("digits")
+        @classmethod
+        def even(cls, digits: str) -> str:
+            if int(digits) % 2:
+                odd.append(digits)
+                raise ValueError("odd")
+            return digits
+
+    for seed in range(6):
+        options = {"sampling": sg.Sampling(temperature=2.0, seed=seed), "limits": sg.Limits(80)}
+        (made,) = sg.call(random_chat("xml"), "Which?", [Even], choice="required", **options)
+        assert int(made.arguments.digits) % 2 == 0
+    assert odd
+
+
+@pytest.mark.skipif("GLM-4.6" not in templates(), reason="no chat templates")
+def test_calls_with_special_tokens_within_are_judged_when_they_are_complete():
+    """A guard reads text alone, which does not tell where such arguments end."""
+
+    class Nobody(BaseModel):
+        guest: Literal["Ada", "Bob"]
+
+        @field_validator("guest")
+        @classmethod
+        def known(cls, guest: str) -> str:
+            raise ValueError("nobody may come")
+
+    model = random_chat("GLM-4.6")
+    with pytest.raises(ValidationFailed, match="nobody may come"):
+        sg.call(model, "Book.", [Nobody], choice="required")
+    first, second = sg.call(model, ["Book.", "Book."], [[Nobody], [weather]], choice="required", details=True)
+    assert isinstance(first.error, ValidationFailed)
+    assert [call.name for call in second.calls] == ["weather"]
+
+
+def test_the_guard_of_calls_gives_the_same_verdict_however_the_text_comes():
+    model = scripted_chat("hermes")
+    format_ = call_format(model.tokenizer, model.vocabulary)
+    tools = (sg.Tool.of(Booking), weather)
+    (guard,) = judges(format_, TurnRules(tools, min_calls=1, text=False), model.vocabulary)
+    call = '{"name": "Booking", "arguments": {"guest": "%s", "rooms": 2}}\n</tool_call>'
+    good, bad = call % "Bob}{", call % "Ada"
+    for said in ("<tool_call>\n" + good, f"<tool_call>\n{good}\n<tool_call>\n{good}", "<tool_call>\n{broken"):
+        assert veto_of(guard, said) is None
+    veto = veto_of(guard, f"<tool_call>\n{good}\n<tool_call>\n{bad}")
+    assert veto is not None
+    assert "nobody with an A" in veto.reason
+    assert f"<tool_call>\n{good}\n<tool_call>\n{bad}"[veto.offset :].startswith('"Ada"')
+    keyed = scripted_chat("xml")
+    (guard,) = judges(
+        call_format(keyed.tokenizer, keyed.vocabulary), TurnRules(tools, min_calls=1, text=False), keyed.vocabulary
+    )
+    veto = veto_of(guard, BOOKING["xml"])
+    assert veto is not None
+    assert BOOKING["xml"][veto.offset :].lstrip().startswith("Ada")
 
 
 @each_template
