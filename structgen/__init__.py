@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from structgen.masks import Grammar, Matcher, fill_masks
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.phrases.kinds import AnyOf, BytePhrase, Gap, Ordered, Phrase, Template
+    from structgen.refused_token import RefusedToken, why_refused
     from structgen.remote import Remote
     from structgen.rendering import render
     from structgen.tools.calls import ToolCall
@@ -101,6 +102,7 @@ _HOMES = {
     "calling.turns": ("Reply", "call"),
     "rendering": ("render",),
     "vocabulary": ("Vocabulary",),
+    "refused_token": ("RefusedToken", "why_refused"),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 
@@ -143,6 +145,7 @@ __all__ = [
     "Ordered",
     "PerformanceWarning",
     "Phrase",
+    "RefusedToken",
     "Regex",
     "Remote",
     "Repeat",
@@ -184,6 +187,7 @@ __all__ = [
     "stream",
     "stream_call",
     "tool",
+    "why_refused",
 ]
 
 

@@ -120,7 +120,7 @@ class RunError(StructgenError, RuntimeError):
 
 
 class TokenRejected(RunError):
-    """`Matcher.advance` was given a token that is not allowed; the matcher has not moved."""
+    """`Matcher.advance` was given a token that is not allowed; the matcher has not moved. `why_refused` says more."""
 
 
 class DeadEnd(RunError):

@@ -28,7 +28,7 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases"},
-    {"explanation", "chat", "rendering"},
+    {"explanation", "chat", "rendering", "refused_token"},
     {"decoding"},
     {"reasking", "remote"},
     {"api"},
@@ -41,7 +41,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "phrases",
+    "tools", "chat", "rendering", "phrases", "refused_token",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -119,10 +119,15 @@ class PointerReader:
     @property
     def pointer(self) -> str:
         """JSON pointer of the value that is being written; of its container between two of them."""
+        return pointer_of(self.path)
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """The names and indexes of `pointer`."""
         path = list(self._path)
         if path and not _BLANK.sub(b"", self.begun) and not isinstance(path[-1], str):
             path.pop()
-        return pointer_of(tuple(part for part in path if part is not None))
+        return tuple(part for part in path if part is not None)
 
     def _complete(self, start: int, end: int) -> Span:
         path = tuple(part for part in self._path if part is not None)

@@ -7,8 +7,8 @@ of any depth are followed with a stack of our own, never by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
@@ -68,7 +68,8 @@ def read(
         from structgen.schema.dynamic import DynamicScopes
 
         scopes = DynamicScopes(scan, dialect, registry)
-    return SchemaReader(scan, targets, Algebra(ranks), scopes, formats=formats).node(schema, "")
+    again = partial(read, registry=registry, order=order, formats=formats, plain_integers=plain_integers)
+    return SchemaReader(scan, targets, Algebra(ranks), again, scopes, formats=formats).node(schema, "")
 
 
 def algebra_of(root: Node) -> Algebra:
@@ -140,12 +141,17 @@ class SchemaNode(Node):
 
 
 class SchemaReader:
-    """All nodes of one root schema: one for each schema object."""
+    """All nodes of one root schema: one for each schema object.
+
+    Attributes:
+        again: reads another schema with the same options.
+    """
 
     def __init__(
-        self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, scopes: DynamicScopes | None = None,
-        *, formats: bool = True,
+        self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, again: Callable[[Any], Node],
+        scopes: DynamicScopes | None = None, *, formats: bool = True,
     ) -> None:  # fmt: skip
+        self.again = again
         self.algebra = algebra
         self.formats = formats
         self.scan = scan

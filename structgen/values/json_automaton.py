@@ -15,6 +15,7 @@ from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.checks import ALTERNATIVES
 from structgen.schema.normal import Node, Numbers, Strings
+from structgen.schema.reader import algebra_of
 from structgen.schema.places import limited_places, long_places
 from structgen.values.arrays import ArrayWriter
 from structgen.values.clashes import clash
@@ -37,7 +38,7 @@ class JsonAutomaton(Automaton):
         finite: are numbers but integers and literals only those that a double holds?
 
     Attributes:
-        root: see above.
+        root, whitespace, any_order: see above.
         names: the writer of names; how many it writes at once can be set.
 
     Raises:
@@ -61,9 +62,21 @@ class JsonAutomaton(Automaton):
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
         self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
-        self.root = root
+        self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite
         start = self.start_of(root)
         self.start = start if within is not None else self._surrounded(start)
+
+    def again(
+        self, root: Node, *, whitespace: Whitespace | None = None, any_order: bool | None = None
+    ) -> JsonAutomaton:
+        """The automaton of another normal form, or with other options; those not given are these."""
+        return JsonAutomaton(
+            root,
+            self.whitespace if whitespace is None else whitespace,
+            any_order=self.any_order if any_order is None else any_order,
+            algebra=algebra_of(root),
+            finite=self._finite,
+        )
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""

@@ -1,0 +1,163 @@
+"""Why a token was refused: the place, the keyword to blame, and what could have come."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError, TokenRejected
+from structgen.refused_token import described, without
+from tests.support.matching import byte_vocabulary
+
+ITEM = {
+    "type": "object",
+    "properties": {"qty": {"type": "integer", "minimum": 1, "maximum": 500}, "sku": {"pattern": "^[A-C]{2}$"}},
+    "required": ["qty"],
+    "additionalProperties": False,
+}
+ORDER = {
+    "type": "object",
+    "properties": {
+        "items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "minItems": 1, "maxItems": 2},
+        "paid": {"type": "boolean"},
+        "state": {"enum": ["new", "sent"]},
+        "note": {"type": "string", "maxLength": 3},
+        "id": {"const": 7},
+    },
+    "required": ["items"],
+    "$defs": {"item": ITEM},
+}
+
+
+def behind(schema: Any, text: str, **options: Any) -> sg.Matcher:
+    """A matcher behind a text."""
+    matcher = sg.JsonSchema(schema, **options).compile(byte_vocabulary()).matcher()
+    for byte in text.encode():
+        matcher.advance(byte)
+    return matcher
+
+
+@pytest.mark.parametrize(
+    ("text", "byte", "pointer", "rule"),
+    [
+        ('{"items": [{"qty": 50', "1", "/items/0/qty", "/$defs/item/properties/qty/maximum"),
+        ('{"items": [{"qty": ', "-", "/items/0/qty", "/$defs/item/properties/qty/minimum"),
+        ('{"items": [{"qty": ', '"', "/items/0/qty", "/$defs/item/properties/qty/type"),
+        ('{"items": [{"qty": 5, "sku": "A', "D", "/items/0/sku", "/$defs/item/properties/sku/pattern"),
+        ('{"items": [{"qty": 5, "sku": "A', '"', "/items/0/sku", "/$defs/item/properties/sku/pattern"),
+        ('{"items": [{"qty": 5, "', "x", "/items/0", "/$defs/item/additionalProperties"),
+        ('{"items": [{', "}", "/items/0", "/$defs/item/required"),
+        ('{"items": [', "]", "/items", "/properties/items/minItems"),
+        ('{"items": [{"qty": 1}, {"qty": 2}', ",", "/items", "/properties/items/maxItems"),
+        ('{"items": [{"qty": 1}], "paid": ', "n", "/paid", "/properties/paid/type"),
+        ('{"items": [{"qty": 1}], "state": "', "x", "/state", "/properties/state/enum"),
+        ('{"items": [{"qty": 1}], "note": "abc', "d", "/note", "/properties/note/maxLength"),
+        ('{"items": [{"qty": 1}], "state": ', "n", "/state", "/properties/state/enum"),
+        ('{"items": [{"qty": 1}], "id": ', "8", "/id", "/properties/id/const"),
+        ("", "[", "", "/type"),
+        ("{", "}", "", "/required"),
+    ],
+)
+def test_the_keyword_to_blame_is_named_with_its_place(text: str, byte: str, pointer: str, rule: str) -> None:
+    matcher = behind(ORDER, text)
+    why = sg.why_refused(matcher, ord(byte))
+    assert why is not None
+    assert (why.pointer, why.rule, why.offset) == (pointer, rule, 0)
+    assert why.keyword == rule.rpartition("/")[2]
+    assert matcher.text == text.encode()
+
+
+def test_it_reads_as_a_sentence() -> None:
+    why = sg.why_refused(behind(ORDER, '{"items": [{"qty": 50'), ord("1"))
+    assert str(why) == "at /items/0/qty: maximum 500; expected `,`, `.`, `0` or `}`, at byte 0 of b'1'"
+
+
+def test_options_are_blamed_and_jsons_own_grammar_is_not() -> None:
+    names = {"properties": {"a": True, "b": True}, "type": "object"}
+    assert sg.why_refused(behind(names, '{"b": 1, "a'), ord('"')).keyword == "order"  # type: ignore[union-attr]
+    why = sg.why_refused(behind(names, "{"), ord(" "))
+    assert why is not None
+    assert (why.keyword, why.rule, why.argument) == ("whitespace", "", "spaced")
+    assert "whitespace='spaced'" in str(why)
+    why = sg.why_refused(behind(True, "[1"), ord("}"))
+    assert why is not None
+    assert (why.keyword, why.pointer) == ("", "/0")
+
+
+def test_the_end_has_a_reason_too() -> None:
+    vocabulary = byte_vocabulary()
+    end = vocabulary.end_ids[0]
+    why = sg.why_refused(behind({"type": "string", "pattern": "^a+b$"}, '"aa'), end)
+    assert why is not None
+    assert why.token == b""
+    assert "`a`" in why.expected
+    assert sg.why_refused(behind(True, '"aa"'), end) is None
+
+
+def test_a_token_of_several_bytes_tells_how_far_it_fits() -> None:
+    vocabulary = sg.Vocabulary.from_tokens([*[bytes([b]) for b in range(256)], b'": 501', None], [257])
+    matcher = sg.JsonSchema(ITEM).compile(vocabulary).matcher()
+    for byte in b'{"qty':
+        matcher.advance(byte)
+    why = sg.why_refused(matcher, 256)
+    assert why is not None
+    assert (why.offset, why.pointer, why.keyword, why.argument) == (5, "/qty", "maximum", 500)
+    assert sg.why_refused(matcher, ord('"')) is None
+
+
+def test_other_constraints_tell_what_was_expected() -> None:
+    matcher = sg.Regex("[0-5]{2}(kg|g)").compile(byte_vocabulary()).matcher()
+    why = sg.why_refused(matcher, ord("7"))
+    assert why is not None
+    assert (why.pointer, why.keyword, why.expected) == ("", "", "a digit 0 to 5")
+    lark = sg.Lark('start: "a" ("b" | "c")').compile(byte_vocabulary()).matcher()
+    lark.advance(ord("a"))
+    assert sg.why_refused(lark, ord("a")).expected == "`b` or `c`"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("token", [-1, 10**9])
+def test_what_is_no_token_is_refused(token: int) -> None:
+    with pytest.raises(OptionError, match="token_id"):
+        sg.why_refused(behind(True, ""), token)
+
+
+def test_nearly_every_refusal_of_real_documents_has_a_keyword_to_blame(data_folder: Path) -> None:
+    with lzma.open(data_folder / "maskbench-dev.jsonl.xz", "rt") as lines:
+        entries = [json.loads(line) for line in itertools.islice(lines, 0, None, 190)]
+    blamed = total = 0
+    for entry in entries:
+        for test in entry["tests"]:
+            if test["valid"]:
+                continue
+            matcher = sg.JsonSchema(entry["schema"]).compile(byte_vocabulary()).matcher()
+            for byte in json.dumps(test["data"], ensure_ascii=False).encode():
+                try:
+                    matcher.advance(byte)
+                except TokenRejected:
+                    why = sg.why_refused(matcher, byte)
+                    assert why is not None
+                    total, blamed = total + 1, blamed + bool(why.keyword)
+                    break
+    assert total
+    assert blamed > 0.9 * total
+
+
+def test_words_for_bytes() -> None:
+    assert described([*b"0123456789"], end=True) == "a digit or the end"
+    assert described([*b"05"], end=False) == "`0` or `5`"
+    assert described([*range(32, 256)], end=False) == 'any character or `"`'
+    assert described([*b" \n,"], end=False) == "`,` or white space"
+    assert described([], end=False).startswith("nothing")
+
+
+def test_a_schema_without_a_keyword() -> None:
+    schema = {"a/b": {"c": [1, {"d": 2, "e": 3}]}, "f": 4}
+    assert without(schema, "/a~1b/c/1/d") == {"a/b": {"c": [1, {"e": 3}]}, "f": 4}
+    assert without(schema, "/a~1b/c/0") == {"a/b": {"c": [{"d": 2, "e": 3}]}, "f": 4}
+    assert schema["a/b"]["c"][1] == {"d": 2, "e": 3}
