@@ -7,6 +7,7 @@ taken. That is exact and costs nothing until somebody asks.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -168,6 +169,8 @@ def _blamed(automaton: JsonAutomaton, text: bytes, path: tuple[str | int, ...], 
     if not automaton.whitespace.bound and would_do(automaton.again(automaton.root, whitespace=Whitespace.FLEXIBLE)):
         return "whitespace", "", automaton.whitespace.kind
     root = automaton.root
+    if not isinstance(root, SchemaNode):  # true, or {}
+        return "", "", None
 
     def would_do_without(rules: Iterable[str]) -> bool:
         schema = reduce(without, rules, root.schema)
@@ -176,7 +179,7 @@ def _blamed(automaton: JsonAutomaton, text: bytes, path: tuple[str | int, ...], 
         except StructgenError:  # without the keyword it is no schema
             return False
 
-    for level in _speaking(root, path) if isinstance(root, SchemaNode) else ():
+    for level in _speaking(root, path):
         keywords = _keywords(level)
         for keyword, rules in keywords.items():
             if would_do_without(rules):  # of all schemas of the value: each of several alternatives may have it
@@ -191,7 +194,7 @@ def _blamed(automaton: JsonAutomaton, text: bytes, path: tuple[str | int, ...], 
 
 def _keywords(level: Sequence[SchemaNode]) -> dict[str, dict[str, Any]]:
     """By keyword, the JSON pointers to its arguments in some schemas, and these."""
-    places = [(place.pointer, place.schema) for place in level if place.pointer[:1] in ("", "/")]
+    places = [(place.pointer, place.schema) for place in level if place.pointer[:1] in ("", "/")]  # of this document
     known: dict[str, dict[str, Any]] = {}
     ranks = {keyword: rank for rank, keyword in enumerate(_LAST, 1)}
     names = dict.fromkeys(keyword for _, schema in places for keyword in schema)
@@ -222,16 +225,17 @@ def _speaking(root: SchemaNode, path: tuple[str | int, ...]) -> Iterator[list[Sc
         yield level[::-1]
 
 
-def _in_place(nodes: list[Node]) -> list[SchemaNode]:
+def _in_place(nodes: Sequence[Node]) -> list[SchemaNode]:
     """Schemas, and those that they apply to the same value."""
     known: list[SchemaNode] = []
-    while nodes:
-        node = nodes.pop(0)
+    waiting = deque(nodes)
+    while waiting:
+        node = waiting.popleft()
         if isinstance(node, SchemaNode) and all(node is not other for other in known):
             known.append(node)
             dialect = node.reader.dialect(node.schema)
-            nodes += [node.reader.target(node, keyword) for keyword in references(node.schema, dialect)]
-            nodes += [node.reader.node(branch, (node, *tokens)) for branch, tokens in in_place(node.schema, dialect)]
+            waiting += [node.reader.target(node, keyword) for keyword in references(node.schema, dialect)]
+            waiting += [node.reader.node(branch, (node, *tokens)) for branch, tokens in in_place(node.schema, dialect)]
     return known
 
 
