@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
 from structgen.constraints.basic import JsonSchema
@@ -16,7 +15,7 @@ from structgen.decoding.healing import continuing
 from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.vocabulary import Vocabulary
-from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.small_tokenizers import random_model
 
 WORDS = [
     "The capital of France is Paris, the capital of Spain is Madrid",
@@ -37,15 +36,7 @@ SCHEMAS: list[Any] = [
 ]
 
 
-@cache
-def random_model() -> Model:
-    tokenizer = byte_level_bpe(WORDS * 20, 420)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
-    return Model.of(LlamaForCausalLM(config).eval(), tokenizer)
+model_of = cache(lambda: random_model(WORDS * 20))
 
 
 def encoded(model: Model, text: str) -> list[int]:
@@ -68,7 +59,7 @@ def sequence(model: Model, prompt: str, run: sg.Generation[Any]) -> list[int]:
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=["text", "regex", "choice", "json"])
 def test_prompt_and_answer_are_encoded_as_if_they_were_one_text(schema: Any) -> None:
-    model, healed, spoiled = random_model(), 0, 0
+    model, healed, spoiled = model_of(), 0, 0
     for seed, prompt in enumerate(prompts(25)):
         options = {"sampling": sg.Sampling(temperature=1.0, seed=seed), "limits": sg.Limits(max_new_tokens=60)}
         run = sg.generate(model, prompt, schema, canonical=True, details=True, **options)
@@ -85,7 +76,7 @@ def test_prompt_and_answer_are_encoded_as_if_they_were_one_text(schema: Any) -> 
 
 
 def test_without_canonical_tokens_the_answer_still_begins_where_the_prompt_ends() -> None:
-    model = random_model()
+    model = model_of()
     for seed, prompt in enumerate(prompts(20)):
         run = sg.generate(
             model,
@@ -106,14 +97,14 @@ def test_without_canonical_tokens_the_answer_still_begins_where_the_prompt_ends(
 
 
 def test_off_by_default_and_never_behind_a_line() -> None:
-    model = random_model()
+    model = model_of()
     assert sg.generate(model, "The capital is ", CITIES, details=True).healed == ""
     assert sg.generate(model, "The capital?\n", CITIES, details=True, canonical=True).healed == ""
 
 
 def test_a_ban_of_what_the_healed_token_says_is_kept() -> None:
     """The row goes back behind the prompt as it was."""
-    model = random_model()
+    model = model_of()
     for seed in range(15):
         run = sg.generate(
             model, "The capital is ", sg.Regex("(Paris|Madrid|Lisbon)"), token_healing=True, details=True,
@@ -124,7 +115,7 @@ def test_a_ban_of_what_the_healed_token_says_is_kept() -> None:
 
 
 def test_batches_and_streams_say_the_same() -> None:
-    model, asked = random_model(), prompts(6)
+    model, asked = model_of(), prompts(6)
     options: dict[str, Any] = {"canonical": True, "limits": sg.Limits(max_new_tokens=60)}
     single = [sg.generate(model, prompt, CITIES, details=True, **options) for prompt in asked]
     together = sg.generate(model, asked, CITIES, details=True, **options)
@@ -137,7 +128,7 @@ def test_batches_and_streams_say_the_same() -> None:
 
 def test_the_law_of_the_first_token_is_the_models() -> None:
     """Of the tokens that continue the prompt's end, each comes as often as the model says."""
-    model, prompt = random_model(), "The capital is "
+    model, prompt = model_of(), "The capital is "
     ids = encoded(model, prompt)
     words = sg.Regex("(Paris|Madrid)")
     tokens = list(continuing(model.vocabulary, words.compile(model.vocabulary), b" "))
@@ -158,7 +149,7 @@ def test_the_law_of_the_first_token_is_the_models() -> None:
 def test_what_it_does_not_go_with_is_told(options: dict[str, Any], says: str) -> None:
     wanted: Any = True if options else "yes"
     with pytest.raises(OptionError, match=says):
-        sg.generate(random_model(), "The capital is ", CITIES, token_healing=wanted, **options)
+        sg.generate(model_of(), "The capital is ", CITIES, token_healing=wanted, **options)
 
 
 def test_only_tokens_that_the_constraint_goes_on_with_are_asked_about() -> None:

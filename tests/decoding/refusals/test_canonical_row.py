@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
 from structgen.decoding.refusals.canonical_row import CanonicalRow, Continuations
@@ -20,7 +19,7 @@ from structgen.errors import DeadEnd, OptionError
 from structgen.masks.words import ids_of
 from structgen.models.model import Model
 from tests.support.enumerable import chi_square
-from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.small_tokenizers import random_model
 
 WORDS = [
     "William",
@@ -42,15 +41,7 @@ SCHEMA = {
 }
 
 
-@cache
-def random_model() -> Model:
-    tokenizer = byte_level_bpe(WORDS * 20, 420)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
-    return Model.of(LlamaForCausalLM(config).eval(), tokenizer)
+model_of = cache(lambda: random_model(WORDS * 20))
 
 
 def text_ids(run: sg.Generation[Any], model: Model) -> list[int]:
@@ -66,7 +57,7 @@ def drawn(model: Model, seed: int, **options: Any) -> sg.Generation[Any]:
 
 @pytest.mark.parametrize("mode", ["prefer", "strict", True])
 def test_the_tokens_are_what_the_tokenizer_makes_of_the_text(mode: Any):
-    model, spoiled = random_model(), 0
+    model, spoiled = model_of(), 0
     for seed in range(12):
         run = drawn(model, seed, canonical=mode)
         ids = text_ids(run, model)
@@ -105,7 +96,7 @@ def test_drafts_keep_the_law_of_canonical_draws():
         ["William and ", "Theodore and "],
         ["Theodore are the names", "the theory of Theodore", "the names of"],
     )
-    model, names = random_model(), sg.Choice([start + end for start in begun for end in ends])
+    model, names = model_of(), sg.Choice([start + end for start in begun for end in ends])
     prompt = model.tokenizer.encode("William and Theodore are the names of the theory of Theodore and the names\n")
     law = canonical_law(model, prompt, names)
     assert len(law) == 6
@@ -118,7 +109,7 @@ def test_drafts_keep_the_law_of_canonical_draws():
 
 
 def test_forced_text_and_drafts_change_nothing():
-    model = random_model()
+    model = model_of()
     for seed in range(8):
         quick, slow = (drawn(model, seed, canonical=True, fast_forward=on) for on in (True, False))
         assert quick.token_ids == slow.token_ids
@@ -127,7 +118,7 @@ def test_forced_text_and_drafts_change_nothing():
 
 
 def test_each_row_of_a_batch_is_as_alone():
-    model = random_model()
+    model = model_of()
     runs = sg.generate(model, ["Hello\n", "Hi\n", "Hello\n"], SCHEMA, canonical=True, details=True)
     alone = [sg.generate(model, prompt, SCHEMA, canonical=True, details=True) for prompt in ("Hello\n", "Hi\n")]
     assert [run.text for run in runs] == [alone[0].text, alone[1].text, alone[0].text]
@@ -138,7 +129,7 @@ def test_each_row_of_a_batch_is_as_alone():
     "options", [{"beams": 3}, {"banned": ["a"]}, {"thinking": True}, {"whitespace": sg.Whitespace.COMPACT}]
 )
 def test_it_goes_with_other_options(options: dict[str, Any]):
-    model = random_model()
+    model = model_of()
     run = sg.generate(model, "Hello\n", SCHEMA, canonical=True, details=True, **options)
     assert model.vocabulary.is_canonical(text_ids(run, model))
 
@@ -158,7 +149,7 @@ class ByTable:
 
 def test_a_beginning_that_is_no_token_of_the_text_is_not_taken_for_it():
     """A model that is about to say "The ..." does not mean Theodore, whose name is one token."""
-    model = random_model()
+    model = model_of()
     ids = {word: model.tokenizer.encode(word) for word in ("William", "Theodore", "The")}
     assert all(len(tokens) == 1 for tokens in ids.values())
     sampling = sg.Sampling(processors=[ByTable({ids["The"][0]: 0.6, ids["William"][0]: 0.3, ids["Theodore"][0]: 0.05})])
@@ -169,7 +160,7 @@ def test_a_beginning_that_is_no_token_of_the_text_is_not_taken_for_it():
 
 def test_where_nothing_is_canonical_the_step_is_relaxed_or_the_row_fails():
     """`</s>` is the end token to the tokenizer: its letters are never canonical."""
-    model, schema = random_model(), sg.Choice(["x</s>y"])
+    model, schema = model_of(), sg.Choice(["x</s>y"])
     run = sg.generate(model, "Hello\n", schema, canonical="prefer", details=True)
     assert run.text == "x</s>y"
     assert run.stats.canonical_relaxed > 0
@@ -178,7 +169,7 @@ def test_where_nothing_is_canonical_the_step_is_relaxed_or_the_row_fails():
 
 
 def test_plain_text_is_canonical_too():
-    model = random_model()
+    model = model_of()
     for seed in range(4):
         run = sg.generate(
             model, "Hello\n", canonical=True, details=True, sampling=sg.Sampling(temperature=1.0, seed=seed),
@@ -212,11 +203,11 @@ def test_a_trained_model_of_stories_with_sentencepiece(data_folder: Path):
 @pytest.mark.parametrize("wrong", ["always", 1, None, "Strict"])
 def test_a_wrong_mode_is_refused(wrong: Any):
     with pytest.raises(OptionError, match="canonical"):
-        sg.generate(random_model(), "Hello\n", SCHEMA, canonical=wrong)
+        sg.generate(model_of(), "Hello\n", SCHEMA, canonical=wrong)
 
 
 def test_what_is_known_of_a_grammar_goes_with_it():
-    vocabulary = random_model().vocabulary
+    vocabulary = model_of().vocabulary
     grammar = sg.Choice(["William", "Theodore"]).compile(vocabulary)
     known = Continuations.of(grammar, vocabulary.canonical)
     assert Continuations.of(grammar, vocabulary.canonical) is known
