@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from structgen.api import Cap, Event, Field, Generation, Model, astream, generate, load, stream
+    from structgen.api import Cap, Event, Field, Generation, Model, agenerate, astream, generate, load, stream
     from structgen.batch_jobs.job import Extraction, extract_many
     from structgen.calling.conversation import Conversation, run
     from structgen.calling.streaming import CallEvent, stream_call
@@ -60,7 +60,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "remote": ("Remote",),
     "batch_jobs.job": ("Extraction", "extract_many"),
-    "api": ("Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"),
+    "api": ("Cap", "Event", "Field", "Generation", "Model", "agenerate", "astream", "generate", "load", "stream"),
     "constraints.compositions": ("Repeat", "Sequence", "SpecialToken", "Text", "Union"),
     "constraints.basic": ("Choice", "JsonSchema", "Regex"),
     "guards.validators": ("ValidatorGuard",),
@@ -173,6 +173,7 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "Whitespace",
+    "agenerate",
     "astream",
     "call",
     "call_format",

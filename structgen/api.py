@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require, require_flag
@@ -13,6 +18,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
 from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.request import prepare, raise_first_error
+from structgen.decoding.run import stopped_by
 from structgen.decoding.stream import Event, told, told_in_thread
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
@@ -64,7 +70,7 @@ if TYPE_CHECKING:
         reask: int
 
 
-__all__ = ["Cap", "Event", "Field", "Generation", "Model", "astream", "generate", "load", "stream"]
+__all__ = ["Cap", "Event", "Field", "Generation", "Model", "agenerate", "astream", "generate", "load", "stream"]
 
 
 @overload
@@ -227,6 +233,91 @@ def generate(
     require_reask(reask, prompts)
     results = results_asking_again(request, prompts, reask, record=details)
     return _values(results, many=request.many, details=details)
+
+
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
+) -> str: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
+) -> Generation[str]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
+) -> list[str]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
+) -> list[Generation[str]]: ...
+@overload
+async def agenerate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
+) -> T: ...
+@overload
+async def agenerate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
+) -> Generation[T]: ...
+@overload
+async def agenerate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
+) -> list[T]: ...
+@overload
+async def agenerate(  # type: ignore[overload-overlap]
+    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
+) -> list[Generation[T]]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompt, schema: Callable[..., object], *, details: NO = False, **options: Unpack[Options]
+) -> dict[str, Any]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompt, schema: Callable[..., object], *, details: YES, **options: Unpack[Options]
+) -> Generation[dict[str, Any]]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompt, schema: object, *, details: NO = False, **options: Unpack[Options]
+) -> Any: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompt, schema: object, *, details: YES, **options: Unpack[Options]
+) -> Generation[Any]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompts, schema: object, *, details: NO = False, **options: Unpack[Options]
+) -> list[Any]: ...
+@overload
+async def agenerate(
+    model: AnyModel, prompt: Prompts, schema: object, *, details: YES, **options: Unpack[Options]
+) -> list[Generation[Any]]: ...
+async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: bool = False, **options: Any) -> Any:
+    """`generate` for async code: it runs in a thread, and the event loop goes on meanwhile.
+
+        cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
+
+    When it is cancelled, the run ends behind the step that it is in. Calls that come together run one beside the other;
+    a list of prompts in one call shares its forward passes, and so do the requests of a server.
+
+    Args:
+        model, prompt, schema, details, options: as for `generate`, which says what is returned and raised, too.
+    """
+    require_flag("details", details)
+    stop, context = threading.Event(), copy_context()
+    context.run(stopped_by.set, stop)
+    call: Callable[[], Any] = partial(generate, model, prompt, schema, details=True, **options)
+    run = asyncio.get_running_loop().run_in_executor(None, context.run, call)
+    try:
+        found = await asyncio.shield(run)
+    except asyncio.CancelledError:
+        stop.set()
+        while not run.done():  # a step that has begun cannot be stopped, however often that is asked for
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([run])
+        run.exception()
+        raise
+    many = isinstance(found, list)
+    return _values(found if many else [found], many=many, details=details)
 
 
 @overload

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from contextvars import ContextVar
+from threading import Event
 from typing import Generic, Protocol, TypeVar
 
 import torch
@@ -15,9 +17,12 @@ from typing_extensions import Self
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
 from structgen.decoding.session import Session
-from structgen.errors import StructgenError
+from structgen.errors import RunError, StructgenError
 from structgen.models.attention import of_any_shape
 from structgen.models.forward import Forward, Over
+
+stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
+"""Ends the runs of this context between two steps, when it is set from another thread."""
 
 
 class RunRow(Protocol):
@@ -108,10 +113,16 @@ class Run(ABC, Generic[R]):
         return bool(self._active or self._waiting)
 
     def finish(self) -> Self:
-        """Runs every row to its end; a row's failure stays in the row."""
+        """Runs every row to its end; a row's failure stays in the row.
+
+        Raises:
+            RunError: `stopped_by` says to stop.
+        """
+        stop = stopped_by.get()
         with closing(self):
             while self.step():
-                pass
+                if stop is not None and stop.is_set():
+                    raise RunError("the call was cancelled")
         return self
 
     @abstractmethod
