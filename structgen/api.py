@@ -260,11 +260,11 @@ async def agenerate(  # type: ignore[overload-overlap]
     model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
 ) -> Generation[T]: ...
 @overload
-async def agenerate(  # type: ignore[overload-overlap]
+async def agenerate(
     model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
 ) -> list[T]: ...
 @overload
-async def agenerate(  # type: ignore[overload-overlap]
+async def agenerate(
     model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
 ) -> list[Generation[T]]: ...
 @overload
@@ -277,16 +277,12 @@ async def agenerate(
 ) -> Generation[dict[str, Any]]: ...
 @overload
 async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: object, *, details: NO = False, **options: Unpack[Options]
+    model: AnyModel, prompt: Prompt | Prompts, schema: object, *, details: NO = False, **options: Unpack[Options]
 ) -> Any: ...
 @overload
 async def agenerate(
     model: AnyModel, prompt: Prompt, schema: object, *, details: YES, **options: Unpack[Options]
 ) -> Generation[Any]: ...
-@overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: object, *, details: NO = False, **options: Unpack[Options]
-) -> list[Any]: ...
 @overload
 async def agenerate(
     model: AnyModel, prompt: Prompts, schema: object, *, details: YES, **options: Unpack[Options]
