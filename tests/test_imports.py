@@ -34,7 +34,8 @@ LAYERS = [
     {"api"},
     {"testing"},
     {"calling"},
-    {"integrations", "trace", "demo", "server", "batch_jobs"},
+    {"batch_jobs"},
+    {"integrations", "trace", "demo", "server"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

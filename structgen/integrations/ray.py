@@ -1,0 +1,155 @@
+"""Batch jobs on Ray Data: actors with one model each, on one machine or many."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from structgen.arguments import is_number, require, require_count, require_flag
+from structgen.batch_jobs import Extraction, InputRow, extract_many, read_inputs
+from structgen.batch_jobs.inputs import Prompt
+from structgen.batch_jobs.progress import Progress
+from structgen.batch_jobs.results import ResultFiles
+from structgen.errors import OptionError
+from structgen.models.model import Model, load
+
+BLOCKS = 8
+"""Parts of the inputs for each actor, so that none waits long for the last one."""
+
+
+def extract_on_ray(
+    model: str | Callable[[], Model],
+    inputs: Any,
+    schema: Any = None,
+    *,
+    out: str | PathLike[str],
+    actors: int = 2,
+    num_cpus: float = 1.0,
+    num_gpus: float = 0.0,
+    rows_per_call: int = 64,
+    prompt: Prompt = None,
+    chat: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> Extraction:
+    """`extract_many` on the actors of Ray Data.
+
+        extract_on_ray("Qwen/Qwen3-0.6B", "letters/", Person, prompt=PROMPT, out="people.jsonl", actors=4, num_gpus=1)
+
+    The results and the failed inputs are written here, in the same files as those of `extract_many`, as soon as a call
+    of an actor is over; either can go on where the other was ended. What Ray says about its cluster counts: call
+    `ray.init` before, or it starts one on this machine.
+
+    Args:
+        model: what `load` takes, or a function that loads a model; each actor calls it once.
+        inputs, schema, prompt, chat, resume, progress: as for `extract_many`; inputs are texts or rows of fields.
+        out: the file for the results.
+        actors: how many.
+        num_cpus, num_gpus: of each actor, as Ray counts them.
+        rows_per_call: inputs that an actor is given at once.
+        options: further options of `extract_many`.
+
+    Raises:
+        OptionError: Ray is not installed, or an argument is none of what it may be. What can work for no input is
+            raised by the first actor, as Ray raises it.
+    """
+    try:
+        import ray.data
+    except ImportError as missing:
+        raise OptionError("extract_on_ray needs Ray: install structgen[ray]") from missing
+    require(
+        isinstance(model, str) or callable(model), "model", model, "a folder, an id, or a function that loads a model"
+    )
+    for name, count in (("actors", actors), ("rows_per_call", rows_per_call)):
+        require_count(name, count, 1)
+    for name, share in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
+        require(is_number(share, 0), name, share, "a number of at least 0")
+    require_flag("resume", resume)
+    began, report, files = time.perf_counter(), Extraction(), ResultFiles(out, resume=resume)
+    rows = _rows(read_inputs(inputs), files.done, report)
+    with files, Progress(len(rows) + report.skipped, shown=progress) as bar:
+        fine = [{"row": json.dumps({**row.fields, "id": row.id}, default=str)} for row in rows if not row.error]
+        for row in rows:
+            if row.error:
+                report.failed += 1
+                files.add({"id": row.id, "error": {"type": "OptionError", "message": row.error}})
+        arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
+        for entry in _entries(ray.data, fine, model, schema, arguments, rows_per_call, actors, num_cpus, num_gpus):
+            report.tokens += entry.pop("tokens")
+            report.failed += "error" in entry
+            report.done += "error" not in entry
+            files.add(entry)
+            bar.tell(report.done, report.failed, report.skipped)
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> list[InputRow]:
+    """The inputs that are not done."""
+    rows = []
+    for row in inputs:
+        require(row.given is None, "inputs", row.given, "texts or rows of fields")
+        if row.id in done:
+            report.skipped += 1
+        else:
+            rows.append(row)
+    return rows
+
+
+def _entries(
+    data: Any,
+    items: list[dict[str, str]],
+    model: Any,
+    schema: Any,
+    arguments: dict[str, Any],
+    rows_per_call: int,
+    actors: int,
+    num_cpus: float,
+    num_gpus: float,
+) -> Iterator[dict[str, Any]]:
+    """The entries of the inputs, as actors finish them."""
+    if not items:
+        return
+    dataset = data.from_items(items, override_num_blocks=min(len(items), BLOCKS * actors))
+    made = dataset.map_batches(
+        Extractor,
+        fn_constructor_args=(model, schema, arguments),
+        batch_size=rows_per_call,
+        compute=data.ActorPoolStrategy(size=actors),
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+    )
+    for row in made.iter_rows():
+        yield json.loads(row["entry"])
+
+
+class Extractor:
+    """An actor: it loads a model once, and makes an entry of each row of a batch.
+
+    Use it in a pipeline of your own: `dataset.map_batches(Extractor, fn_constructor_args=(model, schema, options))`.
+    A row of the dataset has a column `row`, a text of JSON with the fields and an `id`; the result has a column
+    `entry`.
+
+    Args:
+        model: what `load` takes, or a function that loads a model.
+        schema: as for `generate`.
+        options: of `extract_many`.
+    """
+
+    def __init__(self, model: str | Callable[[], Model], schema: Any, options: dict[str, Any]) -> None:
+        self._model = load(model) if isinstance(model, str) else model()
+        self._schema, self._options = schema, options
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Makes the entries of some rows."""
+        rows = [json.loads(row) for row in batch["row"]]
+        job = extract_many(self._model, rows, self._schema, **self._options)
+        tokens = [job.tokens] + [0] * (len(rows) - 1)
+        entries = [json.dumps({**entry, "tokens": count}) for entry, count in zip(job.results, tokens, strict=True)]
+        return {"entry": np.array(entries, dtype=object)}
