@@ -94,10 +94,27 @@ class Explanation:
         """The same as JSON data."""
         return asdict(self)
 
+    def text(self, *, every: bool = False) -> str:
+        """A line for each rule: what is not enforced, what is checked, what there is more to say of, then the cliffs.
+
+        Args:
+            every: all rules, in the order of the schema; by default those that are simply masked are counted at the
+                end.
+        """
+        told = [*self.rules] if every else [rule for rule in self.rules if rule.how != MASKED or rule.why]
+        if not every:
+            told.sort(key=lambda rule: (NOT_ENFORCED, CHECKED, MASKED).index(rule.how))
+        width = min(max((len(rule.pointer) for rule in told), default=0), 80)
+        lines = [f"{rule.pointer:<{width}}  {rule.how}" + (f": {rule.why}" if rule.why else "") for rule in told]
+        lines += [f"note {cliff.pointer or '/'}: {cliff.what}" for cliff in self.cliffs]
+        masked = [rule.keyword for rule in self.rules if rule not in told]
+        if masked:
+            count = f"{len(masked)} more" if told else f"{len(masked)}"
+            lines.append(f"{count} {'is' if len(masked) == 1 else 'are'} masked: {', '.join(dict.fromkeys(masked))}")
+        return "\n".join(lines)
+
     def __str__(self) -> str:
-        width = min(max((len(rule.pointer) for rule in self.rules), default=0), 80)
-        lines = [f"{rule.pointer:<{width}}  {rule.how}" + (f": {rule.why}" if rule.why else "") for rule in self.rules]
-        return "\n".join([*lines, *(f"note {cliff.pointer or '/'}: {cliff.what}" for cliff in self.cliffs)])
+        return self.text()
 
 
 def explain(

@@ -111,7 +111,10 @@ def test_the_command_prints_text_and_data(tmp_path: Path) -> None:
     path.write_text(json.dumps({"type": "array", "uniqueItems": True}))
     text = CliRunner().invoke(app, ["explain", str(path)])
     assert text.exit_code == 0
-    assert "/uniqueItems  checked: " in text.stdout
+    assert text.stdout.startswith("/uniqueItems  checked: ")
+    assert text.stdout.endswith("1 more is masked: type\n")
+    every = CliRunner().invoke(app, ["explain", str(path), "--all"]).stdout
+    assert [line.split()[:2] for line in every.splitlines()] == [["/type", "masked"], ["/uniqueItems", "checked:"]]
     data = json.loads(CliRunner().invoke(app, ["explain", str(path), "--json"]).stdout)
     assert [rule["keyword"] for rule in data["rules"]] == ["type", "uniqueItems"]
     path.write_text(json.dumps({"type": "arr"}))

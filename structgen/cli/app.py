@@ -70,6 +70,7 @@ def generate(
 def explain(
     schema: Annotated[Path, typer.Argument(help="A file with a JSON Schema.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="A line for every keyword, masked ones too.")] = False,
     format: Annotated[str, typer.Option(help="enforce or annotate: what `format` does.")] = "enforce",
     registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
 ) -> None:
@@ -79,7 +80,8 @@ def explain(
     with _told():
         known = registry_of(registry) if registry else None
         explanation = explain_schema(read_schema(schema), format=format, registry=known)
-        _print(json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else str(explanation))
+        told = json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else explanation.text(every=every)
+        _print(told)
 
 
 @app.command()
