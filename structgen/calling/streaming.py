@@ -122,7 +122,7 @@ class _Watch:
         self._asked, self._watch = asked, TurnWatch(asked)
         self._error: StructgenError | None = None
         self._calls: list[ToolCall[Any]] = []
-        before = asked.session.before
+        before = asked.session.thinking
         self._thoughts = None if before is None else RowEvents(before, str, is_json=False, row=asked.row)
 
     def events(self) -> Iterator[CallEvent]:
