@@ -20,6 +20,7 @@ from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.request import prepare, raise_first_error
 from structgen.decoding.run import stopped_by
 from structgen.decoding.stream import Event, told, told_in_thread
+from structgen.few_shot import with_examples
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.reasking import require_reask, results_asking_again
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         token_healing: bool | None
         phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
         prompt_schema: bool
+        examples: Sequence[tuple[str, Any]]
 
     class Options(StreamOptions, total=False):
         """The keyword arguments that every form of `generate` takes."""
@@ -157,6 +159,7 @@ def generate(
     token_healing: bool | None = None,
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = (),
     prompt_schema: bool = False,
+    examples: Sequence[tuple[str, Any]] = (),
     reask: int = 0,
     details: bool = False,
     **unknown: Any,
@@ -197,6 +200,8 @@ def generate(
             `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
         prompt_schema: write the schema behind the prompt, too, as `render` shows it; of chat messages behind what the
             user said last. A mask says what may come; a model that was not told the names has to guess them.
+        examples: pairs of a user's text and the value that it should give, written as turns before chat messages, in
+            the layout that the mask asks of the answer.
         reask: how often a value that the type's own validators refused as often as `Limits(validations=...)` allows is
             shown to the model with what they said, in new turns behind the prompt, and generated anew; only rows that
             were refused. `Generation.reasked` has what was said. The prompts are strings or chat messages then.
@@ -217,7 +222,8 @@ def generate(
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
-    prompt = _prompt(prompt, schema, prompt_schema)
+    shown = {"prompt_schema": prompt_schema, "examples": examples, "whitespace": whitespace, "order": order}
+    prompt = _prompt(prompt, schema, shown)
     options = {
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
@@ -355,7 +361,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    prompt = _prompt(prompt, schema, options.pop("prompt_schema", False))
+    prompt = _prompt(prompt, schema, options)
     return told(prepare(model, prompt, schema, CallOptions.of(options)))
 
 
@@ -377,13 +383,17 @@ def astream(
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
-    prompt = _prompt(prompt, schema, options.pop("prompt_schema", False))
+    prompt = _prompt(prompt, schema, options)
     return told_in_thread(prepare(model, prompt, schema, CallOptions.of(options)))
 
 
-def _prompt(prompt: Any, schema: Any, prompt_schema: Any) -> Any:
-    """The prompt, with its schema behind it where that is asked for."""
+def _prompt(prompt: Any, schema: Any, options: dict[str, Any]) -> Any:
+    """The prompt, with its schema behind it and examples before it where these are asked for, which are taken out."""
+    prompt_schema, examples = options.pop("prompt_schema", False), options.pop("examples", ())
     require_flag("prompt_schema", prompt_schema)
+    if examples != ():
+        layout = options.get("whitespace", Whitespace.SPACED), options.get("order", "schema")
+        prompt = with_examples(prompt, examples, schema, *layout)
     return with_schema(prompt, schema) if prompt_schema else prompt
 
 

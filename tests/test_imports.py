@@ -30,7 +30,7 @@ LAYERS = [
     {"constraints", "models", "tools", "phrases"},
     {"explanation", "chat", "rendering", "refused_token"},
     {"decoding"},
-    {"reasking", "remote"},
+    {"reasking", "remote", "few_shot"},
     {"api"},
     {"testing"},
     {"calling"},

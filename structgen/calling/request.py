@@ -8,7 +8,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from structgen.arguments import is_whole, require, require_flag
-from structgen.calling.messages import EXPECTED, Messages, as_messages, conversation_ids, is_conversation
+from structgen.calling.messages import (
+    EXPECTED,
+    Message,
+    Messages,
+    as_messages,
+    calls_message,
+    conversation_ids,
+    is_conversation,
+)  # fmt: skip
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import Turn, TurnRules, turn
@@ -20,13 +28,14 @@ from structgen.decoding.prompts.per_row import lists, per_row
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, quoted
+from structgen.errors import OptionError, ValidationFailed, quoted
+from structgen.few_shot import answer_text, inserted, pairs
 from structgen.guards import Guard
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
 from structgen.rendering import LEAD, with_schema
-from structgen.tools import Tool
-from structgen.vocabulary import Vocabulary
+from structgen.tools import Tool, ToolCall
+from structgen.vocabulary import Vocabulary, spelled
 
 if TYPE_CHECKING:
     from structgen.api import StreamOptions
@@ -72,19 +81,10 @@ class TurnRequest:
         """The row's session."""
         return self.request.sessions[self.row]
 
-    @property
-    def prompt(self) -> str:
-        """The text that the model reads, with special tokens by their names."""
-        return self._written(self.session.prompt, ()).decode("utf-8", errors="replace")
-
     def written(self, token_ids: Sequence[int]) -> bytes:
         """Returns the bytes of tokens, with special tokens by their names, without those that end a text."""
-        return self._written(token_ids, self.request.model.vocabulary.end_ids)
-
-    def _written(self, token_ids: Sequence[int], silent: Sequence[int]) -> bytes:
         vocabulary = self.request.model.vocabulary
-        names = {i: name.encode() for name, i in vocabulary.special_names.items() if i not in silent}
-        return b"".join(names.get(token) or vocabulary.token(token) for token in token_ids)
+        return spelled(vocabulary, token_ids, vocabulary.end_ids)
 
 
 class CallRequest(NamedTuple):
@@ -139,7 +139,7 @@ def prepared(
     options = dict(options)
     template_options = options.pop("template_options", None) or {}
     require(isinstance(template_options, Mapping), "template_options", template_options, "a dict")
-    shown = options.pop("prompt_schema", True)
+    shown, examples = options.pop("prompt_schema", True), pairs(options.pop("examples", ()))
     require_flag("prompt_schema", shown)
     layout = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
 
@@ -153,6 +153,7 @@ def prepared(
     prompts = []
     for plan, conversation, (*_, answer), name in zip(plans, conversations, rows, names, strict=True):
         said = with_schema(conversation, answer, plan.lead) if shown and plan.lead is not None else conversation
+        said = inserted(said, [turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
         prompts.append(conversation_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, name))
     options["guards"] = _guards(options.get("guards", ()), plans)
     constraints = [plan.constraint for plan in plans]
@@ -195,6 +196,28 @@ def _plan(
     )
     constraint = _turn(format_, rules, owner.vocabulary)
     return _Plan(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)
+
+
+def _example(text: str, wanted: Any, plan: _Plan, number: int) -> list[Message]:
+    """Returns the turns of an example: a user's text, and the calls or the answer that it should give.
+
+    Raises:
+        OptionError: a call is of no tool that is there, or its arguments are refused; or the answer is none of the
+            schema.
+    """
+    where, user = f"examples[{number}]", {"role": "user", "content": text}
+    calls = [wanted] if isinstance(wanted, ToolCall) else wanted
+    if not isinstance(calls, (list, tuple)) or not calls or not all(isinstance(each, ToolCall) for each in calls):
+        target = Target(None, str, is_json=False, type=Any) if plan.answer is None else plan.answer
+        return [user, {"role": "assistant", "content": answer_text(wanted, target, Whitespace.SPACED, where)}]
+    tools = {tool.name: tool for tool in plan.declared}
+    for call in calls:
+        require(call.name in tools, where, call.name, f"a call of one of {list(tools)}")
+        try:
+            tools[call.name].parse(call.json)
+        except ValidationFailed as refusal:
+            raise OptionError(f"{where}: {refusal}") from refusal
+    return [user, calls_message(calls)]
 
 
 def _guards(given: Any, plans: Sequence[_Plan]) -> list[list[Guard[Any]]]:

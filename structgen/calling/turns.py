@@ -198,6 +198,8 @@ def call(
             `tokenizer`, `sampling`, `limits`, `whitespace`, `order`, `fast_forward`, `batch_size`, `guards`, `banned`,
             `thinking`, `beams`, `canonical`, `prompt_schema`. With `thinking=True` the marks are those of the chat
             template. `prompt_schema` is True here: the answer's schema is written behind what the user said last.
+            `examples` are pairs of a user's text and the `ToolCall`, the list of them, or the answer that it should
+            give.
 
     Returns:
         A list of `ToolCall`s; or the answer: text, or a value of `schema`. A list of them for a list of conversations.
@@ -240,7 +242,7 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
             answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)
         except StructgenError as refusal:
             error, calls = refusal, []
-    return Reply(calls, answer, text, asked.prompt, generation, error)
+    return Reply(calls, answer, text, generation.prompt, generation, error)
 
 
 def noted(asked: TurnRequest, reply: Reply[Any]) -> Generation[Any]:

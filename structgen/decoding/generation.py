@@ -11,6 +11,7 @@ from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.refusals.rollback import Undone
 from structgen.decoding.session import Finish
 from structgen.errors import StructgenError
+from structgen.vocabulary import Vocabulary, spelled
 
 T = TypeVar("T")
 
@@ -161,6 +162,15 @@ class Generation(Generic[T]):
     error: StructgenError | None = None
     guarantee: Literal["masked", "validated"] = "masked"
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
+    _read: tuple[Vocabulary, tuple[int, ...]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def prompt(self) -> str:
+        """The text that the model read, with its control tokens; of the last prompt, where the model was asked again.
+
+        Empty where no local model has read one.
+        """
+        return "" if self._read is None else spelled(*self._read).decode("utf-8", errors="replace")
 
     @property
     def fields(self) -> Mapping[str, Field]:

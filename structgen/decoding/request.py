@@ -144,6 +144,7 @@ class Request:
             healed=healed.decode("utf-8", "replace"),
             error=error,
             _confidence=_confidence(session, choices, is_json=self.targets[row].is_json),
+            _read=(self.model.vocabulary, tuple(session.prompt)),
         )
 
 

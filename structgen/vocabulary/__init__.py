@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from structgen.vocabulary.trie import Trie
-from structgen.vocabulary.vocabulary import Vocabulary, require_vocabulary, special_text
+from structgen.vocabulary.vocabulary import Vocabulary, require_vocabulary, special_text, spelled
 
-__all__ = ["Trie", "Vocabulary", "require_vocabulary", "special_text"]
+__all__ = ["Trie", "Vocabulary", "require_vocabulary", "special_text", "spelled"]

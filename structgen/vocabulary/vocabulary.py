@@ -314,3 +314,13 @@ def _check(n_ids: int, rows: int, ends: Iterable[int]) -> None:
     for i in sorted(ends):
         if not 0 <= i < rows:
             raise VocabularyError(f"end id {i} is no row of the logits: expected 0 to {rows - 1}")
+
+
+def spelled(vocabulary: Vocabulary, token_ids: Sequence[int], silent: Sequence[int] = ()) -> bytes:
+    """The bytes of tokens, with special tokens by their names, for people and parsers to read.
+
+    Args:
+        silent: special tokens that are left out.
+    """
+    names = {i: name.encode() for name, i in vocabulary.special_names.items() if i not in silent}
+    return b"".join(names.get(token) or vocabulary.token(token) for token in token_ids)

@@ -224,7 +224,7 @@ def of_calls() -> None:
     assert_type(sg.call(model, "p", [forecast], schema=City, details=True).value, list[sg.ToolCall[Any]] | City | None)
     assert_type(sg.call(model, "p", [forecast], schema=schema, details=True).calls, list[sg.ToolCall[Any]])
     assert_type(sg.call(model, "p", [forecast], choice=forecast, details=True).calls, list[sg.ToolCall[Any]])
-    told = sg.call(model, "p", limits=sg.Limits(9), batch_size=2, template_options={"a": 1}, prompt_schema=False)
+    told = sg.call(model, "p", limits=sg.Limits(9), batch_size=2, examples=[("x", "y")], prompt_schema=False)
     assert_type(told, list[sg.ToolCall[Any]] | str)
 
 

@@ -1,0 +1,128 @@
+"""Examples of what is wanted, as turns of a conversation: the chat template writes them as it writes any turns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from structgen.arguments import require, require_unicode
+from structgen.constraints.basic import JsonSchema
+from structgen.decoding.prompts.targets import Target, targets_of
+from structgen.errors import OptionError, TokenRejected, quoted
+from structgen.options import Whitespace
+from structgen.vocabulary import Vocabulary
+
+Message = Mapping[str, Any]
+_LEADING = ("system", "developer")
+"""Roles of messages that stand before examples."""
+
+
+def pairs(examples: Any) -> list[tuple[str, Any]]:
+    """Returns the examples, each a user's text and what is wanted of it.
+
+    Raises:
+        OptionError: they are not pairs.
+    """
+    expected = "a list of pairs: a user's text, and the value that it should give"
+    require(isinstance(examples, (list, tuple)), "examples", examples, expected)
+    for place, each in enumerate(examples):
+        pair = isinstance(each, (list, tuple)) and len(each) == 2 and isinstance(each[0], str) and bool(each[0])
+        require(pair, f"examples[{place}]", each, "a user's text, and the value that it should give")
+        require_unicode(f"examples[{place}]", each[0])
+    return [(text, value) for text, value in examples]
+
+
+def with_examples(prompt: Any, examples: Any, schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Any:
+    """Returns a prompt with examples before it.
+
+    Args:
+        prompt: chat messages, or a list of such prompts.
+        examples: pairs of a user's text and a value of the schema.
+        schema: as for `generate`, one for all prompts.
+        whitespace, order: the layout of the answer's JSON.
+
+    Raises:
+        OptionError: the prompt is no chat, or an example is no value of the schema.
+    """
+    given = pairs(examples)
+    target = targets_of([schema], whitespace, order)[0]
+    turns: list[Message] = []
+    for place, (text, value) in enumerate(given):
+        answer = answer_text(value, target, whitespace, f"examples[{place}]")
+        turns += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
+
+    def extended(prompt: Any) -> Any:
+        chat = isinstance(prompt, (list, tuple)) and bool(prompt) and all(isinstance(each, Mapping) for each in prompt)
+        require(
+            chat, "examples", examples, f"chat messages as prompt, not {quoted(prompt)}: examples are turns of a chat"
+        )
+        return inserted(prompt, turns)
+
+    many = isinstance(prompt, (list, tuple)) and not any(isinstance(each, (Mapping, int)) for each in prompt)
+    return [extended(each) for each in prompt] if many else extended(prompt)
+
+
+def inserted(messages: Sequence[Message], turns: Sequence[Message]) -> list[Message]:
+    """Returns a conversation with turns behind its first messages of the system."""
+    begin = next((n for n, each in enumerate(messages) if each.get("role") not in _LEADING), len(messages))
+    return [*messages[:begin], *turns, *messages[begin:]]
+
+
+def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) -> str:
+    """Returns the text of a value, in the very layout that the mask asks of an answer.
+
+    Args:
+        value: a value of the schema; of a constraint that is no JSON, its text.
+        target: reads answers of the schema.
+        whitespace: the layout of JSON.
+        where: the name of the value in messages.
+
+    Raises:
+        OptionError: the mask refuses the text, or the type does.
+    """
+    if target.is_json:
+        text = json.dumps(_jsonable(value, target, where), ensure_ascii=False, **_layout(target, whitespace))
+    else:
+        require(isinstance(value, str), where, value, "a text: the schema is no JSON")
+        text = value
+    if target.constraint is not None:
+        matcher = target.constraint.compile(_bytes()).matcher()
+        for place, byte in enumerate(text.encode()):
+            try:
+                matcher.advance(byte)
+            except TokenRejected as error:
+                raise OptionError(f"{where}: the mask refuses {quoted(text)} at byte {place}") from error
+        require(matcher.can_finish, where, value, f"a whole value; its text is {quoted(text)}")
+    try:
+        target.parse(text)
+    except ValueError as refusal:
+        raise OptionError(f"{where}: its type refuses {quoted(text)}: {refusal}") from refusal
+    return text
+
+
+def _jsonable(value: Any, target: Target, where: str) -> Any:
+    """Returns a value as JSON's types."""
+    try:
+        if target.type is Any:
+            return to_jsonable_python(value, by_alias=True)
+        return TypeAdapter(target.type).dump_python(value, mode="json", by_alias=True, warnings="error")
+    except PydanticSerializationError as error:
+        raise OptionError(f"{where}={quoted(value)} is no value of the schema: {error}") from error
+
+
+def _layout(target: Target, whitespace: Whitespace) -> dict[str, Any]:
+    layout = target.constraint.whitespace if isinstance(target.constraint, JsonSchema) else whitespace
+    if layout.kind == "indented":
+        return {"indent": layout.indent}
+    return {"separators": (",", ":")} if layout.kind == "compact" else {}
+
+
+@cache
+def _bytes() -> Vocabulary:
+    """A vocabulary of bytes: masks over it are over texts, whatever a model's tokens are."""
+    return Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
