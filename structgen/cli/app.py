@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +35,7 @@ def demo() -> None:
 def generate(
     model: Annotated[str, typer.Argument(help=MODEL)],
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
-    schema: Annotated[Path | None, typer.Option(help="A file with a JSON Schema.")] = None,
+    schema: Annotated[str | None, typer.Option(help=SCHEMA)] = None,
     registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
     regex: Annotated[str | None, typer.Option(help="A regular expression for the whole text.")] = None,
     choice: Annotated[list[str] | None, typer.Option(help="One of these texts; give it several times.")] = None,
@@ -44,9 +45,12 @@ def generate(
     top_p: Annotated[float, typer.Option(help="Nucleus sampling.")] = 1.0,
     seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
     beams: Annotated[int, typer.Option(help="Search for the likeliest text with so many beams; 1 is greedy.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line: value, text, finish, caps, costs.")] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
 ) -> None:
     """Generate a value and print it: JSON for a schema, text otherwise."""
+    from pydantic_core import to_jsonable_python
+
     from structgen import api
     from structgen.cli.models import load_model
     from structgen.options import Limits, Sampling
@@ -55,14 +59,24 @@ def generate(
         text = _standard_input() if prompt == "-" else prompt
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
-        value = api.generate(
+        run = api.generate(
             load_model(model, device),
             [{"role": "user", "content": text}] if chat else text,
             schema=wanted,
             sampling=sampling,
             limits=limits,
             beams=beams,
+            details=True,
         )
+        value = to_jsonable_python(run.value)
+        if as_json:
+            costs = {"tokens": run.stats.tokens, "forwards": run.stats.forwards, "prompt_tokens": run.prompt_tokens}
+            caps = [asdict(cap) for cap in run.caps]
+            told = {"value": value, "text": run.text, "finish": run.finish, "caps": caps, "seed": run.seed, **costs}
+            _print(json.dumps(told, ensure_ascii=False))
+            return
+        for cap in run.caps:
+            errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.name}={cap.limit}", markup=False)
         _print(value if schema is None else json.dumps(value, ensure_ascii=False))
 
 
@@ -90,14 +104,94 @@ def doctor(
         str | None,
         typer.Argument(help="Folder or id of a model, or a file with a chat template: shows its call format."),
     ] = None,
+    schema: Annotated[str | None, typer.Argument(help=f"{SCHEMA} Examines the model with it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines; with MODEL and SCHEMA.")] = False,
 ) -> None:
-    """Print versions, compile the kernels ahead of their first use, and run one constrained value."""
+    """Print versions, compile the kernels ahead of their first use, and run one constrained value.
+
+    With a model and a schema: say whether the tokenizer, its end tokens, the chat template, the format of calls, the
+    cache, the schema's keywords and the speed are fine.
+    """
     from structgen.cli.doctor import examine, examine_format
 
+    if as_json and schema is None:
+        raise typer.BadParameter("--json is for a model and a schema")
     with _told():
+        if model is not None and schema is not None:
+            _examine_model(model, schema, as_json=as_json)
+            return
         sound = examine_format(Console(), model) if model is not None else examine(Console())
         if not sound:
             raise typer.Exit(1)
+
+
+def _examine_model(name: str, schema: str, *, as_json: bool) -> None:
+    from structgen.cli.diagnosis import FAULT, diagnose
+    from structgen.cli.models import load_model
+    from structgen.cli.schemas import schema_of
+
+    wanted, sound = schema_of(schema), True
+    for finding in diagnose(load_model(name), wanted):
+        sound &= finding.state != FAULT
+        _print(json.dumps(asdict(finding)) if as_json else f"{finding.state:<5}  {finding.part}: {finding.told}")
+    if not sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    schema: Annotated[str, typer.Argument(help=SCHEMA)],
+    documents: Annotated[
+        list[str] | None, typer.Argument(help="Files of JSON or JSON lines; - reads lines from the standard input.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+) -> None:
+    """Check a schema, and that documents satisfy it. Exit code 2 where one does not."""
+    from structgen.cli.checking import compiled, verdicts
+    from structgen.cli.schemas import schema_of
+
+    with _told():
+        wanted = schema_of(schema)
+        compiled(wanted)
+        if not documents:
+            _print(json.dumps({"schema": schema, "error": ""}) if as_json else f"{schema}: a schema")
+        valid = True
+        for verdict in verdicts(wanted, documents or ()):
+            valid &= not verdict.error
+            _print(json.dumps(asdict(verdict), ensure_ascii=False) if as_json else str(verdict))
+        if not valid:
+            raise typer.Exit(2)
+
+
+@app.command()
+def bench(
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    schema: Annotated[str, typer.Argument(help=SCHEMA)],
+    prompt: Annotated[str, typer.Option(help="The prompt of every row.")] = "Answer in JSON.\n",
+    count: Annotated[int, typer.Option(help="Values that are generated.")] = 32,
+    batch_size: Annotated[int, typer.Option(help="Rows that are decoded at once.")] = 8,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 128,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+) -> None:
+    """Measure how many tokens and values a model gives in a second, as one line of JSON."""
+    from structgen.batch_jobs import extract_many
+    from structgen.cli.models import load_model
+    from structgen.cli.schemas import schema_of
+    from structgen.options import Limits, Sampling
+
+    with _told():
+        wanted, loaded = schema_of(schema), load_model(model, device)
+        options: dict[str, Any] = {
+            "limits": Limits(max_new_tokens), "sampling": Sampling(temperature=1.0, seed=0), "batch_size": batch_size,
+        }  # fmt: skip
+        extract_many(loaded, [prompt] * batch_size, wanted, **options)  # kernels and masks are made
+        run = extract_many(loaded, [prompt] * count, wanted, **options)
+        measured = {
+            "values": run.done, "failed": run.failed, "tokens": run.tokens, "seconds": round(run.seconds, 3),
+            "tokens_per_second": round(run.tokens / run.seconds, 1),
+            "values_per_second": round(run.done / run.seconds, 2),
+        }  # fmt: skip
+        _print(json.dumps(measured))
 
 
 @app.command()
@@ -185,8 +279,9 @@ def serve(
         server.serve(load_model(model, device), settings, host=host, port=port, log=log)
 
 
-def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
+def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
     """The constraint of the options; None for plain text."""
+    from structgen.cli.schemas import schema_of
     from structgen.constraints.basic import Choice, JsonSchema, Regex
 
     if sum(option is not None and option != [] for option in (schema, regex, choice)) > 1:
@@ -194,7 +289,8 @@ def _wanted(schema: Path | None, registry: list[str] | None, regex: str | None, 
     if registry and schema is None:
         raise typer.BadParameter("--registry is for the references of a --schema")
     if schema is not None:
-        return JsonSchema(read_schema(schema), registry=registry_of(registry) if registry else None)
+        found = schema_of(schema)
+        return JsonSchema(found, registry=registry_of(registry)) if registry else found
     if regex is not None:
         return Regex(regex)
     return Choice(choice) if choice else None

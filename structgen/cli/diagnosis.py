@@ -1,0 +1,123 @@
+"""`structgen doctor MODEL SCHEMA`: what of a model, its tokenizer and a schema is fine, and what is slow or missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.api import Model, generate
+from structgen.chat import call_format
+from structgen.constraints.basic import JsonSchema
+from structgen.decoding.grammars import grammar_for
+from structgen.errors import OptionError, StructgenError, excerpt
+from structgen.explanation import explain
+from structgen.models.forward import forward_for
+from structgen.options import Limits
+
+FINE, NOTE, FAULT = "fine", "note", "fault"
+SLOW_MASK = 0.05
+"""Seconds from which a first mask is worth a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one part: `fine`, a `note` (it works, but), or a `fault`."""
+
+    part: str
+    state: str
+    told: str
+
+
+def diagnose(model: Model, schema: Any) -> Iterator[Finding]:
+    """The findings, one by one.
+
+    Args:
+        schema: a JSON Schema or a type.
+    """
+    for part, examine in _PARTS.items():
+        try:
+            yield from (Finding(part, state, told) for state, told in examine(model, schema))
+        except StructgenError as error:
+            yield Finding(part, FAULT, excerpt(error))
+
+
+Told = Iterator[tuple[str, str]]
+
+
+def _tokenizer(model: Model, schema: Any) -> Told:
+    vocabulary = model.vocabulary
+    yield FINE, f"{type(model.tokenizer).__name__}, {len(vocabulary):,} ids, {vocabulary.width:,} columns of logits"
+    try:
+        vocabulary.canonical  # noqa: B018 - is known, or raises
+    except StructgenError as error:
+        yield NOTE, f"canonical= cannot be used: {excerpt(error)}"
+
+
+def _ends(model: Model, schema: Any) -> Told:
+    names = {token: name for name, token in model.vocabulary.special_names.items()}
+    yield FINE, ", ".join(f"{names.get(token, 'unnamed')} ({token})" for token in model.vocabulary.end_ids)
+
+
+def _template(model: Model, schema: Any) -> Told:
+    has = getattr(model.tokenizer, "chat_template", None) or hasattr(model.tokenizer, "apply_chat_template")
+    yield (FINE, "there is one") if has else (NOTE, "none: prompts are texts, not messages")
+
+
+def _calls(model: Model, schema: Any) -> Told:
+    try:
+        found = call_format(model.tokenizer, model.vocabulary)
+    except OptionError as error:
+        yield NOTE, f"no tools: {excerpt(error)}"
+        return
+    yield FINE, dict(found.described())["call"]
+    if found.thinking is None:
+        yield NOTE, "no tags of thinking in the template: thinking=Thinking(opening, closing) names them"
+
+
+def _cache(model: Model, schema: Any) -> Told:
+    forward = forward_for(model.module)
+    yield FINE if not forward.why_slow else NOTE, forward.kind + (f": {forward.why_slow}" if forward.why_slow else "")
+    context = model.context
+    yield FINE, "a context without a known end" if context is None else f"a context of {context:,} tokens"
+
+
+def _coverage(model: Model, schema: Any) -> Told:
+    found = explain(schema)
+    counts = {how: sum(rule.how == how for rule in found.rules) for how in ("masked", "checked", "not enforced")}
+    yield FINE, ", ".join(f"{count} {how}" for how, count in counts.items())
+    for rule in found.rules:
+        if rule.how == "not enforced":
+            yield NOTE, f"{rule.pointer}: {rule.why}"
+
+
+def _cliffs(model: Model, schema: Any) -> Told:
+    found = explain(schema).cliffs
+    yield from ((NOTE, f"{cliff.pointer or '/'}: {cliff.what}") for cliff in found)
+    began = time.perf_counter()
+    grammar = grammar_for(JsonSchema(schema), model.vocabulary)
+    read = time.perf_counter() - began
+    grammar.matcher().mask()
+    first = time.perf_counter() - began - read
+    slow = first > SLOW_MASK or read > 1
+    yield NOTE if slow else FINE, f"compiled in {1000 * read:.0f} ms, the first mask in {1000 * first:.1f} ms"
+
+
+def _value(model: Model, schema: Any) -> Told:
+    began = time.perf_counter()
+    run = generate(model, "Answer in JSON.", schema, limits=Limits(64), details=True)
+    took, cost = time.perf_counter() - began, run.stats
+    yield FINE, f"{cost.tokens} tokens in {took:.2f} s, {cost.fast_forwarded} of them forced; {excerpt(run.text)}"
+
+
+_PARTS: dict[str, Callable[[Model, Any], Told]] = {
+    "tokenizer": _tokenizer,
+    "end tokens": _ends,
+    "chat template": _template,
+    "tool format": _calls,
+    "cache": _cache,
+    "schema": _coverage,
+    "speed": _cliffs,
+    "a value": _value,
+}
