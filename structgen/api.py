@@ -19,7 +19,7 @@ from structgen.decoding.loop import ROWS
 from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.request import prepare, raise_first_error
 from structgen.decoding.run import stopped_by
-from structgen.decoding.stream import Event, told, told_in_thread
+from structgen.decoding.stream import Event, in_one_run, told, told_in_thread
 from structgen.few_shot import with_examples
 from structgen.models.model import Model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
@@ -362,7 +362,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
     prompt = _prompt(prompt, schema, options)
-    return told(prepare(model, prompt, schema, CallOptions.of(options)))
+    return told(in_one_run(prepare(model, prompt, schema, CallOptions.of(options))))
 
 
 @overload
@@ -384,7 +384,7 @@ def astream(
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
     prompt = _prompt(prompt, schema, options)
-    return told_in_thread(prepare(model, prompt, schema, CallOptions.of(options)))
+    return told_in_thread(in_one_run(prepare(model, prompt, schema, CallOptions.of(options))))
 
 
 def _prompt(prompt: Any, schema: Any, options: dict[str, Any]) -> Any:

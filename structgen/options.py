@@ -160,7 +160,7 @@ class Limits:
     max_equal_items: int | None = 128
     max_items: int | None = 16_384
     max_characters: int | None = 65_536
-    exact_forwards: int = 4096
+    exact_forwards: int = 1024
 
     def __post_init__(self) -> None:
         for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):

@@ -14,7 +14,7 @@ from structgen.calling.watching import TurnWatch
 from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.stream import RowEvents
+from structgen.decoding.stream import RowEvents, in_one_run
 from structgen.errors import OptionError, StructgenError
 from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
@@ -88,6 +88,7 @@ def stream_call(
     )  # fmt: skip
     if asked.request.beams is not None:
         raise OptionError("beams= in a stream of calls: a search has no calls before its end; use `call`")
+    in_one_run(asked.request)
     return _streamed(asked)
 
 

@@ -14,6 +14,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.request import Request
 from structgen.decoding.run import RunRow
+from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.guards.pointers import PointerReader, Span
 from structgen.models.evaluation_mode import evaluating
@@ -155,6 +156,17 @@ def events(request: Request) -> Generator[Event[Any]]:
                         raise result.error
                     yield watches[row].last(result)
             more = more and batch.step()
+
+
+def in_one_run(request: Request) -> Request:
+    """A request that a stream can tell.
+
+    Raises:
+        OptionError: exact sampling may have to be given up for another run.
+    """
+    if any(session.sampling.exact == "prefer" for session in request.sessions):
+        raise OptionError("Sampling(exact='prefer') may take a second run, and a stream tells one: take exact=True")
+    return request
 
 
 def told(request: Request) -> Iterator[Event[Any]]:

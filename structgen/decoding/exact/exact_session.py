@@ -33,6 +33,9 @@ from structgen.models.row import common
 from structgen.options import Limits, Sampling
 from structgen.vocabulary import Vocabulary
 
+ALL = 1 << 62
+"""More bytes than any text has."""
+
 CHOSEN: Entry = (-1, -1)
 """The entry of a token that the model chose: its measures lie in the tree."""
 
@@ -114,11 +117,11 @@ class ExactSession(Session):
 
     def unsettled(self) -> int:
         """Before the text is complete, all of it may be taken away."""
-        return 0 if self.done else len(self.said)
+        return 0 if self.done else ALL
 
     def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
         """The measures of each token; empty without a ledger."""
-        return [] if ledger is None else [node.choice for node in self._path]
+        return [] if ledger is None else [self._mass.choice(node) for node in self._path]
 
     def learn(self, logits: Tensor) -> None:
         """Adds what the model has read to the tree, unless another row has.

@@ -19,12 +19,12 @@ the same rule; so their texts are independent, which `tests/decoding/exact` hold
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.decoding.choosing.measure import ChosenToken, measured
+from structgen.decoding.choosing.measure import ALTERNATIVES, ChosenToken, measured
 from structgen.decoding.choosing.sampling import Columns, Scores
 from structgen.decoding.exact.validity import LogValidity, log_validity
 from structgen.decoding.session import Finish
@@ -76,8 +76,19 @@ class NextTokens:
         return int(self.ids[column])
 
     def measured(self, token: int) -> ChosenToken | None:
-        """What is told of the choice of a token; None where nothing is measured."""
+        """The model's own measures of a token; None where nothing is measured."""
         return None if self.scores is None else measured(self.scores, self.words, token)
+
+    def among_alive(self, token: int, choice: ChosenToken) -> ChosenToken:
+        """The measures of a token with probabilities among what is alive now, where there is a mask."""
+        if self.words is None or self.total <= 0:
+            return choice
+        chances = self.weights.astype(np.float64) / self.total
+        top = np.argsort(-chances, kind="stable")[:ALTERNATIVES]
+        likely = tuple((int(self.ids[i]), float(chances[i])) for i in top if chances[i] > 0)
+        possible = chances[chances > 0]
+        entropy = max(0.0, -float(possible @ np.log(possible)))
+        return replace(choice, chance=self.chance(token) / self.total, entropy=entropy, alternatives=likely)
 
 
 @dataclass(eq=False, slots=True)
@@ -152,6 +163,11 @@ class RefusedMass:
         """No text that begins like this is valid."""
         node.children.clear()
         _set_alive(node, 0.0)
+
+    def choice(self, node: Prefix) -> ChosenToken | None:
+        """The measures of a node's token, as probabilities among what is not known to be refused; None without any."""
+        law = None if node.parent is None else node.parent.law
+        return node.choice if node.choice is None or law is None else law.among_alive(node.token, node.choice)
 
     def row_is_over(self, tries: Counter[float], *, has_text: bool) -> None:
         """Counts the tries of a row, by what was alive when each began."""

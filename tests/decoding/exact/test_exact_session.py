@@ -10,15 +10,26 @@ import re
 from typing import Any
 
 import pytest
+import torch
 from pydantic import BaseModel, model_validator
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 import structgen as sg
 from structgen.decoding.exact import refused_mass
+from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.enumerable import Enumerable, chi_square
 
 LETTERS = [b"a", b"b", b"ab", b"c"]
 PATTERN = r"(ab|c){1,3}"
 LENGTH = 5
+SMALL = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 UNLIKELY = 4.5
 """Standard deviations of Pearson's statistic that a right law exceeds once in some hundred thousand tests."""
 
@@ -141,6 +152,49 @@ def test_forced_text_that_is_read_along_changes_no_text_and_saves_forward_passes
     assert forwards[True] <= forwards[False]
 
 
+def test_fields_have_the_probability_of_each_value_given_that_the_text_is_valid():
+    """The spellings of a value are summed up, and what would have become no value is taken off."""
+    model, values = letters(3), ["ab", "cb", "bc"]
+    law = model.texts(LENGTH, lambda text: text in values, complete=True)
+    sums = dict.fromkeys(values, 0.0)
+    for text, chance in law.items():
+        sums[model.vocabulary.decode(text).decode()] += chance / sum(law.values())
+    run = drawn(model, 1000, sg.Choice(values))[0]
+    assert run.fields[""].values == pytest.approx(sums, abs=0.004)
+    assert run.fields[""].probability == pytest.approx(sums[run.text], abs=0.004)
+    local = drawn(model, 1, sg.Choice(values), sampling=sg.Sampling(temperature=1.0, seed=1))[0]
+    assert local.fields[""].values != pytest.approx(sums, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba", "t5"])
+def test_what_is_read_behind_a_try_that_was_given_up_is_right(name):
+    """Each token's probability is that of an uncached forward pass, whatever the cache has to take back."""
+    torch.manual_seed(1)
+    module = {
+        "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=257, **SMALL)),
+        "mamba": lambda: MambaForCausalLM(MambaConfig(vocab_size=257, hidden_size=16, num_hidden_layers=1)),
+        "t5": lambda: T5ForConditionalGeneration(T5Config(vocab_size=257, d_model=16, d_kv=8, d_ff=16, num_layers=1,
+                                                          num_heads=2, decoder_start_token_id=0)),
+    }[name]().eval()  # fmt: skip
+    model, prompt = sg.Model(module, ByteTokenizer(), byte_vocabulary()), list(b"any")
+    sampling = sg.Sampling(temperature=1.0, seed=3, exact=True).several(4)
+    runs = sg.generate(
+        model, [prompt] * 4, sg.Regex("[ -~]{3}"), sampling=sampling, limits=sg.Limits(3), batch_size=2, details=True
+    )
+    assert runs[0].stats.rollbacks > 0
+    for run in runs:
+        with torch.no_grad():
+            row = model.module(**_read(name, prompt, run.token_ids)).logits[0, -4:-1].log_softmax(-1)
+        expected = [float(row[i, token]) for i, token in enumerate(run.token_ids)]
+        assert run.logprobs == pytest.approx(expected, abs=1e-3)
+
+
+def _read(name: str, prompt: list[int], tokens: tuple[int, ...]) -> dict[str, Any]:
+    if name == "t5":
+        return {"input_ids": torch.tensor([prompt]), "decoder_input_ids": torch.tensor([[0, *tokens]])}
+    return {"input_ids": torch.tensor([[*prompt, *tokens]])}
+
+
 def test_the_same_call_draws_the_same_texts():
     texts = [[run.token_ids for run in drawn(letters(3), 20, sg.Regex(PATTERN), seed=5)] for _ in range(2)]
     assert texts[0] == texts[1]
@@ -191,6 +245,12 @@ def test_a_stream_tells_a_text_when_it_is_complete():
     told = [event for event in events if event.text]
     assert told[0].text == events[-1].result.text
     assert events[-1].result.exact
+
+
+def test_a_stream_tells_of_one_run():
+    sampling = sg.Sampling(temperature=1.0, exact="prefer")
+    with pytest.raises(sg.OptionError, match="a stream tells one"):
+        sg.stream(letters(3).model(), [0], sg.Regex(PATTERN), sampling=sampling)
 
 
 @pytest.mark.parametrize(
