@@ -48,6 +48,7 @@ from structgen.testing import ByteTokenizer, ScriptedModel
 from structgen.vocabulary import Vocabulary
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "exact.json"
 PLOT = HERE.parent / "docs" / "exact.svg"
 PARTICLES = 8
 ROWS = 64
@@ -102,7 +103,7 @@ def has_unique_items(text: str) -> bool:
 
 def is_span(text: str) -> bool:
     """Is it a `Span`?"""
-    found = re.fullmatch(r'\{"a": ([0-3]|[1-3][0-3]), "b": ([0-3]|[1-3][0-3])\}', text)
+    found = re.fullmatch(r'\{"a": (0|[1-3][0-3]*), "b": (0|[1-3][0-3]*)\}', text)
     return found is not None and int(found[2]) > int(found[1])
 
 
@@ -149,7 +150,7 @@ CASES = [
         "validator",
         (b'{"a": ', b', "b": ', b"}", b"0", b"1", b"2", b"3"),
         8,
-        r'(\{"a": ([0-3]{1,2}(, "b": ([0-3]{1,2}\}?)?)?)?)?',
+        r'(\{"a": ([0-3]+(, "b": ([0-3]+\}?)?)?)?)?',
         is_span,
         Span,
     ),
@@ -248,6 +249,7 @@ def ours(small: Enumerated, law: Law, samples: int, alone: int, *, exact: bool) 
     """The figures of structgen."""
     runs = generated(small, samples, 1, exact=exact)
     ended = [run.token_ids if run.finish == "end" else (*run.token_ids, small.end) for run in runs if not run.error]
+    assert not exact or set(ended) <= law.keys(), set(ended) - law.keys()
     single = [generated(small, 1, 1000 + number, exact=exact)[0].stats.forwards for number in range(alone)]
     figures = {
         "distance": distance(Counter(ended), law),
@@ -311,12 +313,14 @@ def awrs(small: Enumerated, law: Law, runs: int) -> dict[str, float] | None:
     return {"distance": distance(drawn, law), "noise": mean, "noise_99": seldom, "alone": forwards / runs}
 
 
-def compare(samples: int, alone: int, runs: int) -> dict[str, Any]:
-    """All contestants over all cases."""
-    rows = []
-    for case in CASES:
+def compare(samples: int, alone: int, runs: int, only: str) -> dict[str, Any]:
+    """All contestants over all cases, or over one with the others as they were written last."""
+    rows = json.loads(RESULTS.read_text())["rows"] if only else []
+    for number, case in enumerate(CASES):
         for kind, share in SHARES.items():
-            small = Enumerated(case, share, len(rows))
+            if only not in ("", case.name):
+                continue
+            small = Enumerated(case, share, len(SHARES) * number + [*SHARES].index(kind))
             chances = small.texts()
             validity = sum(chances.values())
             law = {text: chance / validity for text, chance in chances.items()}
@@ -328,8 +332,10 @@ def compare(samples: int, alone: int, runs: int) -> dict[str, Any]:
                 "local": ours(small, law, samples, alone, exact=False),
                 "awrs": awrs(small, law, runs),
             }  # fmt: skip
-            rows.append(row)
+            rows = [old for old in rows if (old["case"], old["model"]) != (case.name, kind)] + [row]
             print(json.dumps(row))
+    order = [(case.name, kind) for case in CASES for kind in SHARES]
+    rows.sort(key=lambda row: order.index((row["case"], row["model"])))
     return {"machine": machine(), "samples": samples, "alone": alone, "runs": runs, "rows": rows}
 
 
@@ -410,13 +416,14 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=12_000)
     parser.add_argument("--alone", type=int, default=300)
     parser.add_argument("--runs", type=int, default=3_000)
+    parser.add_argument("--only", default="", choices=["", *(case.name for case in CASES)])
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    results = compare(options.samples, options.alone, options.runs)
+    results = compare(options.samples, options.alone, options.runs, options.only)
     print(page(results))
     if options.write:
-        (HERE / "results" / "exact.json").write_text(json.dumps(results, indent=1) + "\n")
-        (HERE / "results" / "exact.md").write_text(page(results))
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        RESULTS.with_suffix(".md").write_text(page(results))
         PLOT.write_text(plot(results))
 
 

@@ -14,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import distortion
+import exact
 import generate
 import guards
 import maskbench
@@ -391,6 +392,22 @@ def test_distributions_are_whole_and_a_guard_is_nearer_to_what_is_wanted_than_ma
         if text in right:
             seldom = chance - 5 * (chance / samples) ** 0.5
             assert guarded.get(text, 0.0) >= seldom
+
+
+@pytest.mark.parametrize("case", exact.CASES, ids=lambda case: case.name)
+def test_the_law_that_exact_samples_are_held_to_has_every_valid_text(case: exact.Case) -> None:
+    """The model's own texts, drawn token by token, are valid as often as the law says, and are in it then."""
+    small, rng, samples = exact.Enumerated(case, 0.9, 1), np.random.default_rng(1), 2000
+    law, valid = small.texts(), 0
+    for _ in range(samples):
+        said: tuple[int, ...] = ()
+        while not said or said[-1] != small.end:
+            said = (*said, int(rng.choice(small.end + 1, p=small.law(said))))
+        text = small.vocabulary.decode(said).decode()
+        assert (said in law) == (case.valid(text) and len(said) <= case.length)
+        valid += said in law
+    chance = sum(law.values())
+    assert abs(valid - samples * chance) < 4.5 * (samples * chance * (1 - chance)) ** 0.5
 
 
 @pytest.mark.parametrize("name", [name for name in scaling.CASES if not name.endswith("0,000")])

@@ -25,6 +25,7 @@ import structgen as sg
 from structgen.decoding.exact import refused_mass
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.enumerable import Enumerable, chi_square
+from tests.support.simulated_device import simulated
 
 LETTERS = [b"a", b"b", b"ab", b"c"]
 PATTERN = r"(ab|c){1,3}"
@@ -152,6 +153,17 @@ def test_forced_text_that_is_read_along_changes_no_text_and_saves_forward_passes
     assert forwards[True] <= forwards[False]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 2])
+def test_texts_of_one_call_are_independent(rows):
+    """Pairs of texts have the product of their laws, though both rows learn from each other, from nothing on."""
+    model, values = letters(3), ["ab", "cb", "bc", "a", "c"]
+    law = model.texts(2, lambda text: text in values, complete=True)
+    pairs = {(*one, -1, *other): law[one] * law[other] for one in law for other in law}
+    found = [drawn(model, 2, sg.Choice(values), length=2, seed=seed, batch_size=rows) for seed in range(3000)]
+    assert chi_square([(*one.token_ids, -1, *other.token_ids) for one, other in found], pairs) < UNLIKELY
+
+
 def test_fields_have_the_probability_of_each_value_given_that_the_text_is_valid():
     """The spellings of a value are summed up, and what would have become no value is taken off."""
     model, values = letters(3), ["ab", "cb", "bc"]
@@ -166,27 +178,45 @@ def test_fields_have_the_probability_of_each_value_given_that_the_text_is_valid(
     assert local.fields[""].values != pytest.approx(sums, abs=0.02)
 
 
-@pytest.mark.parametrize("name", ["llama", "mamba", "t5"])
+MODULES = {
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=257, **SMALL)),
+    "mamba": lambda: MambaForCausalLM(MambaConfig(vocab_size=257, hidden_size=16, num_hidden_layers=1)),
+    "t5": lambda: T5ForConditionalGeneration(
+        T5Config(vocab_size=257, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0)
+    ),
+}
+
+
+def small(name: str) -> Any:
+    torch.manual_seed(1)
+    return MODULES[name]().eval()
+
+
+def three_characters(module: Any) -> list[sg.Generation[Any]]:
+    sampling = sg.Sampling(temperature=1.0, seed=3, exact=True).several(4)
+    return sg.generate(
+        sg.Model(module, ByteTokenizer(), byte_vocabulary()), [list(b"any")] * 4, sg.Regex("[ -~]{3}"),
+        sampling=sampling, limits=sg.Limits(3), batch_size=2, details=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_what_is_read_behind_a_try_that_was_given_up_is_right(name):
     """Each token's probability is that of an uncached forward pass, whatever the cache has to take back."""
-    torch.manual_seed(1)
-    module = {
-        "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=257, **SMALL)),
-        "mamba": lambda: MambaForCausalLM(MambaConfig(vocab_size=257, hidden_size=16, num_hidden_layers=1)),
-        "t5": lambda: T5ForConditionalGeneration(T5Config(vocab_size=257, d_model=16, d_kv=8, d_ff=16, num_layers=1,
-                                                          num_heads=2, decoder_start_token_id=0)),
-    }[name]().eval()  # fmt: skip
-    model, prompt = sg.Model(module, ByteTokenizer(), byte_vocabulary()), list(b"any")
-    sampling = sg.Sampling(temperature=1.0, seed=3, exact=True).several(4)
-    runs = sg.generate(
-        model, [prompt] * 4, sg.Regex("[ -~]{3}"), sampling=sampling, limits=sg.Limits(3), batch_size=2, details=True
-    )
+    module = small(name)
+    runs = three_characters(module)
     assert runs[0].stats.rollbacks > 0
     for run in runs:
         with torch.no_grad():
-            row = model.module(**_read(name, prompt, run.token_ids)).logits[0, -4:-1].log_softmax(-1)
+            row = module(**_read(name, list(b"any"), run.token_ids)).logits[0, -4:-1].log_softmax(-1)
         expected = [float(row[i, token]) for i, token in enumerate(run.token_ids)]
         assert run.logprobs == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_device_draws_the_same_texts():
+    texts = [run.token_ids for run in three_characters(small("llama"))]
+    with simulated() as there:
+        assert [run.token_ids for run in three_characters(there.to_device(small("llama")))] == texts
 
 
 def _read(name: str, prompt: list[int], tokens: tuple[int, ...]) -> dict[str, Any]:
