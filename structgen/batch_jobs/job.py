@@ -19,6 +19,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.request import Request, prepare
+from structgen.decoding.stream import in_one_run
 from structgen.errors import CallbackError, StructgenError, excerpt
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
@@ -95,7 +96,7 @@ def extract_many(
     call_options = CallOptions.of(options)
     require(is_whole(call_options.batch_size, 1), "batch_size", call_options.batch_size, "a count of at least 1")
     require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
-    prepare(owner, "x", schema, call_options)  # what can work for no input is raised here
+    in_one_run(prepare(owner, "x", schema, call_options))  # what can work for no input is raised here
     files = None if out is None else ResultFiles(out, resume=resume)
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
     job = _Job(owner, schema, call_options, _Prompts(prompt, schema, chat=chat, prompt_schema=prompt_schema))

@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
 from structgen.decoding.choosing.device_masks import why_without_triton
 from structgen.decoding.drafts import Drafts
+from structgen.decoding.exact.exact_session import draw_texts, walk_known
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.errors import OptionError
@@ -117,6 +118,10 @@ class Batch(Run[Session]):
 
     def _advance(self) -> None:
         """Prefill, step, fast-forward and reading again after a rollback are the same: pending tokens are read."""
+        walk_known(self._active)
+        self._leave_done()
+        if not self._active:
+            return
         ready, logits = self._read()
         find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
         asked = [s.ask() for s in ready]
@@ -125,8 +130,12 @@ class Batch(Run[Session]):
             sessions, asks = zip(*choosing, strict=True)
             self._choose(sessions, asks, self._of_those_choosing(ready, logits, asked), ahead=self._overlap)
             self._choose_again()
+        draw_texts(ready, logits)
         if self._drafts is not None:
             self._ahead = self._drafts.confirmed()
+        self._leave_done()
+
+    def _leave_done(self) -> None:
         for session in [s for s in self._active if s.finish is not None]:
             self._leave(session)
 

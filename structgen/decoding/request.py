@@ -14,7 +14,6 @@ from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.confidence import Confidence
-from structgen.decoding.exact.exact_batch import ExactBatch
 from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
@@ -73,8 +72,6 @@ class Request:
             record: every choice is measured.
         """
         module, vocabulary, rows, execution = self.model.module, self.model.vocabulary, self.batch_size, self.execution
-        if any(isinstance(session, ExactSession) for session in self.sessions):
-            return ExactBatch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
         if self.beams is None:
             return Batch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
         roots = cast("list[Hypothesis]", self.sessions)

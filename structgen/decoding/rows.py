@@ -106,8 +106,6 @@ class RowBuilder:
             _require_possible(self._grammars[id(target)], owed)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
-        if len({bool(each.exact) for each in sampling}) > 1:
-            raise OptionError("sampling=: exact= is for all rows of a call, or for none")
         return targets, [self._session(plan) for plan in self._plans]
 
     def session_for(self, row: int, prompt: Any) -> Session:

@@ -159,13 +159,15 @@ def events(request: Request) -> Generator[Event[Any]]:
 
 
 def in_one_run(request: Request) -> Request:
-    """A request that a stream can tell.
+    """A request that a stream or a job can run: they run it once.
 
     Raises:
         OptionError: exact sampling may have to be given up for another run.
     """
     if any(session.sampling.exact == "prefer" for session in request.sessions):
-        raise OptionError("Sampling(exact='prefer') may take a second run, and a stream tells one: take exact=True")
+        raise OptionError(
+            "Sampling(exact='prefer') may take a second run, and streams and jobs have one: take exact=True"
+        )
     return request
 
 

@@ -1,4 +1,4 @@
-"""One row that draws whole texts: each try begins at the root of the tree, see `refused_mass`.
+"""Rows that draw whole texts: each try begins at the root of the tree, see `refused_mass`.
 
 What was read before needs no forward pass: a try walks through the tree until it comes to a text whose next token is
 not known. Only there, or where it takes a token that nobody took before, does the row itself go to that text, with what
@@ -8,7 +8,7 @@ it had in common with the one before still in the model's cache.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from structgen.decoding.session import Finish, Session
 from structgen.errors import DeadEnd, NoExactSample, OptionError
 from structgen.masks.words import Words, bits_of
 from structgen.models.row import common
+from structgen.models.transfer import upload_one
 from structgen.options import Limits, Sampling
 from structgen.vocabulary import Vocabulary
 
@@ -122,6 +123,9 @@ class ExactSession(Session):
     def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
         """The measures of each token; empty without a ledger."""
         return [] if ledger is None else [self._mass.choice(node) for node in self._path]
+
+    def ask(self) -> None:
+        """It chooses by itself, see `draw_texts`."""
 
     def learn(self, logits: Tensor) -> None:
         """Adds what the model has read to the tree, unless another row has.
@@ -282,3 +286,27 @@ class ExactSession(Session):
             return words if canonical is None else canonical.allowed(words, matcher, self.tokens)
         except DeadEnd:
             return np.zeros(self._vocabulary.words, np.uint32)
+
+
+def walk_known(sessions: Iterable[Session]) -> None:
+    """Before the model is asked: rows that wait for what another row has read go on."""
+    for session in sessions:
+        if isinstance(session, ExactSession) and session.can_walk:
+            session.walk()
+
+
+def draw_texts(sessions: Sequence[Session], logits: Tensor) -> None:
+    """Rows that draw whole texts learn what was read, all of them, and go on.
+
+    Args:
+        sessions: of any kind.
+        logits: float[sessions, width], behind each one's last token.
+    """
+    exact = [(row, session) for row, session in enumerate(sessions) if isinstance(session, ExactSession)]
+    if not exact:
+        return
+    rows = upload_one([row for row, _ in exact], logits.device)
+    for (_, session), own in zip(exact, logits.index_select(0, rows).float().cpu(), strict=True):
+        session.learn(own)
+    for _, session in exact:
+        session.walk()

@@ -1,7 +1,4 @@
-"""Exact sampling end to end, held to models whose every text is counted.
-
-Covers `exact_batch`, `exact_session`.
-"""
+"""Exact sampling end to end, held to models whose every text is counted."""
 
 from __future__ import annotations
 
@@ -153,6 +150,26 @@ def test_forced_text_that_is_read_along_changes_no_text_and_saves_forward_passes
     assert forwards[True] <= forwards[False]
 
 
+def test_rows_of_one_call_may_be_drawn_in_both_ways():
+    """Each as it would be by itself."""
+    model = letters(3).model()
+    ways = [sg.Sampling(1.0, seed=seed, exact=exact) for seed in range(6) for exact in (True, False)]
+    options = {"limits": sg.Limits(LENGTH), "details": True}
+    both = sg.generate(model, [[0]] * 12, sg.Regex(PATTERN), sampling=ways, **options)
+    assert [run.exact for run in both] == [True, False] * 6
+    local = sg.generate(model, [[0]] * 6, sg.Regex(PATTERN), sampling=ways[1::2], **options)
+    assert [run.token_ids for run in both[1::2]] == [run.token_ids for run in local]
+
+
+def test_a_job_draws_exact_values():
+    """Jobs have a batch that rows join while it runs."""
+    options = {"sampling": sg.Sampling(1.0, seed=1, exact=True), "limits": sg.Limits(3)}
+    model = sg.Model(small("llama"), ByteTokenizer(), byte_vocabulary())
+    done = sg.extract_many(model, ["any"] * 3, sg.Regex("[ -~]{3}"), **options)
+    single = sg.generate(model, list(b"any"), sg.Regex("[ -~]{3}"), **options)
+    assert [entry["value"] for entry in done.results] == [single] * 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2])
 def test_texts_of_one_call_are_independent(rows):
@@ -279,7 +296,7 @@ def test_a_stream_tells_a_text_when_it_is_complete():
 
 def test_a_stream_tells_of_one_run():
     sampling = sg.Sampling(temperature=1.0, exact="prefer")
-    with pytest.raises(sg.OptionError, match="a stream tells one"):
+    with pytest.raises(sg.OptionError, match="streams and jobs have one"):
         sg.stream(letters(3).model(), [0], sg.Regex(PATTERN), sampling=sampling)
 
 
@@ -288,7 +305,6 @@ def test_a_stream_tells_of_one_run():
     [
         ({"beams": 2}, "likeliest"),
         ({"thinking": True}, "thoughts"),
-        ({"sampling": [sg.Sampling(1.0, exact=True), sg.Sampling(1.0)]}, "all rows"),
         ({"canonical": "prefer"}, "strict"),
     ],
 )
