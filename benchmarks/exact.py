@@ -16,6 +16,7 @@ and the value that 1 in 100 exceeds. *Forward passes* are per text, the prompt's
 text, *shared* one call for all of them, in 64 rows. Of AWRS + SMC they are the different contexts of a run, which is
 what a perfect cache leaves.
 
+`--only` runs one constraint anew, all contestants side by side, and keeps the other rows as they were written last.
 `--write` writes results/exact.json and results/exact.md, and the plot in docs/exact.svg.
 """
 
