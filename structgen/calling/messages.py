@@ -8,6 +8,7 @@ from typing import Any
 
 from structgen.arguments import require
 from structgen.chat import CallFormat
+from structgen.chat.call_format import WrittenCall
 from structgen.chat.templates import prompt_ids
 from structgen.tools import Tool, ToolCall
 
@@ -71,7 +72,10 @@ def conversation_ids(
     Raises:
         OptionError: as `prompt_ids` does.
     """
-    written = [_written(message, as_text=format_ is not None and format_.as_text) for message in messages]
+    if format_ is not None and format_.told:
+        written = [_as_content(message, format_) for message in messages]
+    else:
+        written = [_written(message, as_text=format_ is not None and format_.as_text) for message in messages]
     return prompt_ids(tokenizer, written, [tool.declaration for tool in tools], options, where=where)
 
 
@@ -79,6 +83,20 @@ def _written(message: Message, *, as_text: bool) -> dict[str, Any]:
     """Returns a message whose calls are dicts, as templates take them."""
     calls = [_call(call, as_text=as_text) for call in message.get("tool_calls") or ()]
     return {**message, "tool_calls": calls} if calls else dict(message)
+
+
+def _as_content(message: Message, format_: CallFormat) -> dict[str, Any]:
+    """Returns a message with its calls in its content, for templates that render none."""
+    calls = [_call(call, as_text=False) for call in message.get("tool_calls") or ()]
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    if not calls:
+        return rest
+    content = message.get("content") or ""
+    written = [
+        WrittenCall(call["function"]["name"], call["function"]["arguments"], call.get("id", "")) for call in calls
+    ]
+    text = content if isinstance(content, str) and format_.gap is not None else ""
+    return {**rest, "content": format_.render(written, text)}
 
 
 def _call(call: Any, *, as_text: bool) -> Any:

@@ -59,6 +59,8 @@ class CallFormat:
         thinking: the tags around the model's thinking; None if the template has no such tags.
         as_text: does the template take arguments as JSON text, not as a mapping?
         first_index: the number of the first call in `Slot.INDEX`.
+        told: does the template tell the format in its prompt only? It renders no calls; a conversation has them as the
+            content of the assistant's messages.
     """
 
     lead: str
@@ -72,6 +74,11 @@ class CallFormat:
     thinking: Tags | None = None
     as_text: bool = False
     first_index: int = 0
+    told: bool = False
+
+    def ending(self, end: str, thinking: Tags | None) -> CallFormat:
+        """Returns the format with another text behind the turn, and other tags around thinking."""
+        return replace(self, end=end, thinking=thinking)
 
     def without(self, tokens: Collection[str]) -> CallFormat:
         """Returns the format as it looks in decoded text, where special tokens are not shown. `arguments` stays.

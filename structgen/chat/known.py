@@ -9,7 +9,8 @@ from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive import derive
 from structgen.chat.derive_thinking import thinking_tags
 from structgen.chat.probes import Probes
-from structgen.chat.templates import JinjaTemplate, TokenizerTemplate
+from structgen.chat.spellings import told_format
+from structgen.chat.templates import ChatTemplate, JinjaTemplate, TokenizerTemplate
 from structgen.errors import OptionError, excerpt
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
@@ -18,7 +19,7 @@ _known: weakref.WeakKeyDictionary[Any, tuple[Any, CallFormat | str]] = weakref.W
 
 
 def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat:
-    """Returns how a model writes calls, derived from its chat template.
+    """Returns how a model writes calls, derived from its chat template, or told in its prompt.
 
     Args:
         source: a transformers tokenizer with a chat template, or the Jinja source of one.
@@ -29,19 +30,30 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     """
     ends = [] if vocabulary is None else _ends(vocabulary)
     if isinstance(source, str):
-        return derive(JinjaTemplate(source), ends=ends)
+        return _found(JinjaTemplate(source), ends)
     key = str(getattr(source, "chat_template", None)), tuple(ends)
     known = _known.get(source)
     if known is None or known[0] != key:
         derived: CallFormat | str
         try:
-            derived = derive(TokenizerTemplate(source), ends=ends)
+            derived = _found(TokenizerTemplate(source), ends)
         except OptionError as refusal:
             derived = str(refusal)
         known = _known[source] = key, derived
     if isinstance(known[1], str):
         raise OptionError(excerpt(known[1]))
     return known[1]
+
+
+def _found(template: ChatTemplate, ends: list[str]) -> CallFormat:
+    """Returns the derived format of a template, or else the one that it tells in its prompt."""
+    try:
+        return derive(template, ends=ends)
+    except OptionError:
+        told = told_format(template)
+        if told is None:
+            raise
+        return told
 
 
 def thinking_tags_of(tokenizer: Any, vocabulary: Vocabulary) -> Tags | None:

@@ -12,7 +12,7 @@ from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import Tags, WrittenCall
 from structgen.chat.pieces import shown
 from structgen.errors import OptionError
-from tests.support.chat_templates import AMBIGUOUS, SILENT, derivable, templates
+from tests.support.chat_templates import AMBIGUOUS, SILENT, TOLD, derivable, templates
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -27,7 +27,10 @@ def test_every_template_that_renders_a_call_is_derived_and_the_others_are_refuse
                 call_format(source)
         else:
             assert call_format(source).arguments, name
-    assert len(derivable()) >= 0.95 * (len(templates()) - len(SILENT))
+    assert len(derivable()) >= 0.95 * (len(templates()) - len(SILENT | TOLD))
+    assert {
+        name for name in templates() if name not in SILENT | AMBIGUOUS and call_format(templates()[name]).told
+    } == TOLD
 
 
 CALLS = {

@@ -18,10 +18,12 @@ from structgen.vocabulary import Vocabulary
 DATA = Path(os.environ.get("STRUCTGEN_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 SILENT = frozenset(
-    ("HuggingFaceTB-SmolLM3-3B", "LFM2-8B-A1B", "google-gemma-2-2b-it", "ibm-granite-granite-3.3-2B-Instruct",
-     "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct", "tool_chat_template_glm4")
+    ("HuggingFaceTB-SmolLM3-3B", "google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct",
+     "tool_chat_template_glm4")
 )  # fmt: skip
-"""Templates that render no call at all."""
+"""Templates that render no call at all, and tell no format."""
+TOLD = frozenset(("LFM2-8B-A1B", "ibm-granite-granite-3.3-2B-Instruct"))
+"""Templates that render no call, and tell in their prompt how one is written."""
 AMBIGUOUS = frozenset(("tool_chat_template_gemma3_pythonic",))
 """Templates that write calls which cannot be read back."""
 
@@ -39,7 +41,7 @@ def templates() -> dict[str, str]:
 
 def derivable() -> list[str]:
     """The names of those whose call format can be told."""
-    return [name for name in templates() if name not in SILENT | AMBIGUOUS]
+    return [name for name in templates() if name not in SILENT | AMBIGUOUS | TOLD]
 
 
 def control_tokens(format_: CallFormat) -> list[str]:
