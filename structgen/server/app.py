@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from structgen.models.model import Model
 from structgen.server.answers import Body
 from structgen.server.problems import Problem
-from structgen.server.service import Run, Service
+from structgen.server.service import Run, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.wire import ChatRequest, TextRequest, read_request
 
@@ -38,6 +38,7 @@ def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(warm_up, model)
         app.state.service = Service(model, settings)
         try:
             yield

@@ -87,7 +87,9 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     turns = []
     for prompt in prompts:
         for sampling in _samplings(request, settings):
-            call_options = CallOptions.of({**options, "sampling": sampling, "order": order, "whitespace": whitespace})
+            call_options = CallOptions.of(
+                {**options, "sampling": sampling, "order": order, "whitespace": whitespace, "token_healing": False}
+            )
             turns.append(TurnRequest(prepare(model, prompt, schema, call_options), {}, None, None))
     return _with_first_masks(Asked(turns, len(prompts), _top_logprobs(request.logprobs is not None, request.logprobs)))
 

@@ -216,8 +216,8 @@ class _Text:
                 each.patience.seconds = patience
         self.seat: Seat | None = batch.join(session, record=record)
         self._watch = TurnWatch(turn)
-        before = session.before
-        self._thoughts = None if before is None else RowEvents(before, str, is_json=False, row=0)
+        thinking = session.thinking
+        self._thoughts = None if thinking is None else RowEvents(thinking, str, is_json=False, row=0)
         self._tokens = -1
 
     def leave(self, batch: OpenBatch) -> None:

@@ -6,10 +6,14 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 
-from structgen.errors import StructgenError
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.request import prepare
+from structgen.errors import RequestError, StructgenError
 from structgen.models.model import Model
+from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, TextAnswer
 from structgen.server.asking import Asked, ask_chat, ask_text, texts_of
 from structgen.server.compiling import Compilers
@@ -119,6 +123,24 @@ class Service:
 def _tell(told: list[tuple[Job, News]]) -> None:
     for job, news in told:
         job.tell(news)
+
+
+def warm_up(model: Model) -> None:
+    """Compiles what a first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 4, "pattern": "^[a-z]*$"},
+            "n": {"type": "integer", "minimum": 3, "maximum": 12},
+            "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2, "uniqueItems": True},
+        },
+        "required": ["name", "n", "tags"],
+        "additionalProperties": False,
+    }
+    for canonical in ("off", "prefer"):
+        options = CallOptions(limits=Limits(64), sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
+        with suppress(RequestError):  # a tokenizer whose canonical tokens are not known, a context that is too short
+            prepare(model, "x", schema, options).results(record=True)
 
 
 class Run:

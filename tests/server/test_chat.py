@@ -222,6 +222,20 @@ def test_completions(demo):
     assert one.choices[0].text in ('"Lyon"', '"Oslo"')
 
 
+def test_completions_with_canonical_tokens_stream_what_they_say(demo):
+    options = {
+        "model": "demo",
+        "prompt": "Text: Ada Moreau lives in Ly",
+        "max_tokens": 12,
+        "temperature": 0,
+        "logprobs": 1,
+    }
+    options["extra_body"] = {"structgen": {"canonical": True}}
+    (choice,) = demo.client.completions.create(**options).choices
+    streamed = demo.client.completions.create(stream=True, **options)
+    assert "".join(chunk.choices[0].text for chunk in streamed) == choice.text == "".join(choice.logprobs.tokens)
+
+
 WEATHER = {
     "type": "function",
     "function": {
