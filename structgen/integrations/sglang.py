@@ -1,0 +1,131 @@
+"""SGLang: structgen as its grammar backend.
+
+    python -m sglang.launch_server --model-path ... --grammar-backend structgen
+
+`register` is an entry point of SGLang's plugins, so that installing structgen beside it is all there is to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
+from sglang.srt.constrained.base_grammar_backend import (
+    BaseGrammarBackend,
+    BaseGrammarObject,
+    InvalidGrammarObject,
+    register_grammar_backend,
+)
+from torch import Tensor
+
+from structgen.decoding.choosing.device_masks import apply_masks
+from structgen.errors import StructgenError
+from structgen.integrations.text_grammars import TextGrammars, fill_row
+from structgen.masks import Grammar
+
+NAME = "structgen"
+ANY_JSON = "$$ANY$$"
+"""What SGLang asks for where any JSON will do."""
+
+
+def register() -> None:
+    """Makes the backend known to SGLang. Each of its processes does so."""
+    if NAME not in GRAMMAR_BACKEND_CHOICES:
+        add_grammar_backend_choices([NAME])
+    register_grammar_backend(NAME, _create)
+
+
+def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None) -> Any:
+    compact = bool(getattr(server_args, "constrained_json_disable_any_whitespace", False))
+    return StructgenBackend(TextGrammars(tokenizer, vocab_size, compact=compact), eos_token_ids or ())
+
+
+class StructgenBackend(BaseGrammarBackend):  # type: ignore[misc]
+    """Compiles the constraints of requests, in SGLang's thread pool.
+
+    Args:
+        grammars: for the served model.
+        end_ids: tokens that end a text, beside the tokenizer's own.
+    """
+
+    def __init__(self, grammars: TextGrammars, end_ids: Iterable[int]) -> None:
+        super().__init__()
+        self._grammars, self._end_ids = grammars, tuple(end_ids)
+
+    def _compiled(self, kind: str, text: str) -> BaseGrammarObject:
+        try:
+            return StructgenGrammar(self._grammars.grammar(kind, text, self._end_ids))
+        except (StructgenError, ValueError) as error:
+            return InvalidGrammarObject(str(error))
+
+    def dispatch_json(self, key_string: str) -> BaseGrammarObject:
+        """A JSON Schema."""
+        return self._compiled("json", "true" if key_string == ANY_JSON else key_string)
+
+    def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
+        """A regular expression."""
+        return self._compiled("regex", key_string)
+
+    def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
+        """A grammar in Lark's syntax."""
+        return self._compiled("grammar", key_string)
+
+    def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
+        """Not taken."""
+        return self._compiled("structural_tag", key_string)
+
+
+class StructgenGrammar(BaseGrammarObject):  # type: ignore[misc]
+    """One request's walk through its grammar."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        super().__init__()
+        self._matcher = grammar.matcher()
+
+    def accept_token(self, token: int) -> None:
+        """Takes a token; ValueError where it is not allowed."""
+        if self.finished or self._matcher.finished:
+            return
+        try:
+            self._matcher.advance(token)
+        except StructgenError as error:
+            raise ValueError(str(error)) from error
+
+    def rollback(self, k: int) -> None:
+        """Takes the last `k` tokens back."""
+        self._matcher.rollback(k)
+        self.finished = False
+
+    def is_terminated(self) -> bool:
+        """Was an end token taken?"""
+        return self._matcher.finished
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> Tensor:
+        """Packed masks on the host, all open: int32[batch_size, words]."""
+        return torch.full((batch_size, self._matcher.grammar.vocabulary.words), -1, dtype=torch.int32)
+
+    def fill_vocab_mask(self, vocab_mask: Tensor, idx: int) -> None:
+        """Writes the tokens allowed next to a row."""
+        fill_row(self._matcher, vocab_mask[idx].numpy())
+
+    @staticmethod
+    def reset_vocab_mask(vocab_mask: Tensor) -> None:
+        """All rows are open again."""
+        vocab_mask.fill_(-1)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: Tensor, device: Any) -> Tensor:
+        """The masks on the device."""
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(logits: Tensor, vocab_mask: Tensor) -> None:
+        """Writes `-inf` where a token is not allowed, and in columns beyond the masks."""
+        rows = torch.arange(len(logits), dtype=torch.int32, device=logits.device)
+        apply_masks(logits, vocab_mask, rows, min(logits.shape[1], 32 * vocab_mask.shape[1]))
+
+    def copy(self) -> StructgenGrammar:
+        """A new walk from the start."""
+        return StructgenGrammar(self._matcher.grammar)

@@ -1,0 +1,93 @@
+"""What servers call a constraint, as a compiled grammar: for the plugins of SGLang and vLLM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
+from structgen.constraints.languages import Lark
+from structgen.decoding.choosing.masking import pack
+from structgen.decoding.grammars import grammar_for
+from structgen.errors import DeadEnd
+from structgen.masks import Grammar, Matcher
+from structgen.options import Whitespace
+from structgen.vocabulary import Vocabulary
+
+
+def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPACED) -> Constraint:
+    """The constraint that a request asks for.
+
+    Args:
+        kind: "json" (the text of a schema), "json_object", "choice" (a JSON list of texts), "regex" or "grammar" (in
+            Lark's syntax).
+        text: what the request gives.
+        whitespace: of JSON.
+
+    Raises:
+        RequestError, ValueError: it cannot work; the message says why.
+    """
+    if kind == "json":
+        return JsonSchema(json.loads(text), whitespace=whitespace)
+    if kind == "json_object":
+        return JsonSchema({"type": "object"}, whitespace=whitespace)
+    if kind == "choice":
+        return Choice(json.loads(text))
+    if kind == "regex":
+        return Regex(text)
+    if kind == "grammar":
+        return Lark(text)
+    raise ValueError(f"structgen takes no {kind}, only json, json_object, choice, regex and grammar")
+
+
+class TextGrammars:
+    """Compiles the constraints of a server's requests. Any thread may ask.
+
+    Args:
+        tokenizer: of the served model.
+        width: columns of the logits.
+        compact: JSON without white space; otherwise as `json.dumps` writes it.
+    """
+
+    def __init__(self, tokenizer: Any, width: int, *, compact: bool = False) -> None:
+        self._tokenizer, self.width = tokenizer, width
+        self._whitespace = Whitespace.COMPACT if compact else Whitespace.SPACED
+        self._vocabularies: dict[frozenset[int], Vocabulary] = {}
+        self._lock = Lock()
+
+    def grammar(self, kind: str, text: str, end_ids: Iterable[int]) -> Grammar:
+        """The grammar of a request.
+
+        Args:
+            kind, text: see `constraint_of`.
+            end_ids: tokens that may end the text, beside the tokenizer's own.
+
+        Raises:
+            RequestError, ValueError: the constraint cannot work; the message says why.
+        """
+        constraint = constraint_of(kind, text, self._whitespace)
+        return grammar_for(constraint, self._vocabulary(frozenset(end_ids)))
+
+    def _vocabulary(self, end_ids: frozenset[int]) -> Vocabulary:
+        with self._lock:
+            if end_ids not in self._vocabularies:
+                known = [token for token in end_ids if token < self.width]
+                made = Vocabulary.from_tokenizer(self._tokenizer, width=self.width, end_ids=known)
+                self._vocabularies[end_ids] = made
+            return self._vocabularies[end_ids]
+
+
+def fill_row(matcher: Matcher, row: NDArray[np.int32]) -> None:
+    """Writes the tokens allowed next; where none is, the end tokens, which the matcher refuses then.
+
+    So a request that cannot go on ends with an error, and no other request of the server does.
+    """
+    try:
+        matcher.mask(row)  # type: ignore[arg-type]
+    except DeadEnd:
+        row[:] = pack(np.array(matcher.grammar.vocabulary.end_ids), matcher.grammar.vocabulary.width).view(np.int32)

@@ -1,0 +1,128 @@
+"""vLLM: structgen as a backend of its structured outputs.
+
+    STRUCTGEN_VLLM=1 vllm serve ... --structured-outputs-config.backend outlines
+
+vLLM has no registry of backends: the plugin takes the place of the one that vLLM calls "outlines", where the variable
+is set. No file of vLLM's is edited. `register` is an entry point of vLLM's plugins, which each of its processes runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from vllm.exceptions import VLLMValidationError
+from vllm.v1.structured_output import backend_outlines
+from vllm.v1.structured_output.backend_types import (
+    StructuredOutputBackend,
+    StructuredOutputGrammar,
+    StructuredOutputOptions,
+)
+from vllm.v1.structured_output.request import get_structured_output_key
+
+from structgen.errors import StructgenError, TokenRejected
+from structgen.integrations.text_grammars import TextGrammars, constraint_of, fill_row
+from structgen.masks import Grammar
+from structgen.vocabulary import Vocabulary
+
+SWITCH = "STRUCTGEN_VLLM"
+"""The environment variable that lets structgen take its place."""
+
+
+def register() -> None:
+    """Takes the place of the backend "outlines", where the switch is set. May be called again."""
+    if os.environ.get(SWITCH, "") not in ("", "0"):
+        backend_outlines.OutlinesBackend = StructgenBackend
+        backend_outlines.validate_structured_output_request_outlines = validate
+
+
+def validate(params: Any) -> None:
+    """Refuses a request that cannot work before it reaches the engine.
+
+    Args:
+        params: the `SamplingParams`.
+
+    Raises:
+        VLLMValidationError: which the server answers with status 400.
+    """
+    if params.structured_outputs is None:
+        return
+    kind, text = get_structured_output_key(params.structured_outputs)
+    try:
+        constraint_of(kind.name.lower(), text).compile(_bytes())
+    except (StructgenError, ValueError) as error:
+        raise VLLMValidationError(f"structgen: {error}") from error
+
+
+@cache
+def _bytes() -> Vocabulary:
+    """The smallest vocabulary that spells everything: what compiles for it, compiles for any."""
+    return Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
+
+
+@dataclass
+class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc]
+    """Compiles the constraints of requests, in vLLM's thread pool."""
+
+    def __post_init__(self) -> None:
+        compact = self.vllm_config.structured_outputs_config.disable_any_whitespace
+        self._grammars = TextGrammars(self.tokenizer, self.vocab_size, compact=compact)
+
+    def compile_grammar(
+        self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: Iterable[int] | None = None
+    ) -> StructgenGrammar:
+        """The grammar of a request; ValueError where it cannot work."""
+        return StructgenGrammar(self._grammars.grammar(request_type.name.lower(), grammar_spec, stop_token_ids or ()))
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> Tensor:
+        """Packed masks, all open: int32[max_num_seqs, words]."""
+        return torch.full((max_num_seqs, (self.vocab_size + 31) // 32), -1, dtype=torch.int32)
+
+    def destroy(self) -> None:
+        """There is nothing to be let go of."""
+
+
+class StructgenGrammar(StructuredOutputGrammar):  # type: ignore[misc]
+    """One request's walk through its grammar."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._matcher = grammar.matcher()
+
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+        """Takes tokens; False at the first that is not allowed. What comes behind the end is padding."""
+        return len(self._taken(tokens)) == len(tokens) or self._matcher.finished
+
+    def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """The first of the tokens, as far as they are allowed; nothing moves."""
+        taken = self._taken(tokens)
+        self._matcher.rollback(len(taken))
+        return taken
+
+    def _taken(self, tokens: list[int]) -> list[int]:
+        for count, token in enumerate(tokens):
+            try:
+                self._matcher.advance(token)
+            except TokenRejected:
+                return tokens[:count]
+        return tokens
+
+    def rollback(self, num_tokens: int) -> None:
+        """Takes the last tokens back."""
+        self._matcher.rollback(num_tokens)
+
+    def fill_bitmask(self, bitmask: Tensor, batch_index: int) -> None:
+        """Writes the tokens allowed next to a row. Rows of other requests may be written by other threads meanwhile."""
+        fill_row(self._matcher, bitmask[batch_index].numpy())
+
+    def is_terminated(self) -> bool:
+        """Was an end token taken?"""
+        return self._matcher.finished
+
+    def reset(self) -> None:
+        """Stands at the start again."""
+        self._matcher = self._matcher.grammar.matcher()
