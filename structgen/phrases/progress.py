@@ -58,6 +58,7 @@ class PhraseSet:
         self._is_one = ["*" not in pointer for pointer in pointers]  # at most one string stands there
         self.start = Progress((0,) * len(phrases), (Scan(),) * len(pointers))
 
+    @cached_up_to(_REMEMBERED)
     def feed(self, state: Progress, text: bytes) -> Progress | None:
         """The state behind more bytes; None where a phrase cannot be met any more."""
         places, scans = list(state.places), list(state.scans)

@@ -58,8 +58,6 @@ class BeamStep(Generic[T]):
 
 Banks = Mapping[int, Iterator[ScoredToken]]
 """Candidates by the bytes that they owe of phrases, which count below zero: nothing is owed in bank 0."""
-BEAMS_PER_BANK = 2
-"""Beams that a bank has at least, where there are many banks: then the middle ones wait for room."""
 
 
 def select(
@@ -73,8 +71,8 @@ def select(
     """Takes the best candidates of all beams together; of equal scores, those of the first beam.
 
     The best of each bank in turn, the highest bank first: dynamic beam allocation (Post and Vilar 2018; Hu et al.
-    2019). Where there are more banks than beams can serve, these are the highest ones, so that what was begun is
-    completed, and the lowest, whose texts are likely and have begun no phrase. Without phrases there is one bank.
+    2019). Of more banks than beams, the highest ones have one each, so that what was begun is completed, and the
+    lowest, whose texts are likely and have begun no phrase. Without phrases there is one bank.
 
     Args:
         candidates: of a beam, best first. Asked again when one of them was refused, for others may come instead.
@@ -86,10 +84,9 @@ def select(
     """
     step, ranks = BeamStep[T](), Counter[int]()
     queues: _Queues[T] = _Queues(candidates, parents)
-    served = max(2, count // BEAMS_PER_BANK)
     while queues.left and ranks.total() < limit and len(step.beams) < count:
         banks = sorted(queues.left, reverse=True)
-        for bank in banks if len(banks) <= served else (*banks[: served - 1], banks[-1]):
+        for bank in banks if len(banks) <= count else (*banks[: count - 1], banks[-1]):
             if ranks.total() == limit or len(step.beams) == count:
                 break
             taken = queues.take(bank, judge)

@@ -44,6 +44,9 @@ def forbid(scores: Tensor, words: Tensor) -> Tensor:
         scores: float[rows, width].
         words: int32[rows, ceil(width / 32)] on the same device, bits of a mask.
     """
+    if words.device.type == "cpu":
+        bits = np.unpackbits(words.contiguous().numpy().view(np.uint8), axis=1, bitorder="little")
+        return scores.masked_fill(torch.from_numpy(bits)[:, : scores.shape[1]] == 0, -torch.inf)
     shifts = torch.arange(32, dtype=torch.int32, device=words.device)
     allowed = (words.unsqueeze(-1) >> shifts) & 1  # [rows, words, 32]
     return scores.masked_fill(allowed.flatten(1)[:, : scores.shape[1]] == 0, -torch.inf)
