@@ -14,6 +14,7 @@ from structgen.regular.chardfa import CharDfa
 from structgen.vocabulary import Vocabulary
 
 Int32 = NDArray[np.int32]
+Bool = NDArray[np.bool_]
 
 NEVER = 1 << 30
 """The bytes that are owed where the phrase cannot be met any more."""
@@ -25,7 +26,7 @@ _BACKSLASH, _QUOTE, _SPACE = b'\\" '
 _ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
 MOST_STATES = 1 << 14
 """States of one table; each takes a kilobyte."""
-_LIKED = tuple(b" aetoinshr") + tuple(range(0x21, 0x7F))
+_TRIED = (*b" aetoinshr", *range(0x21, 0x7F), *range(256))
 """Where several bytes lead on equally well, the first of these is taken."""
 
 
@@ -35,15 +36,17 @@ class PhraseTable:
     Args:
         next: int32[states, 256]; the start is state 0.
         met: bool[states], may the text end here?
+        whole: bool[states, 256], which bytes go on with a character: only these count as a way to meet the phrase.
 
     Attributes:
         owed: of each state, the fewest bytes behind which the phrase is met; `NEVER` where it cannot be any more.
     """
 
-    def __init__(self, next_: Int32, met: NDArray[np.bool_]) -> None:
+    def __init__(self, next_: Int32, met: Bool, whole: Bool | None = None) -> None:
         self._array = next_
         self._next = [row.tolist() for row in next_]
-        self._distances = _distances(next_, met)
+        self._whole = np.ones(next_.shape, np.bool_) if whole is None else whole
+        self._distances = _distances(next_, met, self._whole)
         self.owed: list[int] = self._distances.tolist()
         self._proposed: WeakKeyDictionary[Vocabulary, dict[int, NDArray[np.int64]]] = WeakKeyDictionary()
 
@@ -58,8 +61,8 @@ class PhraseTable:
         """One of the shortest texts behind which the phrase is met."""
         text = bytearray()
         while 0 < self.owed[state] < NEVER:
-            row, wanted = self._next[state], self.owed[state] - 1
-            text.append(next(byte for byte in (*_LIKED, *range(256)) if self.owed[row[byte]] == wanted))
+            row, whole, wanted = self._next[state], self._whole[state], self.owed[state] - 1
+            text.append(next(byte for byte in _TRIED if self.owed[row[byte]] == wanted and whole[byte]))
             state = row[text[-1]]
         return bytes(text)
 
@@ -117,14 +120,16 @@ class PhraseTable:
         table[:count, _BACKSLASH], table[:count, _QUOTE] = np.arange(count, lost), lost
         for letter, meant in _ESCAPES.items():
             table[count:lost, letter] = self._array[:, meant]
-        return PhraseTable(table, np.concatenate([self._distances == 0, np.zeros(count + 1, np.bool_)]))
+        whole = np.concatenate([self._whole, np.ones((count + 1, 256), np.bool_)])
+        return PhraseTable(table, np.concatenate([self._distances == 0, np.zeros(count + 1, np.bool_)]), whole)
 
 
-def _distances(next_: Int32, met: NDArray[np.bool_]) -> Int32:
+def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:
     """The fewest bytes from each state to one in which the phrase is met."""
     distances = np.where(met, 0, NEVER).astype(np.int32)
     while True:
-        closer = np.minimum(distances, np.minimum(distances[next_].min(axis=1) + 1, NEVER))
+        nearest = np.where(whole, distances[next_], NEVER).min(axis=1)
+        closer = np.minimum(distances, np.minimum(nearest + 1, NEVER))
         if (closer == distances).all():
             return distances
         distances = closer
@@ -168,9 +173,10 @@ def table_of_language(language: CharDfa) -> PhraseTable:
         row[0xF0] = node(state, thirds[:48], first=16)
         row[0xF1:0xF5] = [node(state, thirds[at : at + 64]) for at in range(48, len(thirds), 64)]
     table = np.array(rows)
+    whole = table >= 0
     for state in (*range(count), *range(count, len(rows))):  # of characters first: the others end in them
         missing = table[state] < 0
         table[state, missing] = broken[state] if state < count else table[broken[state], missing]
     met = np.zeros(len(rows), np.bool_)
     met[state_of[np.array(language.final) != 0]] = True
-    return PhraseTable(table, met)
+    return PhraseTable(table, met, whole)

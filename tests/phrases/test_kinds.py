@@ -91,6 +91,14 @@ def test_automata_that_do_not_work_are_refused():
     assert Never().compile().owed[0] == NEVER
 
 
+def test_within_a_character_the_phrase_is_owed_behind_it():
+    table = sg.Phrase("ab").compile()
+    state = table.after(0, "日".encode()[:1])
+    assert table.owed[state] == 4
+    assert (b"\xe6" + table.completion(state)).decode().endswith("ab")
+    assert table.owed[table.after(state, b"ab")] == 0  # bytes that belong to no character stand before it
+
+
 def test_phrases_are_values():
     assert sg.Phrase("a") == sg.Phrase("a") != sg.Phrase("a", at="/b")
     assert sg.AnyOf("a", "b") == sg.AnyOf("a", sg.Phrase("b")) != sg.Ordered("a", "b")

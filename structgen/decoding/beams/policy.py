@@ -84,8 +84,7 @@ def select(
     """
     step, ranks = BeamStep[T](), Counter[int]()
     queues: _Queues[T] = _Queues(candidates, parents)
-    while queues.left and ranks.total() < limit and len(step.beams) < count:
-        banks = sorted(queues.left, reverse=True)
+    while (banks := queues.banks) and ranks.total() < limit and len(step.beams) < count:
         for bank in banks if len(banks) <= count else (*banks[: count - 1], banks[-1]):
             if ranks.total() == limit or len(step.beams) == count:
                 break
@@ -97,7 +96,7 @@ def select(
                 elif ranks[bank] <= count:
                     step.done.append(taken)
     step.beams.sort(key=lambda taken: -taken.score)
-    step.exhausted = not queues.left
+    step.exhausted = not queues.banks
     return step
 
 
@@ -105,33 +104,36 @@ class _Queues(Generic[T]):
     """The candidates of a step that are left, by bank. Of each beam and bank, only the best one is in a queue."""
 
     def __init__(self, candidates: Callable[[int], Banks], parents: int) -> None:
-        self.left: dict[int, list[tuple[float, int, int]]] = {}
+        self._left: dict[int, list[tuple[float, int, int]]] = {}
         self._candidates = candidates
         self._behind = [candidates(parent) for parent in range(parents)]
         for parent in range(parents):
             self._queue_all(parent)
 
+    @property
+    def banks(self) -> list[int]:
+        """Those with candidates, the highest first."""
+        return sorted((bank for bank, queue in self._left.items() if queue), reverse=True)
+
     def take(self, bank: int, judge: Callable[[int, int], T | None]) -> Taken[T] | None:
         """The best candidate of a bank that is not refused; None where there is none."""
-        while queue := self.left.get(bank):
+        while queue := self._left.get(bank):
             score, parent, token = heappop(queue)
             text = judge(parent, token)
             if text is None:
                 self._ask_again(parent)
             else:
                 self._queue(parent, bank)
-            if not self.left.get(bank):
-                self.left.pop(bank, None)
             if text is not None:
                 return Taken(parent, -score, text)
         return None
 
     def _ask_again(self, parent: int) -> None:
         """Other candidates of a beam come in the place of those it had."""
-        for bank, queue in [*self.left.items()]:
+        for queue in self._left.values():
             if any(entry[1] == parent for entry in queue):
-                self.left[bank] = [entry for entry in queue if entry[1] != parent]
-                heapify(self.left[bank])
+                queue[:] = [entry for entry in queue if entry[1] != parent]
+                heapify(queue)
         self._behind[parent] = self._candidates(parent)
         self._queue_all(parent)
 
@@ -142,7 +144,7 @@ class _Queues(Generic[T]):
     def _queue(self, parent: int, bank: int) -> None:
         candidate = next(self._behind[parent][bank], None)
         if candidate is not None:
-            heappush(self.left.setdefault(bank, []), (-candidate[1], parent, candidate[0]))
+            heappush(self._left.setdefault(bank, []), (-candidate[1], parent, candidate[0]))
 
 
 class BestTexts(Generic[T]):

@@ -135,12 +135,13 @@ def banked(offered, count, refused=()):
     """The scores of the beams that are taken from banks; the bank of a candidate is the key of its list."""
 
     def offers(at):
-        return {bank: iter([(token, score) for token, score in tokens]) for bank, tokens in offered.items()}
+        return {bank: iter([each for each in tokens if each[0] not in tried]) for bank, tokens in offered.items()}
 
-    taken = []
+    taken, tried = [], set()
 
     def judge(at, token):
-        if token in refused or token in taken:
+        tried.add(token)
+        if token in refused:
             return None
         taken.append(token)
         return Word("x", 9)
@@ -158,6 +159,12 @@ def test_banks_are_served_in_turn_and_beams_come_best_first():
 def test_of_many_banks_the_highest_and_the_lowest_are_served():
     offered = {-bank: [(bank, -float(bank)), (bank + 100, -50.0)] for bank in range(10)}
     assert banked(offered, 4)[1] == [0, 1, 2, 9]
+
+
+def test_banks_whose_candidates_are_all_refused_are_left_alone():
+    offered = {0: [(1, -9.0)], -3: [(2, -1.0), (3, -2.0)], -7: [(4, -1.0)]}
+    assert banked(offered, 2, refused={1, 2, 4})[1] == [3]
+    assert banked(offered, 2, refused={1, 2, 3, 4}) == ([], [])
 
 
 def test_what_a_bank_has_no_beams_for_goes_to_the_others():

@@ -1,0 +1,37 @@
+"""Words that a text must have: constrained beam search, in place of `force_words_ids`."""
+
+from transformers import T5Config, T5ForConditionalGeneration
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person
+
+model, tokenizer = load_demo()
+
+# A formal translation: *Sie*, not *du*. With random weights here; with google-t5/t5-base it is "Wie alt sind Sie?".
+sizes = {"d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 2, "num_heads": 4}
+config = T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, eos_token_id=tokenizer.eos_token_id, **sizes)
+german = sg.generate(
+    T5ForConditionalGeneration(config), "translate English to German: How old are you?", tokenizer=tokenizer,
+    phrases=[sg.Phrase("Sie", whole_word=True)], beams=5, limits=sg.Limits(40),
+)  # fmt: skip
+print("Sie" in german)
+
+# *scared*, and one of four forms of *scream*, on two prompts at once.
+stories = sg.generate(
+    model, ["The soldiers", "The child"], tokenizer=tokenizer, beams=8, limits=sg.Limits(40),
+    phrases=["scared", sg.AnyOf("scream", "screams", "screaming", "screamed")],
+)  # fmt: skip
+print(["scared" in story and "scream" in story for story in stories])
+
+# In one value of a schema, and in its order; everything else holds, too.
+person = sg.generate(
+    model, "Text: Ada Moreau, 36, lives in Lyon.\nJSON: ", Person, tokenizer=tokenizer, beams=8, canonical=True,
+    phrases=[sg.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],
+)  # fmt: skip
+print(repr(person))
+
+# Output:
+# True
+# [True, True]
+# Person(name='Ada Moreau', age=36, city='New York')
