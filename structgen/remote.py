@@ -257,6 +257,7 @@ def _fields(target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any
     fields: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
     fields |= _changed(sampling, ("top_p", "seed", "frequency_penalty", "presence_penalty"), Sampling())
     require(not sampling.processors, "processors", sampling.processors, "none: the model is remote")
+    require(not sampling.exact, "exact", sampling.exact, "False: it needs the probabilities of every token")
     if limits.stop:
         require(target.constraint is None, "stop", limits.stop, "none: a constraint says itself where its text ends")
         fields["stop"] = list(limits.stop)

@@ -92,6 +92,7 @@ def test_what_only_our_own_server_can_do(remote, own):
 @pytest.mark.parametrize(
     "options",
     [{"beams": 2}, {"thinking": True}, {"guards": [sg.BannedWords(["x"])]}, {"reask": 1}, {"fast_forward": False},
+     {"sampling": sg.Sampling(1.0, exact=True)},
      {"sampling": sg.Sampling(processors=[lambda ids, scores: scores])}, {"temperature": 0.5},
      {"schema": sg.JsonSchema({"type": "string"}, format="annotate")}, {"prompt": [1, 2, 3]},
      {"limits": sg.Limits(3)}],
