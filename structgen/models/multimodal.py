@@ -140,6 +140,8 @@ def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Map
     seen = [pad + [1] * row.given for pad, row in zip(pads, rows, strict=True)]
     ids, mask = upload_one([padded, seen], device_of(module))
     if "position_ids" in inspect.signature(module.forward).parameters:
+        if not hasattr(module, "_prepare_position_ids_for_generation"):
+            raise RuntimeError("prompts with images, sounds or embeddings need transformers 5.2")
         tokens = given.get("inputs_embeds", ids)
         positions = own._prepare_position_ids_for_generation(tokens, {**given, "attention_mask": mask})
         given["position_ids"] = positions

@@ -47,6 +47,10 @@ from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
 from structgen.testing import ByteTokenizer, byte_vocabulary
 
+pytestmark = pytest.mark.skipif(
+    not hasattr(hf.GenerationMixin, "_prepare_position_ids_for_generation"), reason="needs transformers 5.2"
+)
+
 WIDTH = 300
 IMAGE, START, END = 297, 298, 299
 TEXT = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -444,3 +448,11 @@ def test_a_decoder_goes_on_from_what_it_is_given():
     assert started.prompt_tokens == 0
     logits = model.module(**prompt, decoder_input_ids=torch.tensor([[260, 261]])).logits[0, -1, :257]
     assert started.token_ids[0] == logits.argmax()
+
+
+def test_an_older_release_of_transformers_is_told_which_it_needs(monkeypatch):
+    module = llava().eval()
+    monkeypatch.delattr(hf.GenerationMixin, "_prepare_position_ids_for_generation")
+    row = Row([5, 6, 7], inputs={"inputs_embeds": module.get_input_embeddings()(torch.tensor([[5, 6, 7]]))})
+    SoloForward(module).read([row])
+    assert "need transformers 5.2" in str(row.error)

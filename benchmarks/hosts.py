@@ -1,0 +1,115 @@
+"""One grammar, every host: the same weights say the same text, greedily, whichever loop or engine runs them.
+
+    python benchmarks/hosts.py --schemas 200
+
+The demo model, in float32 on the CPU, with schemas of the maskbench development set. The text of our own loop (without
+forced text, whose tokens a masked loop cannot know) is compared with that of transformers' `generate` with our logits
+processor, of its `custom_generate`, and of llama.cpp where llama-cpp-python and gguf are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import lzma
+import os
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.integrations.transformers import ConstraintLogitsProcessor, constrained_generate
+
+DATA = Path(os.environ.get("STRUCTGEN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
+TOKENS = 160
+Say = Callable[[dict[str, Any]], str]
+
+
+def schemas(count: int) -> Iterator[dict[str, Any]]:
+    """Schemas for which our own loop comes to the end of a text within the budget, without closing it."""
+    owner, limits, found = sg.Model.of(*load_demo()), sg.Limits(max_new_tokens=TOKENS), 0
+    with lzma.open(DATA / "maskbench-dev.jsonl.xz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            schema = json.loads(line)["schema"]
+            try:
+                run = sg.generate(owner, PROMPT, schema, limits=limits, fast_forward=False, details=True)
+            except sg.StructgenError:
+                continue
+            if run.error is None and run.finish in ("end", "complete"):
+                found += 1
+                yield schema
+            if found == count:
+                return
+
+
+def hosts(folder: Path) -> dict[str, Say]:
+    """What each host says of a schema; our own loop comes first."""
+    model, tokenizer = load_demo()
+    inputs = tokenizer([PROMPT], return_tensors="pt")
+    start, limits = inputs["input_ids"].shape[1], sg.Limits(max_new_tokens=TOKENS)
+
+    own = sg.Model.of(model, tokenizer)
+
+    def ours(schema: dict[str, Any], loaded: sg.Model = own) -> str:
+        return sg.generate(loaded, PROMPT, schema, limits=limits, fast_forward=False, details=True).text
+
+    def generated(**arguments: Any) -> str:
+        ids = model.generate(**inputs, max_new_tokens=TOKENS, **arguments)[0, start:]
+        return tokenizer.decode(ids, skip_special_tokens=True)
+
+    says: dict[str, Say] = {
+        "structgen.generate": ours,
+        "transformers, ConstraintLogitsProcessor": lambda schema: generated(
+            logits_processor=[ConstraintLogitsProcessor(schema, model, tokenizer)]
+        ),
+        "transformers, custom_generate": lambda schema: generated(
+            custom_generate=constrained_generate(schema, tokenizer, fast_forward=False)
+        ),
+    }
+    if find_spec("llama_cpp") and find_spec("gguf"):
+        from tests.support.gguf_files import write_gguf
+
+        file = write_gguf(folder / "demo.gguf", model, tokenizer)
+        host = sg.load(file, tokenizer=tokenizer, n_threads=1, flash_attn=False, type_k=0, type_v=0)
+        says["llama.cpp, GGUF in float32"] = lambda schema: ours(schema, host)
+    return says
+
+
+def main() -> None:
+    """Prints a table: how many texts are the same, and how many are invalid."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schemas", type=int, default=200)
+    count = parser.parse_args().schemas
+    warnings.simplefilter("ignore")
+    same, invalid, cut, total = Counter[str](), Counter[str](), Counter[str](), 0
+    with tempfile.TemporaryDirectory() as folder:
+        says = hosts(Path(folder))
+        for schema in itertools.islice(schemas(count), count):
+            texts = {name: say(schema) for name, say in says.items()}
+            reference, total = texts["structgen.generate"], total + 1
+            for name, text in texts.items():
+                same[name] += text == reference
+                try:
+                    value = json.loads(text)
+                except ValueError:
+                    cut[name] += 1
+                    continue
+                kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+                invalid[name] += not kind(schema).is_valid(value)
+    print(f"| host | schemas | the same text as our own loop | cut by {TOKENS} tokens | invalid |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for name in says:
+        print(f"| {name} | {total} | {same[name]} | {cut[name]} | {invalid[name]} |")
+
+
+if __name__ == "__main__":
+    main()
