@@ -314,12 +314,20 @@ def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> N
 
 
 def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
-    """A constraint of few texts must have one with all phrases.
+    """A constraint of few texts must have one with all phrases, and a schema strings where phrases are bound to.
 
     Raises:
         UnsatisfiableSchema: it has none.
     """
-    offence = None if grammar is None or phrases is None else in_every_text(grammar, [PhraseGuard(phrases)])
+    if grammar is None or phrases is None:
+        return
+    automaton = grammar.automaton
+    for pointer in phrases.pointers if isinstance(automaton, JsonAutomaton) else ():
+        if not may_have_strings(automaton.root, pointer):
+            raise UnsatisfiableSchema(
+                f"phrases=: no string can stand at {pointer or 'the root'} in the schema's values"
+            )
+    offence = in_every_text(grammar, [PhraseGuard(phrases)])
     if offence is not None:
         raise UnsatisfiableSchema(
             f"the constraint takes no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}"

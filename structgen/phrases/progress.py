@@ -43,13 +43,14 @@ class PhraseSet:
 
     Attributes:
         start: the state before the first byte.
+        pointers: JSON pointers of the places that some of them are bound to.
 
     Raises:
         OptionError: a phrase has too many states.
     """
 
     def __init__(self, phrases: Sequence[Wanted]) -> None:
-        pointers = list(dict.fromkeys(phrase.at for phrase in phrases if phrase.at is not None))
+        self.pointers = pointers = list(dict.fromkeys(phrase.at for phrase in phrases if phrase.at is not None))
         self._phrases = [
             _Tracked(str(phrase), phrase.compile(), None if phrase.at is None else pointers.index(phrase.at))
             for phrase in phrases
