@@ -34,6 +34,7 @@ from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.phrases.kinds import Phrase, Wanted
+from structgen.phrases.places import may_have_strings
 from structgen.phrases.progress import PhraseGuard, PhraseSet
 from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
@@ -324,9 +325,7 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None) -> Non
     automaton = grammar.automaton
     for pointer in phrases.pointers if isinstance(automaton, JsonAutomaton) else ():
         if not may_have_strings(automaton.root, pointer):
-            raise UnsatisfiableSchema(
-                f"phrases=: no string can stand at {pointer or 'the root'} in the schema's values"
-            )
+            raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
     offence = in_every_text(grammar, [PhraseGuard(phrases)])
     if offence is not None:
         raise UnsatisfiableSchema(
