@@ -205,8 +205,8 @@ def test_what_no_text_can_have_is_told():
     model = make()
     with pytest.raises(sg.UnsatisfiableSchema, match="without 'c'"):
         sg.generate(model, "x", sg.Choice(["a", "b"]), phrases=["c"], beams=2)
+    schema = {"type": "object", "properties": {"town": {"type": "string"}}, "additionalProperties": False}
     with pytest.raises(sg.UnsatisfiableSchema, match="no strings at /twon"):
-        schema = {"type": "object", "properties": {"town": {"type": "string"}}, "additionalProperties": False}
         sg.generate(model, "x", schema, phrases=[sg.Phrase("c", at="/twon")], beams=2)
     with pytest.raises(sg.DeadEnd, match="'c'"):
         sg.generate(model, "x", sg.Regex("[ab]{30}"), phrases=["c"], beams=2, limits=sg.Limits(40))
