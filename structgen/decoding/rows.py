@@ -323,8 +323,8 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None) -> Non
     if grammar is None or phrases is None:
         return
     automaton = grammar.automaton
-    for pointer in phrases.pointers if isinstance(automaton, JsonAutomaton) else ():
-        if not may_have_strings(automaton.root, pointer):
+    if isinstance(automaton, JsonAutomaton):
+        for pointer in (each for each in phrases.pointers if not may_have_strings(automaton.root, each)):
             raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
     offence = in_every_text(grammar, [PhraseGuard(phrases)])
     if offence is not None:
