@@ -29,7 +29,7 @@ from structgen.rendering import with_schema
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
-    from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
+    from typing_extensions import TypeForm, TypeVar, Unpack
 
     from structgen.constraints.basic import Choice, Regex
     from structgen.constraints.compositions import Composition
@@ -46,31 +46,7 @@ if TYPE_CHECKING:
     NO = Literal[False]
     T = TypeVar("T", default=Any)  # type checkers that do not know `TypeForm` give Any
 
-    class StreamOptions(TypedDict, total=False):
-        """The keyword arguments that every form of `stream` takes."""
-
-        tokenizer: Any
-        sampling: Sampling | Sequence[Sampling]
-        limits: Limits | Sequence[Limits]
-        whitespace: Whitespace
-        order: str | Sequence[str]
-        fast_forward: bool
-        batch_size: int
-        guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]]
-        banned: Sequence[str] | Sequence[Sequence[str]]
-        thinking: bool | Thinking | Sequence[bool | Thinking]
-        beams: int | Beams
-        canonical: bool | Literal["off", "prefer", "strict"]
-        token_healing: bool | None
-        phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
-        prompt_schema: bool
-        examples: Sequence[tuple[str, Any]]
-
-    class Options(StreamOptions, total=False):
-        """The keyword arguments that every form of `generate` takes."""
-
-        reask: int
-
+    from structgen.api_options import Options, StreamOptions
 
 __all__ = ["Cap", "Event", "Field", "Generation", "Model", "agenerate", "astream", "generate", "load", "stream"]
 

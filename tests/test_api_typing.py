@@ -1,4 +1,7 @@
-"""What type checkers know of the public names: `typing/claims.py` is checked by mypy and by pyright, and not run."""
+"""What type checkers know of the public names: `typing/claims.py` is checked by mypy and by pyright, and not run.
+
+Covers `api_options`.
+"""
 
 from __future__ import annotations
 

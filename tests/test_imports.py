@@ -30,7 +30,7 @@ LAYERS = [
     {"constraints", "models", "tools", "phrases"},
     {"explanation", "chat", "rendering", "refused_token"},
     {"decoding"},
-    {"reasking", "remote", "few_shot"},
+    {"reasking", "remote", "few_shot", "api_options"},
     {"api"},
     {"testing"},
     {"calling"},

@@ -38,7 +38,7 @@ from structgen.tools import Tool, ToolCall
 from structgen.vocabulary import Vocabulary, spelled
 
 if TYPE_CHECKING:
-    from structgen.api import StreamOptions
+    from structgen.api_options import StreamOptions
 
     class TurnOptions(StreamOptions, total=False):
         """The keyword arguments that every form of `call`, `stream_call` and `run` takes."""

@@ -14,20 +14,20 @@ from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
 from structgen.decoding.choosing.draws import Draws
 from structgen.decoding.choosing.masking import existing, pack
-from structgen.decoding.choosing.measure import RECENT, ChosenToken, Entry, KnownLogits, Ledger, RecentLogits
+from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
-from structgen.decoding.refusals.budget import MAX_NEW_TOKENS, Cap
+from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.patience import Patience
 from structgen.decoding.refusals.retry_tree import RetryTree
-from structgen.decoding.refusals.rollback import Rollback, Undone
+from structgen.decoding.refusals.rollback import Rollback
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.said import Said
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
-from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
 from structgen.masks.words import Words
 from structgen.models.row import Row
@@ -42,7 +42,7 @@ Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error
 `max_new_tokens` or the model's context came near; a stop string came; text came to that budget; or `error` says."""
 
 
-class Session:
+class Session(Said):
     """The state of one row.
 
     Args:
@@ -111,11 +111,6 @@ class Session:
         return self._transcript.row
 
     @property
-    def tokens(self) -> list[int]:
-        """The generated ids, an end token at the end where the model chose one."""
-        return self._transcript.tokens
-
-    @property
     def token_count(self) -> int:
         """The tokens generated so far, of what is said first, too."""
         first = self.thinking or self.healing
@@ -127,29 +122,14 @@ class Session:
         return [(self, None)]
 
     @property
-    def forced(self) -> int:
-        """Tokens that were fed without asking the model."""
-        return self._transcript.forced
-
-    @property
     def thinking(self) -> Session | None:
         """The thinking before this answer; None where there was none."""
         return self.before if self.before is not None and self.before.thinks else None
 
     @property
-    def healed(self) -> int:
-        """How many of the first tokens stand for the rest of a token that the prompt ends with, see `healing`."""
-        return self._transcript.healed
-
-    @property
     def healing(self) -> Session | None:
         """The choice of a token in place of the prompt's last one; None where that one has stayed."""
         return self.before if self._transcript.prompt_end else None
-
-    @property
-    def matcher(self) -> Matcher | None:
-        """Where the row stands in its constraint; None for plain text."""
-        return self._transcript.matcher
 
     def expects_forced(self, words: Words | None) -> bool:
         """Will forced text probably follow the next token, one of these, and be fed without asking?"""
@@ -161,16 +141,6 @@ class Session:
     def has_room(self) -> bool:
         """True when a token may follow the next one."""
         return len(self._transcript.tokens) + 1 < self.budget
-
-    @property
-    def rollbacks(self) -> int:
-        """How often the row was sent back."""
-        return self._rollback.count
-
-    @property
-    def undone(self) -> list[Undone]:
-        """What was said and taken back."""
-        return self._rollback.undone
 
     @property
     def needs_measures(self) -> bool:
@@ -226,15 +196,6 @@ class Session:
         else:
             self._attempt(self._advance, token, entry)
 
-    def text(self) -> str:
-        """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
-        return self._transcript.text()
-
-    @property
-    def said(self) -> bytes:
-        """What has been said, without a stop string."""
-        return bytes(self._transcript.said)
-
     def following(self) -> Session | None:
         """The session that goes on in the row of this one, which is done; None where none does."""
         return None
@@ -283,30 +244,6 @@ class Session:
     def unsettled(self) -> int:
         """How many bytes at the end may be the beginning of a stop string, or taken back by a check."""
         return self._attempt(self._at_risk) or 0
-
-    @property
-    def accepted(self) -> Accepted | None:
-        """The text with the value that its type's validators made of it when they accepted it; None without them."""
-        validating = self._checks.validating
-        accepted = None if validating is None else validating.accepted
-        return accepted if accepted is not None and accepted.text == self.said else None
-
-    def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
-        """The measures of each token; None where the model was not asked. Empty without a ledger."""
-        if ledger is None:
-            return []
-        return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
-
-    @property
-    def canonical_relaxed(self) -> int:
-        """The number of tokens for which nothing canonical was left."""
-        return 0 if self._checks.canonical is None else len(self._checks.canonical.relaxed)
-
-    def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
-        """The limits that cut a value short, in the order of the text."""
-        if self._checks.steering is None:
-            return ()
-        return tuple(self._checks.steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
 
     def _at_risk(self) -> int:
         said = self._transcript

@@ -1,6 +1,6 @@
 """The decode loop on real architectures with random weights, held to a loop without cache and batch.
 
-Covers `run`.
+Covers `run` and `said`.
 """
 
 from __future__ import annotations

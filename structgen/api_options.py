@@ -1,0 +1,39 @@
+"""The keyword arguments of `generate` and `stream`, for type checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from structgen.guards import Guard
+from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.phrases.kinds import Wanted
+
+
+class StreamOptions(TypedDict, total=False):
+    """The keyword arguments that every form of `stream` takes."""
+
+    tokenizer: Any
+    sampling: Sampling | Sequence[Sampling]
+    limits: Limits | Sequence[Limits]
+    whitespace: Whitespace
+    order: str | Sequence[str]
+    fast_forward: bool
+    batch_size: int
+    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]]
+    banned: Sequence[str] | Sequence[Sequence[str]]
+    thinking: bool | Thinking | Sequence[bool | Thinking]
+    beams: int | Beams
+    canonical: bool | Literal["off", "prefer", "strict"]
+    token_healing: bool | None
+    phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
+    prompt_schema: bool
+    examples: Sequence[tuple[str, Any]]
+
+
+class Options(StreamOptions, total=False):
+    """The keyword arguments that every form of `generate` takes."""
+
+    reask: int

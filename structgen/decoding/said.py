@@ -1,0 +1,84 @@
+"""What a row has said so far, for those who only read it: streams and results."""
+
+from __future__ import annotations
+
+from structgen.decoding.choosing.measure import ChosenToken, Ledger
+from structgen.decoding.refusals.budget import Cap
+from structgen.decoding.refusals.rollback import Rollback, Undone
+from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.transcript import Transcript
+from structgen.guards.validators import Accepted
+from structgen.masks import Matcher
+from structgen.vocabulary import Vocabulary
+
+
+class Said:
+    """The text of one row with what is known of it; `Session` adds to it."""
+
+    _transcript: Transcript
+    _checks: Checks
+    _rollback: Rollback
+    _vocabulary: Vocabulary
+
+    @property
+    def tokens(self) -> list[int]:
+        """The generated ids, an end token at the end where the model chose one."""
+        return self._transcript.tokens
+
+    @property
+    def forced(self) -> int:
+        """Tokens that were fed without asking the model."""
+        return self._transcript.forced
+
+    @property
+    def healed(self) -> int:
+        """How many of the first tokens stand for the rest of a token that the prompt ends with, see `healing`."""
+        return self._transcript.healed
+
+    @property
+    def matcher(self) -> Matcher | None:
+        """Where the row stands in its constraint; None for plain text."""
+        return self._transcript.matcher
+
+    @property
+    def rollbacks(self) -> int:
+        """How often the row was sent back."""
+        return self._rollback.count
+
+    @property
+    def undone(self) -> list[Undone]:
+        """What was said and taken back."""
+        return self._rollback.undone
+
+    def text(self) -> str:
+        """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
+        return self._transcript.text()
+
+    @property
+    def said(self) -> bytes:
+        """What has been said, without a stop string."""
+        return bytes(self._transcript.said)
+
+    @property
+    def accepted(self) -> Accepted | None:
+        """The text with the value that its type's validators made of it when they accepted it; None without them."""
+        validating = self._checks.validating
+        accepted = None if validating is None else validating.accepted
+        return accepted if accepted is not None and accepted.text == self.said else None
+
+    def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
+        """The measures of each token; None where the model was not asked. Empty without a ledger."""
+        if ledger is None:
+            return []
+        return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
+
+    @property
+    def canonical_relaxed(self) -> int:
+        """The number of tokens for which nothing canonical was left."""
+        return 0 if self._checks.canonical is None else len(self._checks.canonical.relaxed)
+
+    def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
+        """The limits that cut a value short, in the order of the text."""
+        if self._checks.steering is None:
+            return ()
+        return tuple(self._checks.steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
