@@ -77,7 +77,7 @@ class _Piece(Generic[T]):
         self._work, self._loop = work, loop
         self._lock = threading.Lock()
         self._thread: int | None = None
-        self._unwanted = False
+        self._unwanted = self._interrupted = False
 
     def run(self) -> T:
         """Runs the work on this thread.
@@ -100,10 +100,19 @@ class _Piece(Generic[T]):
             raise TimeoutError from None
 
     def _over(self) -> None:
-        """From now on no interrupt comes, and one that is on its way does not arrive."""
+        """From now on no interrupt comes, and one that is on its way arrives here.
+
+        It cannot be taken back: Python looks for it before every call, in all threads, until it has come.
+        """
         with self._lock:
-            _set_interrupt(threading.get_ident(), on=False)
             self._thread = None
+        if self._interrupted:
+            try:
+                _interrupt(threading.get_ident())  # in place of one on its way
+                while True:
+                    pass
+            except _TimeIsUp:
+                self._interrupted = False
 
     def interrupt(self) -> bool:
         """Interrupts the thread, unless it may be compiling a kernel. False when there is nothing to interrupt."""
@@ -113,10 +122,11 @@ class _Piece(Generic[T]):
                 return False
             with no_compilation() as is_safe:
                 if is_safe:
-                    _set_interrupt(self._thread, on=True)
+                    self._interrupted = True
+                    _interrupt(self._thread)
             return True
 
 
-def _set_interrupt(thread: int, *, on: bool) -> None:
-    """Raises `_TimeIsUp` in a thread when it comes to its next line of Python, or takes that back."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_TimeIsUp) if on else None)
+def _interrupt(thread: int) -> None:
+    """Raises `_TimeIsUp` in a thread when it comes to its next line of Python."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_TimeIsUp))

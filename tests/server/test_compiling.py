@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 
 import pytest
@@ -81,3 +83,34 @@ def test_a_schema_that_was_interrupted_compiles_as_ever_the_next_time():
             compilers.close()
 
     asyncio.run(check())
+
+
+PROFILED = """
+import asyncio, sys, time
+from structgen.server.compiling import Compilers
+from structgen.server.problems import Problem
+
+def forever():
+    while True:
+        time.sleep(0.001)
+
+async def work():
+    compilers = Compilers(2, 0.1)
+    for _ in range(3):
+        assert await compilers.run(lambda: 42) == 42
+        try:
+            await compilers.run(forever)
+        except Problem:
+            pass
+    compilers.close()
+
+asyncio.run(work())
+sys.setprofile(lambda *event: None)
+(lambda: None)()
+sys.setprofile(None)
+"""
+
+
+def test_no_interrupt_is_left_that_has_not_come():
+    """Python would look for it before every call, and 3.11 would hang there under a profiler."""
+    subprocess.run([sys.executable, "-c", PROFILED], check=True, timeout=60)
