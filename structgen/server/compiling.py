@@ -7,6 +7,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from structgen.kernels import no_compilation
@@ -96,7 +97,9 @@ class _Piece(Generic[T]):
             finally:
                 self._over()
         except _TimeIsUp:
-            self._over()
+            while self._thread is not None or self._interrupted:  # more of them may come until it is over
+                with suppress(_TimeIsUp):
+                    self._over()
             raise TimeoutError from None
 
     def _over(self) -> None:

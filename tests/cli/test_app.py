@@ -13,6 +13,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import structgen
 import structgen as sg
 from structgen import api
 from structgen.cli import app
@@ -279,6 +280,7 @@ def test_extract_reads_lines_and_prints_them(tmp_path):
 
 def test_serve_names_the_extra_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "structgen.server", None)
+    monkeypatch.delattr(structgen, "server", raising=False)  # another test may have imported it
     result = run("serve", "demo")
     assert result.exit_code == 1
     assert "structgen[server]" in result.stderr

@@ -137,7 +137,7 @@ def test_a_client_that_goes_away_frees_its_row(model, stream):
 
 
 def test_an_answer_that_takes_too_long_ends_in_an_error(model):
-    with served(model, Settings(name="m", request_seconds=0.05)) as server:
+    with served(model, Settings(name="m", request_seconds=0.001)) as server:
         with pytest.raises(openai.InternalServerError) as late:
             server.client.chat.completions.create(model="m", messages=ASK, max_tokens=450, temperature=2)
         assert (late.value.status_code, late.value.code) == (504, "timeout")

@@ -95,7 +95,7 @@ def forever():
         time.sleep(0.001)
 
 async def work():
-    compilers = Compilers(2, 0.1)
+    compilers = Compilers(2, 0.5)
     for _ in range(3):
         assert await compilers.run(lambda: 42) == 42
         try:

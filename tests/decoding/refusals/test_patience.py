@@ -36,13 +36,15 @@ def test_time_adds_up():
 
 
 class Slow(sg.Guard[bytes]):
-    """Takes long."""
+    """Takes long, from when it is told to."""
+
+    seconds = 0.0
 
     def start(self) -> bytes:
         return b""
 
     def feed(self, state: bytes, data: bytes) -> bytes:
-        work(0.02)
+        work(self.seconds)
         return b""
 
     def finish(self, state: bytes) -> None:
@@ -51,10 +53,12 @@ class Slow(sg.Guard[bytes]):
 
 def test_one_row_that_takes_long_fails_alone():
     schema = {"type": "string"}
-    options = CallOptions(guards=[[Slow()], []])
+    guard = Slow()
+    options = CallOptions(guards=[[guard], []])
     request = prepare(scripted(['"abcdefgh"', '"abcdefgh"']), ["a", "b"], schema, options)
     for session in request.sessions:
         session.patience.seconds = 0.03
+    guard.seconds = 0.02
     slow, fast = request.results(record=False)
     assert isinstance(slow.error, LimitExceeded)
     assert fast.value == "abcdefgh"
