@@ -68,7 +68,7 @@ def test_a_call_that_is_cancelled_ends_and_leaves_the_model_as_it_was(model, tim
         call = asyncio.create_task(
             sg.agenerate(model, PROMPT, sg.Regex("([a-z]{9} ){45}"), sampling=sg.Sampling(temperature=1.0))
         )
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         began, threads = time.perf_counter(), threading.active_count()
         for _ in range(times):
             call.cancel()

@@ -76,7 +76,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
         validations={"three", "zero"}, strict={"true"}, max_digits=CAPS, max_blanks=CAPS, max_equal_items=CAPS,
         max_items=CAPS, max_characters=CAPS,
     ),
-    *options(sg.Thinking, opening={"text"}, closing={"text"}, max_tokens=COUNTS, answer_share={"zero"}),
+    *options(sg.Thinking, opening={"none", "text"}, closing={"none", "text"}, max_tokens=COUNTS, answer_share={"zero"}),
     *options(lambda **given: sg.Beams(**{"count": 2, **given}), count=COUNTS, early_stopping={"true"}),
     *options(lambda **given: sg.Beams(2, **given), length_penalty=NUMBERS | {"minus"}),
     *options(sg.Whitespace, kind=set(), indent={"zero"}, bound={"zero"}),
