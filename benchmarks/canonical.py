@@ -13,7 +13,7 @@ Fidelity: a trained model of 260,000 parameters that writes stories goes on from
 has a probability without a constraint (of its own tokens, by both together); under the grammar's mask alone, every
 spelling of it summed up, each step renormalised; and under the canonical mask. The masks should change nothing.
 
-`--write` writes results/canonical.md, results/canonical.json and the plot in docs/canonical.svg.
+`--write` writes results/canonical.md, results/canonical.json and the plot in docs/images/canonical.svg.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from structgen.masks import Matcher
 from tokenizer_files import unpacked
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PLOT = RESULTS.parents[1] / "docs" / "canonical.svg"
+PLOT = RESULTS.parents[1] / "docs" / "images" / "canonical.svg"
 TOKENIZERS = {
     "Llama-3": "llama3-tokenizer", "Qwen2": "tokenizers/qwen2-tokenizer", "GPT-2": "tokenizers/gpt-2-tokenizer",
     "Gemma 4": "tokenizers/gemma-4-tokenizer", "Llama (SentencePiece)": "tokenizers/llama-spm-tokenizer",

@@ -17,7 +17,7 @@ text, *shared* one call for all of them, in 64 rows. Of AWRS + SMC they are the 
 what a perfect cache leaves.
 
 `--only` runs one constraint anew, all contestants side by side, and keeps the other rows as they were written last.
-`--write` writes results/exact.json and results/exact.md, and the plot in docs/exact.svg.
+`--write` writes results/exact.json and results/exact.md, and the plot in docs/images/exact.svg.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from structgen.vocabulary import Vocabulary
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "exact.json"
-PLOT = HERE.parent / "docs" / "exact.svg"
+PLOT = HERE.parent / "docs" / "images" / "exact.svg"
 PARTICLES = 8
 ROWS = 64
 SHARES = {"mostly valid": 0.9, "seldom valid": 0.55}

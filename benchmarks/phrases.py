@@ -9,7 +9,7 @@ its phrases only when the budget forces it to (one bank: the fault of simpler im
 Cost: a random model of 60 million parameters with the vocabulary of GPT-2 says a schema's value; seconds of a step, in
 turn with those of eight plain sampled sessions of the same schema, so that a busy machine slows both alike.
 
-`--write` writes the plot in docs/phrases.svg.
+`--write` writes the plot in docs/images/phrases.svg.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from structgen.decoding.request import CallOptions, prepare
 from structgen.models.evaluation_mode import evaluating
 from tokenizer_files import unpacked
 
-PLOT = Path(__file__).resolve().parents[1] / "docs" / "phrases.svg"
+PLOT = Path(__file__).resolve().parents[1] / "docs" / "images" / "phrases.svg"
 PROMPTS = [
     "Once upon a time, there was a little girl named Lily.", "One day, a boy named Tim went to the park.",
     "The little dog was", "Tom and his friend",

@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UPDATE = os.environ.get("UPDATE_OUTPUTS") == "1"
 OUTPUT = "\n# Output:\n"
 STEP = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n+```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
@@ -54,11 +54,11 @@ def test_example_prints_what_it_says(path: Path, capsys: pytest.CaptureFixture[s
 def test_there_are_examples_and_code_on_the_pages() -> None:
     """Nothing passes by being empty."""
     assert len(EXAMPLES) >= 5
-    for name in ("README.md", "docs/index.md", "docs/how-it-works.md"):
+    for name in ("README.md", "docs/index.md", "docs/concepts/how-it-works.md"):
         assert STEP.search((ROOT / name).read_text(encoding="utf-8")), name
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_page_runs_and_prints_what_it_says(path: Path) -> None:
     """Blocks run in order with shared names; output that is not shown, or not printed, fails."""
     names: dict[str, Any] = {"__name__": "page"}

@@ -14,7 +14,7 @@ import structgen as sg
 from structgen.cli.app import app
 from structgen.explanation import keyword_page
 
-PAGE = Path(__file__).parent.parent / "docs" / "keywords.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "keywords.md"
 
 
 def _how(schema: Any, pointer: str, **options: Any) -> tuple[str, str]:
