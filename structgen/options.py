@@ -55,7 +55,7 @@ class Sampling:
             those that transformers calls warpers see them divided by the temperature, and come before our own filters.
         seed: the same seed gives the same result, whatever else is in the batch. None draws a fresh one.
         exact: draw whole texts from the model's own distribution, given that they are valid (`docs/concepts/exact.md`).
-            The distribution is that of the other options here without any mask, up to the end token or `max_new_tokens`.
+            The distribution is that of the other options without any mask, up to the end token or `max_new_tokens`.
             "prefer" draws as without it where `Limits(exact_forwards=...)` are spent before there is a text, and
             `Generation.exact` tells; True raises `NoExactSample` there. Rows of one call with the same prompt,
             constraint and options share what was refused: a seed gives the same text again in the same call.
