@@ -57,8 +57,10 @@ class Sampling:
         exact: draw whole texts from the model's own distribution, given that they are valid (`docs/concepts/exact.md`).
             The distribution is that of the other options without any mask, up to the end token or `max_new_tokens`.
             "prefer" draws as without it where `Limits(exact_forwards=...)` are spent before there is a text, and
-            `Generation.exact` tells; True raises `NoExactSample` there. Rows of one call with the same prompt,
-            constraint and options share what was refused: a seed gives the same text again in the same call.
+            `Generation.exact` tells; True raises `NoExactSample` there. "weights" gives up no try but those whose text
+            is refused: texts come nearly as cheap as step by step, and each has a `Generation.log_weight`. Rows of one
+            call with the same prompt, constraint and options share what was refused: a seed gives the same text again
+            in the same call.
     """
 
     temperature: float = 0.0
@@ -71,7 +73,7 @@ class Sampling:
     presence_penalty: float = 0.0
     processors: tuple[Callable[[Any, Any], Any], ...] = ()
     seed: int | None = None
-    exact: bool | Literal["prefer"] = False
+    exact: bool | Literal["prefer", "weights"] = False
 
     def __post_init__(self) -> None:
         require(is_number(self.temperature, 0), "temperature", self.temperature, "a finite number of at least 0")
@@ -88,8 +90,8 @@ class Sampling:
         require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
         short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
         require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
-        known = isinstance(self.exact, bool) or (isinstance(self.exact, str) and self.exact == "prefer")
-        require(known, "exact", self.exact, "True, False or 'prefer'")
+        known = isinstance(self.exact, bool) or (isinstance(self.exact, str) and self.exact in ("prefer", "weights"))
+        require(known, "exact", self.exact, "True, False, 'prefer' or 'weights'")
         drawn = not self.exact or not self.greedy
         require(drawn, "temperature", self.temperature, "above 0 with exact=: the likeliest token is no draw")
         listed = is_listed(self.processors, object) and all(map(callable, self.processors))

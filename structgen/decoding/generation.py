@@ -128,10 +128,12 @@ class Generation(Generic[T]):
         reasked: each time that the model was asked again (`reask=`), in order. `stats` counts all of these runs, the
             other attributes are of the last.
         exact: the text was drawn from the model's distribution, given that it is valid: with `Sampling(exact=...)`,
-            unless "prefer" had to draw it step by step.
+            unless "prefer" had to draw it step by step, or it has a weight.
+        log_weight: with `Sampling(exact="weights")`, the logarithm of how much the text counts in averages over the
+            texts of this prompt, constraint and options; None without it.
         log_validity: with `Sampling(exact=...)`, the logarithm of the probability that a text of the model is valid,
             as all rows of the call with this prompt, constraint and options tell together: an unbiased estimate of the
-            logarithm, after any number of texts. None without it.
+            logarithm, after any number of texts; with "weights" the logarithm of the mean weight. None without it.
         log_validity_error: its standard error; 0 where every try has given a text.
         guarantee: "masked": no token that the constraint forbids could be chosen; "validated": a remote server was
             asked to keep the schema, and the value was checked when it was complete, see `Remote`.
@@ -157,6 +159,7 @@ class Generation(Generic[T]):
     healed: str = ""
     reasked: tuple[Reasked, ...] = ()
     exact: bool = False
+    log_weight: float | None = None
     log_validity: float | None = None
     log_validity_error: float | None = None
     error: StructgenError | None = None

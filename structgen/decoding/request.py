@@ -158,7 +158,8 @@ def _exact(session: Session) -> dict[str, Any]:
         return {}
     known = session.validity
     return {
-        "exact": session.error is None,
+        "exact": session.error is None and session.log_weight is None,
+        "log_weight": session.log_weight,
         "log_validity": None if known is None else known.estimate,
         "log_validity_error": None if known is None else known.error,
     }

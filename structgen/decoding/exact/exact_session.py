@@ -7,6 +7,7 @@ it had in common with the one before still in the model's cache.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -87,6 +88,7 @@ class ExactSession(Session):
         self._texts_undone: list[Undone] = []
         self._path: list[Prefix] = []
         self._records = False
+        self._weighs, self._log_weight = sampling.exact == "weights", -math.inf
         super().__init__(prompt, vocabulary, limits=limits, sampling=sampling, **options)
 
     def _settle(self) -> None:
@@ -115,6 +117,11 @@ class ExactSession(Session):
     def validity(self) -> LogValidity | None:
         """What the rows of the same tree tell of the probability that a text is valid."""
         return self._mass.log_validity()
+
+    @property
+    def log_weight(self) -> float | None:
+        """With `exact="weights"`, how much the text counts, see `refused_mass`; None without it."""
+        return self._log_weight if self._weighs and self.error is None else None
 
     def unsettled(self) -> int:
         """Before the text is complete, all of it may be taken away."""
@@ -164,6 +171,9 @@ class ExactSession(Session):
                 return
             else:
                 assert self._draws is not None
+                if self._weighs and node.alive > 0:  # it always goes on, and counts less
+                    self._log_weight += math.log(node.alive / self._then)
+                    self._then = node.alive
                 token = self._mass.draw(node, self._draws.anywhere() * self._then)
                 taken = None if token is None else node.children.get(token) or self._taken(node, token)
                 if taken is None:
@@ -180,7 +190,7 @@ class ExactSession(Session):
         """
         alive, tried = self._mass.root.alive, max(self._reads, self._begun)
         if alive > 0 and (not self._begun or tried < self._forwards):
-            self._node, self._then = self._mass.root, alive
+            self._node, self._then, self._log_weight = self._mass.root, alive, math.log(alive)
             self._tries[alive] += 1
             self._begun += 1
             return
@@ -198,7 +208,7 @@ class ExactSession(Session):
         self._go_to(node)
         self._path = node.nodes()
         self.finish = node.finish
-        self._mass.row_is_over(self._tries, has_text=True)
+        self._mass.row_is_over(self._tries, has_text=True, log_weight=self.log_weight)
 
     def _go_to(self, node: Prefix) -> None:
         """The row's text becomes that of a node, which is not refused."""

@@ -12,6 +12,11 @@ and is given up otherwise. All shares but the first cancel: a try ends with the 
 So whatever was known when it began and was learned meanwhile, a text that comes out has the law p(x) / V, and it comes
 out with probability V / Z. (Adaptive rejection with a trie: CARS, arXiv 2510.01902.)
 
+A try that *weighs* always goes on instead, and its text counts with the weight Z times all of these now / then. It
+comes out with probability p(x) / weight, so the weights of all tries that say x, with 0 for one whose text is refused,
+have the mean p(x), whatever each try knew: weighted averages of the texts go to the averages of p(x) / V. (Adaptive
+importance sampling.)
+
 Several rows may draw from one tree at the same time. What one of them learns is certain, and the others pay for it by
 the same rule; so their texts are independent, which `tests/decoding/exact` holds.
 """
@@ -26,7 +31,7 @@ from numpy.typing import NDArray
 
 from structgen.decoding.choosing.measure import ALTERNATIVES, ChosenToken, measured
 from structgen.decoding.choosing.sampling import Columns, Scores
-from structgen.decoding.exact.validity import LogValidity, log_validity
+from structgen.decoding.exact.validity import LogValidity, log_validity, log_validity_of_weights
 from structgen.decoding.session import Finish
 from structgen.masks.words import Words
 
@@ -126,6 +131,7 @@ class RefusedMass:
         self._bytes = 0
         self._tries: Counter[float] = Counter()  # of rows that are over: what was alive when each try began
         self._texts = 0  # how many of them ended with a text
+        self._log_weights: list[float] = []  # of those, where they weigh
         self._validity: LogValidity | None = None
 
     def draw(self, node: Prefix, point: float) -> int | None:
@@ -169,15 +175,23 @@ class RefusedMass:
         law = None if node.parent is None else node.parent.law
         return node.choice if node.choice is None or law is None else law.among_alive(node.token, node.choice)
 
-    def row_is_over(self, tries: Counter[float], *, has_text: bool) -> None:
-        """Counts the tries of a row, by what was alive when each began."""
+    def row_is_over(self, tries: Counter[float], *, has_text: bool, log_weight: float | None = None) -> None:
+        """Counts the tries of a row, by what was alive when each began, and its text.
+
+        Args:
+            log_weight: of the text; None where the tries do not weigh.
+        """
         self._tries.update(tries)
         self._texts += has_text
+        if log_weight is not None:
+            self._log_weights.append(log_weight)
         self._validity = None
 
     def log_validity(self) -> LogValidity | None:
         """What is known of the probability that a text is valid; None before there is one."""
-        if self._validity is None and self._texts:
+        if self._validity is None and self._log_weights:
+            self._validity = log_validity_of_weights(self._log_weights, self._tries.total())
+        elif self._validity is None and self._texts:
             self._validity = log_validity(self._tries, self._texts)
         return self._validity
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ AT_ONCE = 1 << 12
 class LogValidity(NamedTuple):
     """What is known of the probability V that a text is valid."""
 
-    estimate: float  # of log V, unbiased
+    estimate: float  # of log V; unbiased, unless it comes from weights
     error: float  # its standard error
 
 
@@ -54,3 +55,23 @@ def log_validity(tries: Counter[float], texts: int) -> LogValidity:
     below = np.arange(1, texts, dtype=np.float64)
     spread = math.pi**2 / 3 - float((1 / below**2).sum()) - variance
     return LogValidity(min(mean + float((1 / below).sum()), 0.0), math.sqrt(max(spread, 0.0)))
+
+
+def log_validity_of_weights(log_weights: Sequence[float], tries: int) -> LogValidity:
+    """The estimate from tries that weigh: the logarithm of their mean weight.
+
+    It goes to log V with the number of texts, and is not unbiased: the last try of a row always has a text.
+
+    Args:
+        log_weights: of the texts, at least one.
+        tries: of the rows, those without a text among them, whose weight is 0.
+
+    Returns:
+        The error is infinite after a single try.
+    """
+    logs = np.array(log_weights)
+    weights = np.exp(logs - logs.max())
+    mean = float(weights.sum()) / tries
+    spread = float(((weights - mean) ** 2).sum()) + (tries - len(weights)) * mean**2
+    error = math.inf if tries == 1 else math.sqrt(spread / (tries - 1) / tries) / mean
+    return LogValidity(min(math.log(mean) + float(logs.max()), 0.0), error)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 import torch
 from pydantic import BaseModel, model_validator
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
+    PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -21,6 +26,7 @@ from transformers import (
 import structgen as sg
 from structgen.decoding.exact import refused_mass
 from structgen.testing import ByteTokenizer, byte_vocabulary
+from structgen.vocabulary import Vocabulary
 from tests.support.enumerable import Enumerable, chi_square
 from tests.support.simulated_device import simulated
 
@@ -242,9 +248,62 @@ def _read(name: str, prompt: list[int], tokens: tuple[int, ...]) -> dict[str, An
     return {"input_ids": torch.tensor([[*prompt, *tokens]])}
 
 
-def test_the_same_call_draws_the_same_texts():
-    texts = [[run.token_ids for run in drawn(letters(3), 20, sg.Regex(PATTERN), seed=5)] for _ in range(2)]
+def merging_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-pair encoding of three letters; *abc* is one token, *abb* is two of the four ways to cut it."""
+    tokens = {"a": 0, "b": 1, "c": 2, "ab": 3, "bc": 4, "abc": 5}
+    inner = Tokenizer(models.BPE(vocab=tokens, merges=[("b", "c"), ("a", "b"), ("a", "bc")]))
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    inner.add_special_tokens(["</s>"])
+    return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
+
+
+@pytest.mark.parametrize("exact", [True, "weights"])
+def test_with_strict_canonical_tokens_only_the_tokenizers_own_spelling_is_valid(exact):
+    tokenizer = merging_tokenizer()
+    model, length = Enumerable(5, [b"a", b"b", b"c", b"ab", b"bc", b"abc"], bias=[0.0] * 6 + [0.5]), 4
+    spelled = model.texts(length, lambda text: re.fullmatch("(ab|b|c|bcc){1,4}", text) is not None, complete=True)
+    own = sg.Model(model, tokenizer, Vocabulary.from_tokenizer(tokenizer))
+    law = {
+        text: chance
+        for text, chance in spelled.items()
+        if tokenizer.encode(model.vocabulary.decode(text).decode()) == [each for each in text if each != model.end]
+    }
+    assert 10 < len(law) < len(spelled) / 2
+    runs = sg.generate(
+        own, [[model.end]] * 2000, sg.Regex("(ab|b|c|bcc){1,4}"), limits=sg.Limits(length), canonical="strict",
+        sampling=sg.Sampling(temperature=1.0, seed=1, exact=exact).several(2000), details=True,
+    )  # fmt: skip
+    drawn_last = [run.token_ids for run in runs[-1500:]]  # behind what the first ones learn, weights are all but equal
+    assert chi_square(drawn_last, law) < UNLIKELY
+    away = (runs[0].log_validity - math.log(sum(law.values()))) / runs[0].log_validity_error
+    assert abs(away) < UNLIKELY
+
+
+@pytest.mark.parametrize("exact", [True, "weights"])
+def test_the_same_call_draws_the_same_texts(exact):
+    sampling = sg.Sampling(temperature=1.0, seed=5, exact=exact)
+    texts = []
+    for between in (1, 7):
+        texts.append([run.token_ids for run in drawn(letters(3), 20, sg.Regex(PATTERN), sampling=sampling)])
+        drawn(letters(3), between, sg.Regex(PATTERN))  # what other calls learn is theirs
     assert texts[0] == texts[1]
+
+
+@pytest.mark.slow
+def test_the_same_call_draws_the_same_texts_in_another_process():
+    told = "from tests.decoding.exact.test_exact_session import *\n"
+    told += "print([run.token_ids for run in drawn(letters(3), 20, sg.Regex(PATTERN), seed=5)])"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stdout) == [run.token_ids for run in drawn(letters(3), 20, sg.Regex(PATTERN), seed=5)]
+
+
+def test_rows_that_are_drawn_one_by_one_do_not_depend_on_those_behind_them():
+    """What a row learns changes which of the others' tries are given up: nothing else does."""
+    few, more = (
+        [run.token_ids for run in drawn(letters(3), count, sg.Regex(PATTERN), seed=5, batch_size=1)]
+        for count in (5, 20)
+    )
+    assert more[:5] == few
 
 
 def test_laws_that_were_forgotten_are_read_again(monkeypatch):
