@@ -75,14 +75,17 @@ def conversation_ids(
     if format_ is not None and format_.told:
         written = [_as_content(message, format_) for message in messages]
     else:
-        written = [_written(message, as_text=format_ is not None and format_.as_text) for message in messages]
+        written = [_written(message, format_) for message in messages]
     return prompt_ids(tokenizer, written, [tool.declaration for tool in tools], options, where=where)
 
 
-def _written(message: Message, *, as_text: bool) -> dict[str, Any]:
+def _written(message: Message, format_: CallFormat | None) -> dict[str, Any]:
     """Returns a message whose calls are dicts, as templates take them."""
-    calls = [_call(call, as_text=as_text) for call in message.get("tool_calls") or ()]
-    return {**message, "tool_calls": calls} if calls else dict(message)
+    calls = [_call(call, as_text=format_ is not None and format_.as_text) for call in message.get("tool_calls") or ()]
+    if not calls:
+        return dict(message)
+    content = message.get("content") or ("" if format_ is None else format_.no_content)
+    return {**message, "content": content, "tool_calls": calls}
 
 
 def _as_content(message: Message, format_: CallFormat) -> dict[str, Any]:

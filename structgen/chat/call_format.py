@@ -58,9 +58,12 @@ class CallFormat:
         gap: the text between an answer's text and the first slot of the first call; None if a turn cannot have both.
         thinking: the tags around the model's thinking; None if the template has no such tags.
         as_text: does the template take arguments as JSON text, not as a mapping?
+        no_content: the content of a message with calls only, as the template takes it: an empty text or None.
+        ids: the ids of calls with `{name}` and `{index}`, if the template writes the id in place of the name; None if
+            any id will do.
         first_index: the number of the first call in `Slot.INDEX`.
-        told: does the template tell the format in its prompt only? It renders no calls; a conversation has them as the
-            content of the assistant's messages.
+        told: does the tokenizer render no calls, because the template tells the format in its prompt only, or for
+            another reason? A conversation has calls as the content of the assistant's messages then.
     """
 
     lead: str
@@ -73,6 +76,8 @@ class CallFormat:
     gap: str | None = None
     thinking: Tags | None = None
     as_text: bool = False
+    no_content: str | None = ""
+    ids: str | None = None
     first_index: int = 0
     told: bool = False
 
@@ -123,6 +128,10 @@ class CallFormat:
         arguments = self.arguments.write(call.arguments)
         slots = {Slot.NAME: call.name, Slot.ID: call.id, Slot.INDEX: str(index), Slot.ARGUMENTS: arguments}
         return filled(self.body, slots)
+
+    def id_of(self, name: str, place: int) -> str:
+        """Returns the id of the call at this place of a turn, from 0; an empty text if any id will do."""
+        return "" if self.ids is None else self.ids.format(name=name, index=self.first_index + place)
 
     @property
     def opening(self) -> str:

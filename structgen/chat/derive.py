@@ -11,7 +11,7 @@ from structgen.chat.call_format import CallFormat, Tags, WrittenCall, common_ope
 from structgen.chat.derive_arguments import argument_writer
 from structgen.chat.derive_thinking import CONTENT, thinking_tags, without_thinking
 from structgen.chat.pieces import TAG, Piece, Slot, common_prefix, common_suffix, joined, read_off
-from structgen.chat.probes import IDS, KEYS, NAMES, Probes, Underivable
+from structgen.chat.probes import KEYS, NAMES, NAMING_IDS, Probes, Underivable
 from structgen.chat.templates import CannotRender, ChatTemplate
 from structgen.errors import OptionError
 
@@ -49,7 +49,7 @@ def derive(
     """
     probes = Probes(template, options=options)
     refusals = []
-    for variant in (probes, probes.with_text()):
+    for variant in probes.variants():
         try:
             return _derived(variant, argument_writer(variant), ends)
         except (CannotRender, Underivable) as refusal:
@@ -79,6 +79,8 @@ def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> C
         content=content,
         thinking=thinking,
         as_text=probes.as_text,
+        no_content=probes.no_content,
+        ids=NAMING_IDS if probes.naming_ids else None,
         first_index=skeleton.first_index,
     )
     gap = _gap(probes, format_, prompt)
@@ -90,27 +92,28 @@ def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> C
 
 def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
     texts = [writer.write(each) for each in ARGUMENTS]
-    alone = _slots(probes.calls(ARGUMENTS[0]), texts, 0)
+    alone = _slots(probes, probes.calls(ARGUMENTS[0]), texts, 0)
     if Slot.NAME not in alone or Slot.ARGUMENTS not in alone:
         raise Underivable("the name and the arguments of a call do not come out as they were given")
     try:
-        both = probes.calls(*ARGUMENTS[:2])
+        both = "" if probes.single else probes.calls(*ARGUMENTS[:2])
     except CannotRender:
         both = ""
     if NAMES[1] not in both:
         opening, body, tail = _outer(alone)
         return _Skeleton(opening, body, None, tail)
-    pieces = _slots(both, texts, 0)
+    pieces = _slots(probes, both, texts, 0)
     last = max(place for place, piece in enumerate(pieces) if isinstance(piece, Slot))
-    first_of_two = _slots(str(pieces[last + 1]) if last + 1 < len(pieces) else "", texts, 1)
+    first_of_two = _slots(probes, str(pieces[last + 1]) if last + 1 < len(pieces) else "", texts, 1)
     opening, body, _ = _outer((*pieces[: last + 1], ""))
     between, second, tail = _outer(first_of_two)
     return _with_index(opening, body, between, second, tail)
 
 
-def _slots(text: str, arguments: list[str], call: int) -> tuple[Piece, ...]:
+def _slots(probes: Probes, text: str, arguments: list[str], call: int) -> tuple[Piece, ...]:
     """Returns the pieces of a text, with slots in place of the name, the id and the arguments of one known call."""
-    return read_off(text, {arguments[call]: Slot.ARGUMENTS, NAMES[call]: Slot.NAME, IDS[call]: Slot.ID})
+    slots = {arguments[call]: Slot.ARGUMENTS, NAMES[call]: Slot.NAME}
+    return read_off(text, slots if probes.naming_ids else {**slots, probes.ids[call]: Slot.ID})
 
 
 def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
@@ -176,7 +179,7 @@ def _gap(probes: Probes, format_: CallFormat, prompt: str) -> str | None:
     except CannotRender:
         return None
     before, has_content, behind = text.partition(CONTENT)
-    body = format_.render([WrittenCall(NAMES[0], ARGUMENTS[0], IDS[0])])[len(format_.lead) :]
+    body = format_.render([WrittenCall(NAMES[0], ARGUMENTS[0], probes.ids[0])])[len(format_.lead) :]
     place = behind.find(body)
     if not has_content or place < 0 or without_thinking(before, prompt, format_.thinking) != format_.content.opening:
         return None
@@ -193,7 +196,7 @@ def _confirm(probes: Probes, format_: CallFormat, opening: str) -> None:
     """
     given: tuple[dict[str, Any], ...] = ({KEYS[0]: 'a"b', KEYS[1]: "é x"}, {}, {KEYS[2]: 12})
     for count in (1, 2, 3) if format_.between is not None else (1,):
-        calls = [WrittenCall(*each) for each in zip(NAMES, given[:count], IDS, strict=False)]
+        calls = [WrittenCall(*each) for each in zip(NAMES, given[:count], probes.ids, strict=False)]
         expected = opening + format_.render(calls)[len(format_.lead) :] + format_.end
         text = probes.calls(*given[:count])
         if text != expected:

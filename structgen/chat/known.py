@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 from structgen.chat.call_format import CallFormat, Tags
@@ -36,13 +37,32 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     if known is None or known[0] != key:
         derived: CallFormat | str
         try:
-            derived = _found(TokenizerTemplate(source), ends)
+            derived = _format_of_tokenizer(source, ends)
         except OptionError as refusal:
             derived = str(refusal)
         known = _known[source] = key, derived
     if isinstance(known[1], str):
         raise OptionError(excerpt(known[1]))
     return known[1]
+
+
+def _format_of_tokenizer(tokenizer: Any, ends: list[str]) -> CallFormat:
+    """Returns the format that a tokenizer renders.
+
+    transformers takes a content of None out of messages. Templates that render calls only where it is there render none
+    then: such a format is `told`, so that conversations have calls as content.
+    """
+    try:
+        return _found(TokenizerTemplate(tokenizer), ends)
+    except OptionError:
+        source = getattr(tokenizer, "chat_template", None)
+        if not isinstance(source, str):
+            raise
+        try:
+            return replace(derive(JinjaTemplate(source, **tokenizer.special_tokens_map), ends=ends), told=True)
+        except OptionError:
+            pass
+        raise
 
 
 def _found(template: ChatTemplate, ends: list[str]) -> CallFormat:

@@ -213,7 +213,7 @@ class TurnParser:
             else:
                 word = yield from self._stream.word(ID)
                 id_ = word if piece is Slot.ID else id_
-        self._events.append(CallEnded(index, name, arguments, id_))
+        self._events.append(CallEnded(index, name, arguments, id_ or self._format.id_of(name, index)))
 
     def _arguments(self, name: str, index: int) -> Generator[None, str, str]:
         pieces: list[str] = []

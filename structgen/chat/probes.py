@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ USER = "QuserQ"
 NAMES = ("qalpha", "qbeta", "qgamma")
 KEYS = ("kone", "ktwo", "kaa")
 IDS = ("qid1xyzab", "qid2xyzab", "qid3xyzab")
+NAMING_IDS = "functions.{name}:{index}"
+"""How Kimi's models write the id of a call. Some of their templates write the id only, and leave the name out."""
 
 DECLARED = [
     {
@@ -41,17 +43,29 @@ class Probes:
 
     Attributes:
         template: the chat template.
-        as_text: are arguments given as JSON text instead of a mapping?
         options: options for the template.
+        as_text: are arguments given as JSON text instead of a mapping?
+        no_content: the content of a message with calls only: an empty text or None.
+        single: is one call in a turn all that is tried?
+        naming_ids: do the ids of calls tell their names, as `NAMING_IDS` does?
     """
 
     template: ChatTemplate
-    as_text: bool = False
     options: Mapping[str, Any] | None = None
+    as_text: bool = False
+    no_content: str | None = ""
+    single: bool = False
+    naming_ids: bool = False
 
-    def with_text(self) -> Probes:
-        """Returns the same probes with arguments as JSON text."""
-        return replace(self, as_text=True)
+    def variants(self) -> Iterator[Probes]:
+        """Yields the ways to give calls to a template, those that most templates take first."""
+        for single in (False, True):
+            for naming_ids in (False, True):
+                for no_content in ("", None):
+                    for as_text in (False, True):
+                        yield replace(
+                            self, as_text=as_text, no_content=no_content, single=single, naming_ids=naming_ids
+                        )
 
     def prompt(self) -> str:
         """Returns the text between the user's words and the model's turn.
@@ -74,7 +88,7 @@ class Probes:
         return self._after_user([{"role": "assistant", "content": content, **fields}], prompt=False)
 
     def calls(self, *arguments: Mapping[str, Any], content: str = "", names: Sequence[str] = NAMES) -> str:
-        """Returns the text behind the user's words for calls with these arguments, with `names` and `IDS` in order.
+        """Returns the text behind the user's words for calls with these arguments, with `names` and `ids` in order.
 
         Raises:
             CannotRender: the template refuses.
@@ -85,9 +99,17 @@ class Probes:
                 "type": "function",
                 "function": {"name": name, "arguments": self._given(each)},
             }
-            for name, id_, each in zip(names, IDS, arguments, strict=False)
+            for name, id_, each in zip(names, self.ids, arguments, strict=False)
         ]
-        return self._after_user([{"role": "assistant", "content": content, "tool_calls": listed}], prompt=False)
+        message = {"role": "assistant", "content": content or self.no_content, "tool_calls": listed}
+        return self._after_user([message], prompt=False)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of the calls."""
+        if not self.naming_ids:
+            return IDS
+        return [NAMING_IDS.format(name=name, index=index) for index, name in enumerate(NAMES)]
 
     def _given(self, arguments: Mapping[str, Any]) -> Any:
         return json.dumps(arguments, ensure_ascii=False) if self.as_text else dict(arguments)

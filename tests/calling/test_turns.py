@@ -16,13 +16,16 @@ from pydantic import BaseModel, Field, field_validator
 from transformers import PreTrainedTokenizerBase
 
 import structgen as sg
+from structgen.calling.messages import conversation_ids
 from structgen.calling.validating import judges
 from structgen.chat import call_format
+from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules
+from structgen.chat.parser import CallEnded, TurnParser
 from structgen.errors import OptionError, ValidationFailed
 from structgen.testing import veto_of
-from tests.support.calling_models import TEMPLATES, random_chat, scripted_chat
-from tests.support.chat_templates import templates
+from tests.support.calling_models import TEMPLATES, chat_tokenizer, random_chat, scripted_chat
+from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, templates
 
 each_template = pytest.mark.parametrize("template", TEMPLATES)
 
@@ -159,6 +162,25 @@ def test_a_conversation_with_calls_is_told_in_the_models_format():
         '[INST]Rome?[/INST][TOOL_CALLS]weather[CALL_ID]123456789[ARGS]{"city": "Rome", "days": 2, "unit": "K"}'
         "<|im_end|>[TOOL_RESULTS]Rome: sunny, 2, K[/TOOL_RESULTS]"
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "rendered"),
+    [
+        (NULL_CONTENT, '<|bot|><|call|>function weather\n{"city":"Rome"}<|/call|>'),
+        (ID_ONLY, '<|assistant|><|call|>functions.weather:0<|args|>{"city": "Rome"}<|/call|><|end|>'),
+    ],
+)
+def test_a_message_with_calls_has_the_content_and_the_ids_that_the_template_takes(source, rendered):
+    tokenizer = chat_tokenizer("hermes")
+    tokenizer.chat_template = source
+    format_ = call_format(tokenizer)
+    parser = TurnParser(format_, {"weather": weather.parameters})
+    *_, ended = parser.feed(format_.render([WrittenCall("weather", {"city": "Rome"})])) + parser.finish()
+    assert isinstance(ended, CallEnded)
+    message = {"role": "assistant", "tool_calls": [weather.called(ended.arguments, ended.id or None)]}
+    ids = conversation_ids(tokenizer, [{"role": "user", "content": "?"}, message], [weather], format_, {}, "messages")
+    assert rendered.replace(": ", ":") in tokenizer.decode(ids).replace(": ", ":")
 
 
 class Booking(BaseModel):

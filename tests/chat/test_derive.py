@@ -12,7 +12,7 @@ from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import Tags, WrittenCall
 from structgen.chat.pieces import shown
 from structgen.errors import OptionError
-from tests.support.chat_templates import AMBIGUOUS, SILENT, TOLD, derivable, templates
+from tests.support.chat_templates import AMBIGUOUS, ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, templates
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -134,3 +134,18 @@ def test_a_format_is_shown_for_a_person():
     assert rows["call"] == CALLS["Qwen3-Coder"]
     assert rows["boolean argument"] == r"\n<parameter={key}>\n{value}\n</parameter>"
     assert rows["text before calls"] == "yes"
+
+
+def test_calls_that_are_rendered_without_content_only_are_derived():
+    found = call_format(NULL_CONTENT)
+    assert shown([found.lead, *found.body, found.closing]) == r"<|call|>function {name}\n{arguments}<|/call|>"
+    assert (found.no_content, found.as_text, found.between) == (None, True, None)
+
+
+def test_a_name_that_stands_in_the_id_is_derived():
+    found = call_format(ID_ONLY)
+    assert shown([found.lead, *found.body, found.closing]) == (
+        "<|call|>functions.{name}:{index}<|args|>{arguments}<|/call|>"
+    )
+    assert (found.id_of("get", 1), found.between is None) == ("functions.get:1", False)
+    assert call_format(templates()["Qwen-Qwen3-0.6B"]).id_of("get", 1) == ""

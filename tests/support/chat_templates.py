@@ -27,6 +27,21 @@ TOLD = frozenset(("LFM2-8B-A1B", "ibm-granite-granite-3.3-2B-Instruct"))
 AMBIGUOUS = frozenset(("tool_chat_template_gemma3_pythonic",))
 """Templates that write calls which cannot be read back."""
 
+NULL_CONTENT = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}{% elif m.content is none %}<|bot|>"
+    "{% for c in m.tool_calls %}<|call|>{{ c.type + ' ' + c.function.name + '\\n' + c.function.arguments }}<|/call|>"
+    "{% if not loop.first %}<|/calls|><|end|>{% endif %}{% endfor %}{% else %}<|bot|>{{ m.content }}<|end|>{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|bot|>{% endif %}"
+)
+"""Renders calls where the content is None only, and ends the turn behind every call but the first (DeepSeek R1)."""
+
+ID_ONLY = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+    "<|call|>{{ c.id }}<|args|>{{ c.function.arguments | tojson }}<|/call|>{% endfor %}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+"""Writes the id of a call and no name: its model puts the name into the id (Kimi K2.5)."""
+
 
 @cache
 def templates() -> dict[str, str]:
