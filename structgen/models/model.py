@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import weakref
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from transformers import (
 from structgen.arguments import is_whole, require
 from structgen.errors import OptionError, quoted
 from structgen.models.hosts.host import Host
+from structgen.models.hosts.loading import load_host
 from structgen.models.local_files import require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
@@ -138,7 +138,7 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     """Loads a model that generates text, and its tokenizer.
 
     By transformers: from text, or from images and sounds. By llama.cpp, where the path ends with `.gguf`: the file has
-    its tokenizer and chat template.
+    its tokenizer and chat template. By onnxruntime-genai, where the path is a folder with a `genai_config.json`.
 
     Args:
         id_or_path: a folder, a repository's id on the Hugging Face hub, or a GGUF file.
@@ -146,7 +146,8 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
             it was made of: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
         device: move the model there; `device_map=` of transformers works too.
         options: what `from_pretrained` of transformers takes (`dtype`, `device_map`, `revision`, ...); for a GGUF file
-            `n_ctx`, `n_seq_max`, `n_threads`, `n_gpu_layers`, `n_batch`.
+            `n_ctx`, `n_seq_max`, `n_threads`, `n_gpu_layers`, `n_batch`; for a folder of onnxruntime-genai
+            `max_length`, `max_sequences`, `intra_op_num_threads`, `provider`.
 
     Raises:
         OptionError: nothing that transformers can load, or not a model that generates. Where no model can be found, at
@@ -155,8 +156,9 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     """
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
-    if os.fspath(id_or_path).endswith(".gguf"):
-        return _load_gguf(id_or_path, tokenizer, device, options)
+    hosted = load_host(id_or_path, tokenizer, device, options)
+    if hosted is not None:
+        return Model(*hosted)
     require(device is None or _is_device(device), "device", device, "a device's name, such as 'cpu' or 'cuda:1'")
     shared = {name: options[name] for name in _SHARED if name in options}
     for name, given in (("id_or_path", id_or_path), ("tokenizer", tokenizer)):
@@ -175,29 +177,6 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     if device is not None:
         module = _moved(module, device)
     return Model.of(module, tokenizer)
-
-
-def _load_gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Model:
-    """A model that llama.cpp runs, with the tokenizer of its file or another that spells every token alike."""
-    from structgen.models.hosts.llama_cpp import LlamaCpp
-
-    require(os.path.isfile(path), "id_or_path", os.fspath(path), "a GGUF file that is there")
-    require(device is None, "device", device, "none: n_gpu_layers=-1 puts a GGUF model on the GPU")
-    known = inspect.signature(LlamaCpp).parameters.keys() - {"path"}
-    for name in options.keys() - known:
-        raise OptionError(f"{name}=: for a GGUF file the options are {', '.join(sorted(known))}")
-    host = LlamaCpp(path, **options)
-    if tokenizer is None:
-        return Model(host, host.tokenizer, host.vocabulary)
-    if isinstance(tokenizer, (str, PathLike)):
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
-    width = host.vocabulary.width
-    vocabulary = Vocabulary.from_tokenizer(tokenizer, width=width, end_ids=host.vocabulary.end_ids)
-    for token in range(width):
-        if vocabulary.token(token) != host.vocabulary.token(token):
-            own = f"token {token} is {quoted(host.vocabulary.token(token))} in the file"
-            raise OptionError(f"tokenizer=: {own} and {quoted(vocabulary.token(token))} in the tokenizer")
-    return Model(host, tokenizer, vocabulary)
 
 
 def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], error: Exception) -> str:

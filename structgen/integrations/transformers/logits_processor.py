@@ -15,11 +15,10 @@ from structgen.arguments import require
 from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.targets import targets_of
-from structgen.errors import DeadEnd, OptionError, StructgenError, TokenRejected
-from structgen.masks import Grammar, find_masks
-from structgen.masks.words import Words
+from structgen.errors import OptionError
+from structgen.integrations.followed_rows import FollowedRow
+from structgen.masks import find_masks
 from structgen.models.model import as_model
-from structgen.models.row import common
 from structgen.options import Whitespace
 
 
@@ -50,7 +49,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self._grammars = [None if given is None else grammar_for(given, vocabulary) for given in constraints]
         self._words, self._width = vocabulary.words, vocabulary.width
         self._prompts = torch.empty(0)
-        self._rows: list[_Row] = []
+        self._rows: list[FollowedRow] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """The scores, with `-inf` where a token is not allowed.
@@ -83,7 +82,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         if rows % schemas:
             raise OptionError(f"{schemas} schemas for {rows} rows: expected one schema, or one for each prompt")
         self._prompts = input_ids.clone()
-        self._rows = [_Row(self._grammars[row * schemas // rows]) for row in range(rows)]
+        self._rows = [FollowedRow(self._grammars[row * schemas // rows]) for row in range(rows)]
 
     def _require_alive(self) -> None:
         """A beam for which nothing was left goes on with scores of `-inf`, beside others of its prompt."""
@@ -92,50 +91,3 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         for prompt, row in zip(prompts, self._rows, strict=False):
             if row.error is not None and prompt not in alive:
                 raise row.error
-
-
-class _Row:
-    """One row: where its text stands in its constraint.
-
-    Attributes:
-        matcher: None for plain text.
-        error: why nothing may follow; None where something may.
-    """
-
-    def __init__(self, grammar: Grammar | None) -> None:
-        self.matcher = None if grammar is None else grammar.matcher()
-        self.error: StructgenError | None = None
-        self._taken: list[int] = []
-
-    @property
-    def asks(self) -> bool:
-        """Does a mask say what may come next? Not behind an end token, where `generate` pads."""
-        return self.matcher is not None and self.error is None and not self.matcher.finished
-
-    def go_to(self, ids: list[int]) -> None:
-        """Stands behind these ids: goes back where they differ from those before, then on."""
-        matcher, taken = self.matcher, self._taken
-        if matcher is None:
-            return
-        same = len(taken) if ids[: len(taken)] == taken else common(taken, ids)
-        matcher.rollback(len(taken) - same)
-        del taken[same:]
-        self.error = None
-        for token in ids[same:]:
-            if matcher.finished:
-                break
-            try:
-                matcher.advance(token)
-            except TokenRejected as error:
-                self.error = error
-                break
-            taken.append(token)
-
-    def words(self, count: int) -> Words:
-        """The mask: uint32[count]."""
-        if self.asks and self.matcher is not None:
-            try:
-                return self.matcher.mask()
-            except DeadEnd as error:
-                self.error = error
-        return np.full(count, 0 if self.error else 0xFFFFFFFF, np.uint32)

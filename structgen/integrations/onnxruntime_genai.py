@@ -1,0 +1,80 @@
+"""A constraint for loops over onnxruntime-genai's `Generator`.
+
+    constraint = GeneratorConstraint(Person, "folder")
+    while not generator.is_done():
+        constraint.apply(generator)
+        generator.generate_next_token()
+
+`structgen.load("folder")` is the same model in structgen's own loop, which also goes back, closes in time and feeds
+forced text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from structgen.decoding.grammars import grammar_for
+from structgen.decoding.prompts.targets import targets_of
+from structgen.errors import OptionError
+from structgen.integrations.followed_rows import FollowedRow
+from structgen.masks import find_masks
+from structgen.masks.words import bits_of
+from structgen.models.hosts.onnx_genai import read_folder
+from structgen.options import Whitespace
+
+
+class GeneratorConstraint:
+    """Leaves each row of a generator the tokens which its constraint allows. For one generator, greedy or sampled.
+
+    Args:
+        schema: what `structgen.generate` takes, or a list with one for each row of the generator's batch.
+        folder: of the model.
+        tokenizer: where it is not the folder's.
+        whitespace, order: as for `structgen.generate`.
+
+    Raises:
+        RequestError: the schema or the folder cannot work.
+    """
+
+    def __init__(
+        self, schema: Any, folder: str | PathLike[str], tokenizer: Any = None, *,
+        whitespace: Whitespace = Whitespace.SPACED, order: str | Sequence[str] = "schema",
+    ) -> None:  # fmt: skip
+        vocabulary = read_folder(folder, tokenizer).vocabulary
+        targets = targets_of(schema if isinstance(schema, list) else [schema], whitespace, order)
+        constraints = [target.constraint for target in targets]
+        grammars = [None if given is None else grammar_for(given, vocabulary) for given in constraints]
+        self._words, self._width = vocabulary.words, vocabulary.width
+        self._rows = [FollowedRow(grammar) for grammar in grammars]
+        self._start: int | None = None
+
+    def apply(self, generator: Any) -> None:
+        """Sets the generator's logits of tokens that are not allowed to minus infinity.
+
+        Called behind `append_tokens` of the prompts, and before each `generate_next_token`. It may follow `rewind_to`.
+
+        Raises:
+            OptionError: the generator has another number of rows than there are schemas; beams are rows, too.
+            TokenRejected: a row has left its constraint.
+            DeadEnd: no token of the vocabulary goes on.
+        """
+        logits = generator.get_logits()
+        if len(logits) != len(self._rows):
+            given = f"{len(self._rows)} schemas for {len(logits)} rows of the generator"
+            raise OptionError(f"{given}: expected one for each row, and no beams")
+        if self._start is None:
+            self._start = generator.token_count()
+        for index, row in enumerate(self._rows):
+            row.go_to(generator.get_sequence(index)[self._start :].tolist())
+        find_masks([row.matcher for row in self._rows if row.asks and row.matcher is not None])
+        for line, row in zip(logits, self._rows, strict=True):
+            allowed = bits_of(row.words(self._words), self._width)
+            if row.error is not None:
+                raise row.error
+            line[:, : self._width][:, ~allowed] = -np.inf
+            line[:, self._width :] = -np.inf
+        generator.set_logits(logits)
