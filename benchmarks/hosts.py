@@ -4,7 +4,8 @@
 
 The demo model, in float32 on the CPU, with schemas of the maskbench development set. The text of our own loop (without
 forced text, whose tokens a masked loop cannot know) is compared with that of transformers' `generate` with our logits
-processor, of its `custom_generate`, and of llama.cpp where llama-cpp-python and gguf are installed.
+processor, of its `custom_generate`, of llama.cpp where llama-cpp-python and gguf are installed, and of
+onnxruntime-genai, by our loop and by its own with our constraint.
 """
 
 from __future__ import annotations
@@ -81,7 +82,36 @@ def hosts(folder: Path) -> dict[str, Say]:
         file = write_gguf(folder / "demo.gguf", model, tokenizer)
         host = sg.load(file, tokenizer=tokenizer, n_threads=1, flash_attn=False, type_k=0, type_v=0)
         says["llama.cpp, GGUF in float32"] = lambda schema: ours(schema, host)
+    if find_spec("onnxruntime_genai") and find_spec("onnx_ir"):
+        says |= _onnx_hosts(folder, ours)
     return says
+
+
+def _onnx_hosts(folder: Path, ours: Callable[[dict[str, Any], sg.Model], str]) -> dict[str, Say]:
+    """What onnxruntime-genai says, in our loop and in its own."""
+    import onnxruntime_genai as og
+
+    from structgen.integrations.onnxruntime_genai import GeneratorConstraint
+    from tests.support.onnx_folders import write_onnx_folder
+
+    model, tokenizer = load_demo()
+    onnx = write_onnx_folder(folder, model, tokenizer)
+    host, graph, ids = sg.load(onnx, intra_op_num_threads=1), og.Model(str(onnx)), tokenizer.encode(PROMPT)
+
+    def kept_loop(schema: dict[str, Any]) -> str:
+        params = og.GeneratorParams(graph)
+        params.set_search_options(max_length=len(ids) + TOKENS)
+        generator, constraint = og.Generator(graph, params), GeneratorConstraint(schema, onnx)
+        generator.append_tokens(ids)
+        while not generator.is_done():
+            constraint.apply(generator)
+            generator.generate_next_token()
+        return tokenizer.decode(generator.get_sequence(0)[len(ids) :], skip_special_tokens=True)
+
+    return {
+        "onnxruntime-genai, float32": lambda schema: ours(schema, host),
+        "onnxruntime-genai, `GeneratorConstraint`": kept_loop,
+    }
 
 
 def main() -> None:

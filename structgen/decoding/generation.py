@@ -33,8 +33,8 @@ class Stats:
         why_eager: why the others are not; empty where nothing stands in the way but that a shape was rare.
         cache: how the model's cache is held: "slots" (all rows in one forward pass), "slots and states", "one by row"
             (a forward pass for each row), "one by row, read again" (after going back), or "none" (every row is read
-            from its beginning at every step); or the engine that holds it ("llama.cpp"). Empty where no forward pass
-            was needed.
+            from its beginning at every step); or the engine that holds it ("llama.cpp", "onnxruntime-genai"). Empty
+            where no forward pass was needed.
         canonical_relaxed: tokens of this row for which nothing canonical was left, with `canonical="prefer"`.
         why_slow: what makes the run slower than the model allows, each also a `PerformanceWarning`: another kind of
             cache than its configuration allows, because that one gave other logits; attention without masks of our

@@ -64,7 +64,9 @@ def test_a_loop_with_the_constraint_says_what_ours_says(folder, model, tokenizer
     assert run.value == Person(name="Ada Moreau", age=36, city="Lyon")
 
 
-@pytest.mark.parametrize("options", [{}, {"do_sample": True, "temperature": 1.5, "top_k": 0}], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(
+    "options", [{}, {"do_sample": True, "temperature": 1.5, "top_k": 0}], ids=["greedy", "sampled"]
+)
 def test_rows_of_a_batch_have_schemas_of_their_own_and_end_by_themselves(folder, model, tokenizer, options):
     texts = "Ada Moreau, 36, lives in Lyon.", "Tom Berg is 51 years old, and he lives in Oslo."
     generator, start = generator_of(model, [tokenizer.encode(PROMPT.format(text)) for text in texts], **options)
@@ -101,5 +103,7 @@ def test_a_row_that_was_rewound_is_followed(folder, model, tokenizer):
 
 def test_beams_are_refused_and_so_is_another_number_of_schemas(folder, model, tokenizer):
     generator, _ = generator_of(model, [tokenizer.encode("a")], num_beams=3)
-    with pytest.raises(sg.OptionError, match="1 schemas for 3 rows of the generator: expected one for each row, and no"):
+    with pytest.raises(
+        sg.OptionError, match="1 schemas for 3 rows of the generator: expected one for each row, and no"
+    ):
         GeneratorConstraint(Person, folder).apply(generator)

@@ -47,9 +47,7 @@ def load_host(
     return None
 
 
-def _gguf(
-    path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]
-) -> HostedModel:
+def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> HostedModel:
     """By llama.cpp, with the tokenizer of the file or another that spells every token alike."""
     from structgen.models.hosts.llama_cpp import LlamaCpp
 

@@ -193,19 +193,19 @@ def test_folders_that_cannot_work_are_refused(changed):
 
 @pytest.mark.slow
 def test_a_configuration_with_another_width_is_refused(changed):
-    with pytest.raises(sg.OptionError, match="cannot be run: onnxruntime-genai: .* Got: 2100 Expected: 2048"):
+    with pytest.raises(sg.OptionError, match=r"cannot be run: onnxruntime-genai: .* Got: 2100 Expected: 2048"):
         sg.load(changed(vocab_size=2100))
 
 
 @pytest.mark.slow
 def test_a_sequence_beyond_the_length_is_an_error(loaded):
     host = loaded.module
-    with pytest.raises(sg.RunError, match="onnxruntime-genai: .*max length"):
+    with pytest.raises(sg.RunError, match=r"onnxruntime-genai: .*max length"):
         host.append({host.free[-1]: Part([5] * 600)})
 
 
 def test_a_file_that_is_no_configuration_is_told(tmp_path):
     pytest.importorskip("onnxruntime_genai", reason="needs the extra onnxruntime-genai")
     (tmp_path / "genai_config.json").write_text('{"model": {}}')
-    with pytest.raises(sg.OptionError, match="has no genai_config.json of onnxruntime-genai: 'context_length'"):
+    with pytest.raises(sg.OptionError, match=r"has no genai_config\.json of onnxruntime-genai: 'context_length'"):
         sg.load(tmp_path)
