@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         NoExactSample,
         OptionError,
         PerformanceWarning,
+        RefusedToken,
         RequestError,
         RunError,
         SchemaError,
@@ -45,10 +46,9 @@ if TYPE_CHECKING:
     from structgen.explanation import Explanation, explain
     from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
     from structgen.guards.validators import ValidatorGuard
-    from structgen.masks import Grammar, Matcher, fill_masks
+    from structgen.masks import Grammar, Matcher, fill_masks, why_refused
     from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
     from structgen.phrases.kinds import AnyOf, BytePhrase, Gap, Ordered, Phrase, Template
-    from structgen.refused_token import RefusedToken, why_refused
     from structgen.remote import Remote
     from structgen.rendering import render
     from structgen.tools.calls import ToolCall
@@ -75,6 +75,7 @@ _HOMES = {
         "NoExactSample",
         "OptionError",
         "PerformanceWarning",
+        "RefusedToken",
         "RequestError",
         "RunError",
         "SchemaError",
@@ -89,7 +90,7 @@ _HOMES = {
     "explanation": ("Explanation", "explain"),
     "guards": ("BannedPattern", "BannedWords", "Guard", "GuardMask", "Veto"),
     "constraints.languages": ("ByteMachine", "Lark", "Machine"),
-    "masks": ("Grammar", "Matcher", "fill_masks"),
+    "masks": ("Grammar", "Matcher", "fill_masks", "why_refused"),
     "endings.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
     "phrases.kinds": ("AnyOf", "BytePhrase", "Gap", "Ordered", "Phrase", "Template"),
@@ -102,7 +103,6 @@ _HOMES = {
     "calling.turns": ("Reply", "call"),
     "rendering": ("render",),
     "vocabulary": ("Vocabulary",),
-    "refused_token": ("RefusedToken", "why_refused"),
 }
 _HOME_OF = {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 

@@ -12,7 +12,12 @@ from __future__ import annotations
 import reprlib
 import sys
 import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
+
+from typing_extensions import Self
 
 QUOTED = 200
 """The most characters of one text that a message quotes."""
@@ -50,6 +55,11 @@ _REPR = _Repr()
 
 class StructgenError(Exception):
     """The root of all errors raised on purpose. They can be pickled, as processes that share work need."""
+
+    @property
+    def message(self) -> str:
+        """What it says, without what a `RefusedError` works out."""
+        return super().__str__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)
@@ -119,12 +129,85 @@ class RunError(StructgenError, RuntimeError):
     """The run could not go on."""
 
 
-class TokenRejected(RunError):
-    """`Matcher.advance` was given a token that is not allowed; the matcher has not moved. `why_refused` says more."""
+@dataclass(frozen=True, slots=True)
+class RefusedToken:
+    """Why a token cannot come next, from `Matcher.explain`.
+
+    Attributes:
+        token: its bytes; empty for a token that ends the text.
+        offset: how many of these could come.
+        pointer: JSON pointer of the value that is being written; empty where the text is no JSON, too.
+        keyword: the keyword that refuses the byte at `offset`, or the option (`order`, `whitespace`); empty where the
+            text's own grammar does, as JSON's.
+        rule: JSON pointer of the keyword's argument in the schema; empty for an option and where there is none.
+        argument: of the keyword.
+        expected: what could have come in words.
+    """
+
+    token: bytes
+    offset: int
+    pointer: str
+    keyword: str
+    rule: str
+    argument: Any
+    expected: str
+
+    def __str__(self) -> str:
+        given = f"{self.keyword}={quoted(self.argument)}" if self.keyword and not self.rule else self.keyword
+        said = f"{self.keyword} {quoted(self.argument)}" if self.rule else given
+        where = f"at {excerpt(self.pointer) or 'the root'}" + (f": {said}" if said else "")
+        at = f", at byte {self.offset} of {quoted(self.token)}" if self.token else ""
+        return f"{where}; expected {self.expected}{at}"
 
 
-class DeadEnd(RunError):
-    """No token is allowed and the text may not end here."""
+class RefusedError(RunError):
+    """What could not come next, at one place of a text. Its message ends with what was expected there.
+
+    That is worked out when the message, or `why`, is first asked for: an error that is caught costs nothing.
+
+    Args:
+        message: what could not come.
+        explain: works out why; None where the message says it all.
+    """
+
+    def __init__(self, message: str, explain: Callable[[], RefusedToken | None] | None = None) -> None:
+        self._explain, self._why = explain, None
+        super().__init__(message)
+
+    _explain: Callable[[], RefusedToken | None] | None
+    _why: RefusedToken | None
+
+    @property
+    def why(self) -> RefusedToken | None:
+        """The place, the schema's keyword, and what was expected there; None where the message says it all.
+
+        Of a `DeadEnd`, why the text may not end there either.
+        """
+        explain, self._explain = self._explain, None
+        if explain is not None:
+            with suppress(StructgenError):  # a limit that is met on the way does not hide the error
+                self._why = explain()
+        return self._why
+
+    def with_message(self, message: str) -> Self:
+        """The same error in other words."""
+        return type(self)(message, lambda: self.why)
+
+    def __str__(self) -> str:
+        why = "" if self.why is None else str(self.why)
+        return f"{self.message}; {why}" if why not in self.message else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _ = self.why  # it is worked out now: what works it out stays in this process
+        return super().__reduce__()
+
+
+class TokenRejected(RefusedError):
+    """`Matcher.advance` was given a token that is not allowed; the matcher has not moved. `why` says more."""
+
+
+class DeadEnd(RefusedError):
+    """No token is allowed and the text may not end here. `why` says more, where a constraint is in the way."""
 
 
 class LogitsError(RunError):
@@ -173,9 +256,17 @@ class NoExactSample(RunError):
 class BudgetWarning(UserWarning):
     """Limits cut values short, and the call gave the values alone: the message names the places and the limits.
 
-    The values are valid. With `details=True` there is none, for `Generation.caps` says the same; with
-    `Limits(strict=True)` the budget is a `BudgetExhausted` instead.
+    Of a single value it also says at which byte of the text a limit refused what the model wanted to say. The values
+    are valid. With `details=True` there is no warning, for `Generation.caps` says the same; with `Limits(strict=True)`
+    the budget is a `BudgetExhausted` instead.
+
+    Attributes:
+        caps: of each row that was cut short, by the index of its prompt, the `Cap`s.
     """
+
+    def __init__(self, message: str, caps: Mapping[int, Sequence[Any]] | None = None) -> None:
+        self.caps = dict(caps or {})
+        super().__init__(message)
 
 
 class ValidationFailed(RunError):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
@@ -26,6 +26,15 @@ class _Block(NamedTuple):
     first: int
     expand: Callable[[int], None]
     way_out: Callable[[int], int] | None
+
+
+class Blame(NamedTuple):
+    """What refuses a byte, see `RefusedToken`."""
+
+    pointer: str = ""
+    keyword: str = ""
+    rule: str = ""
+    argument: Any = None
 
 
 def _no_expander(state: int) -> None:
@@ -85,6 +94,10 @@ class Automaton:
     def json_text(self, text: bytes) -> bytes:
         """The part of a text that checks are asked about: the JSON text that is being read at its end."""
         return text
+
+    def blame(self, taken: bytes, refused: bytes, *, ends: bool) -> Blame:
+        """What refuses the byte behind a text, or its end where no byte is given; nothing by name here."""
+        return Blame()
 
     def later(self, expand: Callable[[int], None]) -> int:
         """A new state; `expand(state)` writes it when a walk first meets it."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.automaton.pointers import PointerReader
 from structgen.chat import CallFormat, Tags
 from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.calls_constraint import TurnRules
@@ -17,7 +18,6 @@ from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TurnPars
 from structgen.chat.pieces import Slot, filled
 from structgen.errors import CallSyntaxError
 from structgen.guards import Guard, Veto
-from structgen.guards.pointers import PointerReader
 from structgen.guards.suspects import holding
 from structgen.guards.validators import ValidatorGuard
 from structgen.schema.python.validators import validators_of

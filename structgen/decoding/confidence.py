@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.measure import ChosenToken
-from structgen.guards.pointers import PointerReader, Span
 from structgen.masks import Matcher
 
 LOST = 1e-3

@@ -9,7 +9,7 @@ from typing import Any
 from structgen.decoding.generation import Generation
 from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.thinking import LIMIT as THINKING_LIMIT
-from structgen.errors import BudgetWarning, excerpt
+from structgen.errors import BudgetWarning, excerpt, quoted
 
 _NAMED = 5
 """Prompts, and places of each, that one warning names."""
@@ -30,7 +30,7 @@ class Cuts:
 
     def __init__(self, rows: int, *, many: bool) -> None:
         self._rows, self._left, self._many = rows, rows, many
-        self._places: dict[int, str] = {}
+        self._caps: dict[int, list[Cap]] = {}
 
     def note(self, row: int, result: Generation[Any], *, stacklevel: int) -> None:
         """Takes note of a row's outcome, and warns if it was the last one.
@@ -42,13 +42,22 @@ class Cuts:
         """
         caps = [cap for cap in result.caps if cap.name != THINKING_LIMIT]
         if caps and result.error is None:
-            self._places[row] = _places(caps)
+            self._caps[row] = caps
         self._left -= 1
-        if self._places and not self._left:
-            each = [f"prompt[{row}]{places}" for row, places in self._places.items()]
-            one = f"the value is cut short{self._places.get(0)}"
-            many = f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"
-            warnings.warn(f"{many if self._many else one}; {_ADVICE}", BudgetWarning, stacklevel=stacklevel + 1)
+        if self._caps and not self._left:
+            warnings.warn(BudgetWarning(f"{self._told()}; {_ADVICE}", self._caps), stacklevel=stacklevel + 1)
+
+    def _told(self) -> str:
+        if self._many:
+            each = [f"prompt[{row}]{_places(caps)}" for row, caps in self._caps.items()]
+            return f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"
+        caps = self._caps[0]
+        wanted = [
+            f"at byte {cap.offset} the model wanted {quoted(cap.wanted)} for {excerpt(cap.pointer) or 'its root'}"
+            for cap in caps
+            if cap.wanted
+        ]
+        return "; ".join([f"the value is cut short{_places(caps)}", *wanted[:_NAMED]])
 
 
 def _places(caps: Iterable[Cap]) -> str:

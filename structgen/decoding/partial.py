@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
 
+from structgen.automaton.pointers import Span
 from structgen.errors import ValidatorError
-from structgen.guards.pointers import Span
 from structgen.schema.python.users_code import validated
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.refusals.rollback import Rollback, Undone
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
+from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
@@ -49,6 +53,10 @@ class Said:
     def undone(self) -> list[Undone]:
         """What was said and taken back."""
         return self._rollback.undone
+
+    def explaining(self) -> Callable[[], RefusedToken | None] | None:
+        """Works out why the text may not end here, for a `DeadEnd`; None for plain text."""
+        return None if self.matcher is None else partial(self.matcher.fork().explain, self._vocabulary.end_ids[0])
 
     def text(self) -> str:
         """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""

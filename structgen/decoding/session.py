@@ -192,7 +192,7 @@ class Session(Said):
         self.sent_back = False
         if token == NOTHING:
             allowed = existing(self._vocabulary) if self._asked is None else self._asked
-            self.fail(self.logits_error(logits[row], allowed) or DeadEnd(self._nothing_left()))
+            self.fail(self.logits_error(logits[row], allowed) or DeadEnd(self._nothing_left(), self.explaining()))
         else:
             self._attempt(self._advance, token, entry)
 
@@ -276,7 +276,7 @@ class Session(Said):
         waived = allowed.waived()
         if waived is not None and waived.any():
             return waived
-        raise DeadEnd(allowed.why_nothing(words))
+        raise DeadEnd(allowed.why_nothing(words), self.explaining())
 
     def _after_rollback(self) -> Words:
         """The mask where the row has gone back to."""

@@ -9,6 +9,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.partial import completed, partial
@@ -16,7 +17,6 @@ from structgen.decoding.request import Request
 from structgen.decoding.run import RunRow
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
-from structgen.guards.pointers import PointerReader, Span
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.row import common
 

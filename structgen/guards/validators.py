@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.arguments import require
+from structgen.automaton.pointers import PointerReader, Span
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
-from structgen.guards.pointers import PointerReader, Span
 from structgen.guards.suspects import holding
 from structgen.schema.python.validators import Validators, validators_of
 from structgen.vocabulary import Vocabulary

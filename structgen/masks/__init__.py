@@ -5,4 +5,6 @@ from structgen.masks.grammar import Grammar
 from structgen.masks.grammar import Matcher
 from structgen.masks.words import only_token
 
-__all__ = ["Grammar", "Matcher", "fill_masks", "find_masks", "only_token"]
+why_refused = Matcher.explain
+
+__all__ = ["Grammar", "Matcher", "fill_masks", "find_masks", "only_token", "why_refused"]

@@ -13,9 +13,10 @@ from structgen.arguments import is_whole
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.table_format import YES
-from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
+from structgen.errors import DeadEnd, OptionError, RefusedToken, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
+from structgen.masks.refused import explained, nothing_allowed, rejected
 from structgen.masks.tested import Late, Snapshot
 from structgen.masks.slices import new_rows
 from structgen.masks.string_slices import Uint32
@@ -252,7 +253,7 @@ class Matcher:
             if late is not None:
                 row = late.corrected(row, self._read())
         except DeadEnd as error:
-            raise DeadEnd(f"at byte {len(self.text)}, after {quoted(self.text[-20:])}: {error}") from None
+            raise nothing_allowed(self.grammar, self.text, error) from None
         if out is None:
             return row
         return written(row, out)
@@ -318,7 +319,7 @@ class Matcher:
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True
                 return
-        raise TokenRejected(self._why_not(token_id))
+        raise rejected(self.grammar, self.text, token_id, finished=self.finished)
 
     def _follow(self, token_id: int) -> bool:
         """Take a token that passes a test, if it may."""
@@ -331,17 +332,19 @@ class Matcher:
         self._tokens[len(self._positions) - 1 :] = [token_id]
         self._positions.append(position)
 
-    def _why_not(self, token_id: int) -> str:
-        vocabulary, offset = self.grammar.vocabulary, len(self.text)
-        if self.finished:
-            return f"token {quoted(token_id)} after the end of the text at byte {offset}"
-        if not 0 <= token_id < vocabulary.width:
-            return f"token {quoted(token_id)} at byte {offset}: the logits have {vocabulary.width} rows"
-        if token_id in vocabulary.end_ids:
-            return f"end token {token_id} at byte {offset}: the text is not complete"
-        text = vocabulary.token(token_id)
-        place = f"at byte {offset}, after {quoted(self.text[-20:])}"
-        return f"token {token_id} {quoted(text)} {place}: not allowed by the grammar"
+    def explain(self, token_id: int) -> RefusedToken | None:
+        """Why a token cannot come next: where in the value, by which keyword of the schema, and what could have.
+
+        Args:
+            token_id: of the vocabulary. The matcher does not move.
+
+        Returns:
+            None where the token can come.
+
+        Raises:
+            OptionError: there is no such token, or it is neither text nor an end token; or the text has ended.
+        """
+        return explained(self.grammar, self.text, token_id, finished=self.finished)
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as long as exactly one is allowed; may be empty."""

@@ -45,4 +45,4 @@ def problem_of(error: StructgenError) -> Problem:
     code = _WORDS.sub("_", type(error).__name__).lower()
     status = 400 if isinstance(error, (RequestError, BudgetExhausted)) else 500
     param = f"schema{error.pointer and ' at '}{error.pointer}" if isinstance(error, SchemaError) else None
-    return Problem(status, str(error), code, param=param)
+    return Problem(status, error.message, code, param=param)

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.literals import write_literals
-from structgen.automaton.machine import Automaton
+from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
@@ -18,6 +18,7 @@ from structgen.schema.normal import Node, Numbers, Strings
 from structgen.schema.reader import algebra_of
 from structgen.schema.places import limited_places, long_places
 from structgen.values.arrays import ArrayWriter
+from structgen.values.blame import blamed
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
@@ -77,6 +78,10 @@ class JsonAutomaton(Automaton):
             algebra=algebra_of(root),
             finite=self._finite,
         )
+
+    def blame(self, taken: bytes, refused: bytes, *, ends: bool) -> Blame:
+        """The keyword or the option that refuses the byte behind a text, or its end."""
+        return blamed(self.root, self.whitespace, self.again, taken, refused, any_order=self.any_order, ends=ends)
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""

@@ -77,6 +77,17 @@ def test_one_warning_names_the_places_and_the_limits(form, texts, schema, limits
 
 
 @each_form
+def test_of_one_value_it_says_what_was_refused_at_which_byte(form):
+    with pytest.warns(sg.BudgetWarning) as caught:
+        FORMS[form](scripted(LONG), "p", City, limits=sg.Limits(max_characters=6))
+    warning = caught[0].message
+    assert isinstance(warning, sg.BudgetWarning)
+    (cap, *_) = warning.caps[0]
+    assert (cap.pointer, cap.name, cap.offset, cap.wanted) == ("/name", "max_characters", len('{"name": "xxxxxx'), "x")
+    assert f"at byte {cap.offset} the model wanted 'x' for /name" in str(warning)
+
+
+@each_form
 def test_what_is_not_cut_says_nothing(form):
     """Values within their limits, and plain text and thinking, which end at their limit."""
     with warnings.catch_warnings():

@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import structgen as sg
+from structgen.automaton.pointers import PointerReader
 from structgen.decoding.partial import completed, partial
-from structgen.guards.pointers import PointerReader
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary
 

@@ -119,9 +119,9 @@ class Hypothesis(Session):
     def why_not(self) -> StructgenError:
         """Why the text does not go on."""
         refusal = self._rollback.refusal
-        why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left())
+        why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left(), self.explaining())
         unmet = "" if self.phrases is None else self.phrases.unmet(self.tokens)
-        return DeadEnd(f"no text was found that has {unmet}: {why}") if unmet else why
+        return DeadEnd(f"no text was found that has {unmet}: {why.message}") if unmet else why
 
     def next_forced(self) -> Sequence[int]:
         """Tokens of text that must come next; none where the model has a choice."""
@@ -190,7 +190,7 @@ class Hypothesis(Session):
         """
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
         why = self._rollback.refusal
-        reason, pointer = (str(self.why_not), None) if why is None else (why.reason, why.pointer)
+        reason, pointer = (self.why_not.message, None) if why is None else (why.reason, why.pointer)
         self._rollback.retreat(Undone(kept, text, reason, pointer))
 
     def _end_if_over(self) -> None:

@@ -15,9 +15,11 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
 
+from structgen.automaton.pointers import pointer_at
 from structgen.decoding.choosing.masking import pack
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding
@@ -26,7 +28,6 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
-from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words
 
@@ -49,11 +50,15 @@ class Cap:
         name: of the limit, as in `Limits`; "context" where it was the model's.
         pointer: JSON pointer of the value that was being written; "" for a text that is no JSON.
         limit: what was allowed.
+        offset: the byte of the text at which the limit refused what the model had chosen.
+        wanted: the text of the token that it refused there first; empty where the text has only ended.
     """
 
     name: str
     pointer: str
     limit: int
+    offset: int = field(default=0, compare=False)
+    wanted: str = field(default="", compare=False)
 
 
 @dataclass(slots=True)
@@ -321,11 +326,13 @@ class Steering:
         """The limits that cut values short, in the order of the text, which is given token by token."""
         caps = []
         for count, refused in [] if self._plain else sorted(self._refused.items()):
-            for name in refused.names:
+            for name, token in zip_longest(refused.names, refused.tokens):
                 text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
                 reader = None if name == self._name else self._cap_reader
                 limit = self._budget if reader is None else reader.limit(name)
-                caps.append(Cap(name, pointer_at(text) if is_json else "", limit))
+                offset, pointer = len(b"".join(pieces[:count])), pointer_at(text) if is_json else ""
+                wanted = b"" if token is None else self._grammar.vocabulary.token(token)
+                caps.append(Cap(name, pointer, limit, offset, wanted.decode("utf-8", errors="backslashreplace")))
         return list(dict.fromkeys(caps))
 
 

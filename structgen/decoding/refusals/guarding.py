@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from structgen.automaton.pointers import pointer_at
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count, existing, pack
 from structgen.decoding.refusals.check import RowCheck
@@ -27,7 +28,6 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.guard_set import GuardSet, States
-from structgen.guards.pointers import pointer_at
 from structgen.masks import Matcher
 from structgen.masks.words import Words, ids_of
 from structgen.values.json_automaton import JsonAutomaton
@@ -68,7 +68,7 @@ class Guarding(RowCheck):
         self.looks_ahead = retries.rollbacks_are_spent
         if not self.looks_ahead:
             retries.spend_rollback(DeadEnd(veto.reason))
-        return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(why()))
+        return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
 
     def at_risk(self, said: bytes | bytearray) -> int:
         """See `RowCheck`."""

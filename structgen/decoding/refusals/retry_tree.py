@@ -136,7 +136,8 @@ class RetryTree:
             DeadEnd: there are none left; `why` says what was wanted.
         """
         if self.rollbacks_are_spent:
-            raise DeadEnd(f"{why}; rollbacks={self._budget} are spent: Limits(rollbacks=...) allows more") from why
+            spent = f"rollbacks={self._budget} are spent: Limits(rollbacks=...) allows more"
+            raise why.with_message(f"{why.message}; {spent}") from why
         self.rollbacks += 1
 
     @property
@@ -251,8 +252,8 @@ def _halton(number: int, base: int) -> float:
     return result
 
 
-def exhausted(why: str, cause: DeadEnd | None = None) -> DeadEnd:
+def exhausted(why: DeadEnd) -> DeadEnd:
     """The error of a row that has tried every text it could say instead of a refused one."""
-    error = DeadEnd(f"{why}; every other way ends like this, too")
-    error.__cause__ = cause
+    error = why.with_message(f"{why.message}; every other way ends like this, too")
+    error.__cause__ = why
     return error

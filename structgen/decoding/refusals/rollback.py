@@ -85,7 +85,7 @@ class Rollback:
         self.retries.spend_rollback(why)
         tokens = tuple(self.transcript.tokens)
         depths = self.retries.depths(len(tokens) - 1)
-        self.refuse(Refusal(tokens, depths, str(why), lambda: exhausted(str(why), why)))
+        self.refuse(Refusal(tokens, depths, why.message, lambda: exhausted(why)))
 
     def refuse(self, refusal: Refusal) -> None:
         """Goes on from where another text may be said instead of the one that was refused.

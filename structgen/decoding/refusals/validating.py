@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from structgen.automaton.pointers import PointerReader
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import ValidationFailed, quoted
 from structgen.guards import Veto
-from structgen.guards.pointers import PointerReader
 from structgen.guards.validators import Accepted, ValueGuard, ValueVeto
 from structgen.schema.python.validators import Validators
 from structgen.vocabulary import Vocabulary

@@ -16,6 +16,7 @@ import torch
 from pydantic import BaseModel, model_validator
 
 import structgen as sg
+from structgen.automaton.pointers import pointer_at
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
@@ -23,7 +24,6 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.endings.closing import Closing, closing_tokens
-from structgen.guards.pointers import pointer_at
 from structgen.masks import Grammar
 from structgen.models.row import Row
 from structgen.testing import scripted

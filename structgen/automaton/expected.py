@@ -1,0 +1,90 @@
+"""Why a token cannot come next: how far it fits, and what could have come instead, byte by byte.
+
+The automaton that makes masks does not know which keyword of a schema made a state: many do at once. So
+`Automaton.blame` tells that, where it can.
+"""
+
+from __future__ import annotations
+
+from structgen.automaton.bytewise import Bytewise
+from structgen.automaton.checks import Check
+from structgen.automaton.machine import Automaton
+from structgen.automaton.table_format import position as packed
+from structgen.errors import RefusedToken
+
+MANY_BYTES = 64
+"""Where more bytes than this may follow, they are not listed."""
+
+
+def refused_token(automaton: Automaton, said: bytes, token: bytes, *, ends: bool) -> RefusedToken | None:
+    """Why a token cannot come behind a text; None where it can.
+
+    Args:
+        said: the text, which the automaton takes.
+        token: its bytes.
+        ends: it ends the text.
+    """
+    text = said + token
+    with automaton.lock:
+        walk = Walk(automaton, text)
+        if walk.taken == len(text) and (not ends or walk.may_end):
+            return None
+        expected = walk.expected()
+    blame = automaton.blame(text[: walk.taken], text[walk.taken : walk.taken + 1], ends=ends)
+    return RefusedToken(token, walk.taken - len(said), *blame, expected)
+
+
+class Walk:
+    """A text in an automaton, as far as it goes.
+
+    Attributes:
+        taken: the number of bytes that it takes.
+    """
+
+    def __init__(self, automaton: Automaton, text: bytes) -> None:
+        self._automaton, self._text, self._bytewise = automaton, text, Bytewise(automaton)
+        self.taken, self._position = 0, packed(automaton.start)
+        while self.taken < len(text):
+            after = self._bytewise.step(self._position, text[self.taken], self._answer)
+            if not after:
+                return
+            self.taken, self._position = self.taken + 1, after
+
+    @property
+    def may_end(self) -> bool:
+        """May the text end behind what is taken?"""
+        return self._bytewise.over(self._position, self._answer)
+
+    def expected(self) -> str:
+        """What may come behind what is taken."""
+        after = self._bytewise.successors(self._position, lambda check, taken: self._holds(check, b""))
+        return described([byte for byte in range(256) if after[byte]], end=self.may_end)
+
+    def _answer(self, check: Check, taken: bool) -> bool:
+        return self._holds(check, self._text[self.taken : self.taken + taken])
+
+    def _holds(self, check: Check, more: bytes) -> bool:
+        text = self._automaton.json_text(self._text[: self.taken] + more)
+        return check.holds(self._automaton.reading().feed(text))
+
+
+def described(allowed: list[int], *, end: bool) -> str:
+    """Bytes in words: `a digit 0 to 5, "," or "}"`."""
+    parts = []
+    if len(allowed) > MANY_BYTES:
+        closing = [chr(byte) for byte in allowed if chr(byte) in '"']
+        parts = ["any character", *(f"`{each}`" for each in closing)]
+    else:
+        digits = [byte for byte in allowed if chr(byte).isdigit()]
+        if len(digits) > 2 and digits[-1] - digits[0] == len(digits) - 1:
+            span = "" if len(digits) == 10 else f" {chr(digits[0])} to {chr(digits[-1])}"
+            parts.append("a digit" + span)
+            allowed = [byte for byte in allowed if byte not in digits]
+        blank = [byte for byte in allowed if byte in b" \n\t\r"]
+        parts += [f"`{chr(byte)}`" if byte < 128 else f"byte {byte:#x}" for byte in allowed if byte not in blank]
+        parts += ["white space"] if blank else []
+    if end:
+        parts.append("the end")
+    if not parts:
+        return "nothing: no text goes on from here"
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
