@@ -20,7 +20,8 @@ KNOWN = (
     Tags("<|inner_prefix|>", "<|inner_suffix|>"),
     Tags("<|channel>thought\n", "<channel|>"),
 )
-"""Tags that are searched in the text before an answer, for templates whose messages have no field for the thinking."""
+"""Tags that are searched in the text before an answer, then tried in its content, for templates whose messages have no
+field for the thinking."""
 
 _TAG = r"(?:<[^<>\s]+>|\[[A-Z_]+\])"
 _LAST_TAG = re.compile(rf"(?:{_TAG}(?:think|thought|reason)\w*)?{_TAG}[^<>\[\]]*\Z")
@@ -38,7 +39,17 @@ def thinking_tags(probes: Probes, prompt: str) -> Tags | None:
         if has_thought and CONTENT in behind:
             return _tags(before, behind.partition(CONTENT)[0], plain, prompt)
     marks = [(tags, mark.strip()) for tags in KNOWN for mark in (tags.opening, tags.closing)]
-    return next((tags for tags, mark in marks if mark in prompt or mark in plain), None)
+    written = next((tags for tags, mark in marks if mark in prompt or mark in plain), None)
+    return written or next((tags for tags in KNOWN if _is_taken_out(probes, tags)), None)
+
+
+def _is_taken_out(probes: Probes, tags: Tags) -> bool:
+    """Does the template take thinking between these tags out of what the assistant said?"""
+    try:
+        text = probes.answer(tags.opening + THOUGHT + tags.closing + CONTENT)
+    except CannotRender:
+        return False
+    return THOUGHT not in text and CONTENT in text
 
 
 def _tags(before: str, behind: str, plain: str, prompt: str) -> Tags | None:

@@ -10,7 +10,10 @@ import pytest
 from structgen.chat import call_format
 from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import Tags, WrittenCall
+from structgen.chat.derive_thinking import thinking_tags
 from structgen.chat.pieces import shown
+from structgen.chat.probes import Probes
+from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
 from tests.support.chat_templates import AMBIGUOUS, ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, templates
 
@@ -102,6 +105,18 @@ THINKING = {
 @pytest.mark.parametrize("name", THINKING)
 def test_the_marks_of_thinking_are_found(name):
     assert call_format(templates()[name]).thinking == THINKING[name]
+
+
+def test_thinking_that_a_template_takes_out_of_what_was_said_has_its_marks():
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>{% if '</think>' in m.content %}"
+        "{{ m.content.split('</think>')[-1] | trim }}"
+        "{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    probes = Probes(JinjaTemplate(source))
+    assert thinking_tags(probes, probes.prompt()) == Tags("<think>\n", "\n</think>\n\n")
+    silent = Probes(JinjaTemplate(source.replace("</think>", "</other>")))
+    assert thinking_tags(silent, silent.prompt()) is None
 
 
 def test_json_layouts_are_found():
