@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any
+from typing import Any, NamedTuple
 
 from structgen.calling.request import TurnRequest
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
@@ -17,9 +17,14 @@ from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.server.asking import Asked
 from structgen.server.engine import News, Thought
+from structgen.server.problems import Problem
+from structgen.server.wire import Common
 from structgen.tools.calls import new_id
 
 Body = dict[str, Any]
+Event = dict[str, str]
+"""Of a stream of server-sent events: its `data`, and its name, `event`, where it has one."""
+
 DONE = "[DONE]"
 
 
@@ -60,37 +65,90 @@ class Text:
 
     @property
     def finish_reason(self) -> str:
-        """`length` wherever a limit cut the text short, also where the value was closed in time."""
+        """`length` where a limit cut the text short; a value that was closed in time is whole, and `about` tells it."""
         assert self.generation is not None
-        if self.generation.finish in ("length", "closed_by_budget"):
+        if self.generation.finish == "length":
             return "length"
         return "tool_calls" if self.calls else "stop"
+
+
+class Tokens(NamedTuple):
+    """How many tokens were read and generated; those of thoughts are among the generated ones."""
+
+    prompt: int
+    completion: int
+    thought: int
 
 
 class Answer(ABC):
     """The answer to a request, as it comes.
 
     Args:
-        asked: the request.
-        model: the model's name.
-        usage: shall a stream end with the usage?
+        asked: the request, ready to be generated.
     """
 
-    object: str
-    prefix: str
-
-    def __init__(self, asked: Asked, model: str, *, usage: bool = False) -> None:
-        self._asked, self._usage = asked, usage
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
         self._texts = [Text() for _ in asked.turns]
-        self._head = {"id": f"{self.prefix}-{token_hex(12)}", "created": int(time.time()), "model": model}
 
     @property
     def is_over(self) -> bool:
         """Are all texts complete?"""
         return all(text.generation is not None for text in self._texts)
 
+    @abstractmethod
     def add(self, news: News) -> list[Body]:
-        """Takes news without an error: the choices of the chunks that tell them."""
+        """Takes news without an error: what a stream tells of them, for `events`."""
+
+    @abstractmethod
+    def opening(self) -> Iterator[Event]:
+        """The events before anything is known."""
+
+    @abstractmethod
+    def events(self, told: Iterable[Body]) -> Iterator[Event]:
+        """The events that tell what `add` gave."""
+
+    @abstractmethod
+    def closing(self) -> Iterator[Event]:
+        """The events when all is told."""
+
+    @abstractmethod
+    def failure(self, problem: Problem) -> Iterator[Event]:
+        """The events that tell that the run failed."""
+
+    @property
+    @abstractmethod
+    def body(self) -> Body:
+        """The whole answer."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """What all texts took; a prompt with several texts counts once."""
+        each = len(self._texts) // self._asked.prompts
+        ends = [text.generation for text in self._texts if text.generation is not None]
+        thought = sum(len(end.thinking_ids) for end in ends)
+        completion = thought + sum(len(end.token_ids) for end in ends)
+        return Tokens(sum(end.prompt_tokens for end in ends[::each]), completion, thought)
+
+    def _tokens(self, index: int, text: Text) -> list[TokenLogprobs]:
+        assert text.generation is not None
+        tokens = zip(text.generation.token_ids, text.choices, strict=True)
+        return token_logprobs(self._asked.turns[index], tokens, self._asked.top_logprobs or 0)
+
+
+class Completion(Answer):
+    """An answer of texts side by side, each a choice."""
+
+    object: str
+    prefix: str
+
+    def __init__(self, asked: Asked, request: Common) -> None:
+        super().__init__(asked)
+        self._usage = request.stream_options is not None and request.stream_options.include_usage
+        self._head = {"id": f"{self.prefix}-{token_hex(12)}", "created": int(time.time()), "model": request.model}
+
+    def add(self, news: News) -> list[Body]:
+        """See `Answer`: the choices of chunks."""
         text = self._texts[news.index]
         told = [self._chunk_choice(news.index, delta) for event in news.events if (delta := text.add(event))]
         if news.generation is not None:
@@ -98,40 +156,40 @@ class Answer(ABC):
             told += self._last_choices(news.index, text)
         return told
 
-    def chunks(self, choices: Iterable[Body]) -> Iterator[str]:
-        """The chunks of choices, as the data of server-sent events."""
-        for choice in choices:
-            yield json.dumps({**self._chunk_head(), "choices": [choice]}, ensure_ascii=False)
+    def opening(self) -> Iterator[Event]:
+        """See `Answer`."""
+        return self.events(self._first_choices())
 
-    def opening(self) -> Iterator[str]:
-        """The chunks before anything is known."""
-        return self.chunks(self._first_choices())
+    def events(self, told: Iterable[Body]) -> Iterator[Event]:
+        """See `Answer`: a chunk for each choice."""
+        for choice in told:
+            yield {"data": json.dumps({**self._chunk_head(), "choices": [choice]}, ensure_ascii=False)}
 
-    def closing(self) -> Iterator[str]:
-        """The chunks when all is told."""
+    def closing(self) -> Iterator[Event]:
+        """See `Answer`."""
         if self._usage:
-            yield json.dumps({**self._chunk_head(), "choices": [], "usage": self.usage})
-        yield DONE
+            yield {"data": json.dumps({**self._chunk_head(), "choices": [], "usage": self.usage})}
+        yield {"data": DONE}
+
+    def failure(self, problem: Problem) -> Iterator[Event]:
+        """See `Answer`."""
+        yield {"data": json.dumps(problem.body, ensure_ascii=False)}
 
     @property
     def body(self) -> Body:
-        """The whole answer."""
+        """See `Answer`."""
         choices = [self._choice(index, text) for index, text in enumerate(self._texts)]
         return {**self._head, "object": self.object, "choices": choices, "usage": self.usage}
 
     @property
     def usage(self) -> Body:
-        """The tokens that were read and generated; a prompt with several texts counts once."""
-        each = len(self._texts) // self._asked.prompts
-        ends = [text.generation for text in self._texts if text.generation is not None]
-        prompt = sum(end.prompt_tokens for end in ends[::each])
-        thought = sum(len(end.thinking_ids) for end in ends)
-        completion = thought + sum(len(end.token_ids) for end in ends)
+        """The tokens, as OpenAI's interface tells them."""
+        tokens = self.tokens
         return {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-            "completion_tokens_details": {"reasoning_tokens": thought},
+            "prompt_tokens": tokens.prompt,
+            "completion_tokens": tokens.completion,
+            "total_tokens": tokens.prompt + tokens.completion,
+            "completion_tokens_details": {"reasoning_tokens": tokens.thought},
         }
 
     def _chunk_head(self) -> Body:
@@ -152,13 +210,8 @@ class Answer(ABC):
     @abstractmethod
     def _choice(self, index: int, text: Text) -> Body: ...
 
-    def _tokens(self, index: int, text: Text) -> list[TokenLogprobs]:
-        assert text.generation is not None
-        tokens = zip(text.generation.token_ids, text.choices, strict=True)
-        return token_logprobs(self._asked.turns[index], tokens, self._asked.top_logprobs or 0)
 
-
-class ChatAnswer(Answer):
+class ChatAnswer(Completion):
     """The answer of `/v1/chat/completions`."""
 
     object = "chat.completion"
@@ -200,7 +253,7 @@ class ChatAnswer(Answer):
         return {"content": [token.chat for token in self._tokens(index, text)], "refusal": None}
 
 
-class TextAnswer(Answer):
+class TextAnswer(Completion):
     """The answer of `/v1/completions`."""
 
     object = "text_completion"

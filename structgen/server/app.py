@@ -17,7 +17,8 @@ from starlette.types import Receive, Scope, Send
 from structgen.models.model import Model
 from structgen.server.answers import Body
 from structgen.server.problems import Problem
-from structgen.server.service import Run, Service, warm_up
+from structgen.server.responses_wire import ResponsesRequest
+from structgen.server.service import AnyRequest, Run, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.wire import ChatRequest, TextRequest, read_request
 
@@ -66,6 +67,7 @@ class Routes:
         app.add_api_route("/v1/models/{name:path}", self.model, methods=["GET"])
         app.add_api_route("/v1/chat/completions", self.chat, methods=["POST"])
         app.add_api_route("/v1/completions", self.text, methods=["POST"])
+        app.add_api_route("/v1/responses", self.response, methods=["POST"])
         app.add_exception_handler(Problem, _answer_to)
         app.add_exception_handler(404, _no_route)
         app.add_exception_handler(405, _no_route)
@@ -105,6 +107,10 @@ class Routes:
         """`/v1/completions`."""
         return await self._answered(request, TextRequest)
 
+    async def response(self, request: Request) -> Response:
+        """`/v1/responses`."""
+        return await self._answered(request, ResponsesRequest)
+
     def _described(self) -> dict[str, Any]:
         return {"id": self._settings.name, "object": "model", "created": self._began, "owned_by": "structgen"}
 
@@ -121,7 +127,7 @@ class Routes:
         if not (kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode("latin-1"), key.encode())):
             raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
 
-    async def _answered(self, request: Request, kind: type[ChatRequest] | type[TextRequest]) -> Response:
+    async def _answered(self, request: Request, kind: type[AnyRequest]) -> Response:
         began = time.perf_counter()
         try:
             self._require_key(request)
@@ -167,8 +173,7 @@ class _Stream(EventSourceResponse):
 
     def __init__(self, run: Run, over: Callable[[], None]) -> None:
         self._run, self._over = run, over
-        events = ({"data": chunk} async for chunk in run.chunks())
-        super().__init__(events, ping=PING, sep="\n", send_timeout=SEND)
+        super().__init__(run.events(), ping=PING, sep="\n", send_timeout=SEND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

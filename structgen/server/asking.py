@@ -18,6 +18,7 @@ from structgen.models.model import Model
 from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.rendering import with_schema
 from structgen.server.problems import Problem
+from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import ChatRequest, Common, Extras, Message, NamedChoice, SchemaFormat, TextRequest
 from structgen.tools import ToolCall
@@ -40,8 +41,10 @@ class Asked:
     top_logprobs: int | None = None
 
 
-def texts_of(request: ChatRequest | TextRequest) -> int:
+def texts_of(request: ChatRequest | TextRequest | ResponsesRequest) -> int:
     """How many texts a request asks for."""
+    if isinstance(request, ResponsesRequest):
+        return 1
     prompts = len(_prompts(request)) if isinstance(request, TextRequest) else 1
     return prompts * (request.n or 1)
 
@@ -70,6 +73,16 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         for sampling in _samplings(request, settings)
     ]
     return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
+
+
+def ask_response(model: Model, request: ResponsesRequest, settings: Settings) -> Asked:
+    """The turn of a request of `/v1/responses`, with its first mask.
+
+    Raises:
+        Problem, RequestError: something in it cannot work.
+    """
+    _require_fewer("max_output_tokens", request.max_output_tokens or 0, settings)
+    return ask_chat(model, request.chat, settings)
 
 
 def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
@@ -187,10 +200,19 @@ def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
     if len(given) > 1:
         raise Problem(400, "max_tokens and max_completion_tokens differ: give one", "invalid_value", param="max_tokens")
     wanted = given.pop() if given else settings.max_tokens
-    if wanted > settings.max_tokens:
-        told = f"max_tokens={wanted:,}: this server gives {settings.max_tokens:,} at most"
-        raise Problem(400, told, "invalid_value", param="max_tokens")
+    _require_fewer("max_tokens", wanted, settings)
     return wanted
+
+
+def _require_fewer(name: str, wanted: int, settings: Settings) -> None:
+    """Refuses more tokens than the server gives.
+
+    Raises:
+        Problem: it is so many.
+    """
+    if wanted > settings.max_tokens:
+        told = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
+        raise Problem(400, told, "invalid_value", param=name)
 
 
 def _thinking(extras: Extras) -> bool | Thinking:

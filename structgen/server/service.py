@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.request import prepare
 from structgen.errors import RequestError, StructgenError
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
-from structgen.server.answers import Answer, Body, ChatAnswer, TextAnswer
-from structgen.server.asking import Asked, ask_chat, ask_text, texts_of
+from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
+from structgen.server.asking import Asked, ask_chat, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
 from structgen.server.engine import Engine, Job, News
 from structgen.server.metrics import Metrics
 from structgen.server.problems import Problem, problem_of
+from structgen.server.responses_answers import ResponseAnswer
+from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import ChatRequest, TextRequest
+
+AnyRequest = ChatRequest | TextRequest | ResponsesRequest
+
+
+class _Kind(NamedTuple):
+    """What is done with a kind of request: the turns it becomes, and the answer."""
+
+    ask: Callable[..., Asked]
+    answer: Callable[..., Answer]
+
+
+_KINDS: dict[type[AnyRequest], _Kind] = {
+    ChatRequest: _Kind(ask_chat, ChatAnswer),
+    TextRequest: _Kind(ask_text, TextAnswer),
+    ResponsesRequest: _Kind(ask_response, ResponseAnswer),
+}
 
 
 class Service:
@@ -54,7 +72,7 @@ class Service:
         self._compilers.close()
         await asyncio.to_thread(self._engine.close)
 
-    async def start(self, request: ChatRequest | TextRequest) -> Run:
+    async def start(self, request: AnyRequest) -> Run:
         """A request on its way; `Run.close` frees its rows and its places.
 
         Raises:
@@ -64,10 +82,9 @@ class Service:
         run = Run(self._loop.time() + self.settings.request_seconds, self.metrics)
         run.at_end.append(partial(self._free, texts))
         try:
-            asked = await self._asked(request)
-            usage = request.stream_options is not None and request.stream_options.include_usage
-            kind: Callable[..., Answer] = ChatAnswer if isinstance(request, ChatRequest) else TextAnswer
-            run.answer = kind(asked, self.settings.name, usage=usage)
+            kind = _KINDS[type(request)]
+            asked = await self._asked(partial(kind.ask, self._model, request, self.settings))
+            run.answer = kind.answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
             job = Job(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
             run.at_end.append(partial(self._engine.cancel, job))
@@ -80,7 +97,7 @@ class Service:
     def _free(self, texts: int) -> None:
         self._texts -= texts
 
-    def _admitted(self, request: ChatRequest | TextRequest) -> int:
+    def _admitted(self, request: AnyRequest) -> int:
         """How many places a request takes.
 
         Raises:
@@ -101,12 +118,8 @@ class Service:
         self._texts += texts
         return texts
 
-    async def _asked(self, request: ChatRequest | TextRequest) -> Asked:
+    async def _asked(self, work: Callable[[], Asked]) -> Asked:
         """The turns of a request, made off the event loop and off the model's thread."""
-        if isinstance(request, ChatRequest):
-            work = partial(ask_chat, self._model, request, self.settings)
-        else:
-            work = partial(ask_text, self._model, request, self.settings)
         began = time.perf_counter()
         try:
             return await self._compilers.run(work)
@@ -164,19 +177,20 @@ class Run:
         self.status = "cancelled"
         self._deadline, self._metrics = deadline, metrics
 
-    async def chunks(self) -> AsyncIterator[str]:
-        """The data of a stream's events; where the run fails, the last one is the error."""
+    async def events(self) -> AsyncIterator[Event]:
+        """The events of a stream; where the run fails, the last one is the error."""
         try:
-            for chunk in self.answer.opening():
-                yield chunk
+            for event in self.answer.opening():
+                yield event
             while not self.answer.is_over:
-                for chunk in self.answer.chunks(await self._next()):
-                    yield chunk
+                for event in self.answer.events(await self._next()):
+                    yield event
         except Problem as problem:
-            yield json.dumps(problem.body, ensure_ascii=False)
+            for event in self.answer.failure(problem):
+                yield event
             return
-        for chunk in self.answer.closing():
-            yield chunk
+        for event in self.answer.closing():
+            yield event
         self.status = "200"
 
     async def whole(self) -> Answer:
@@ -196,7 +210,7 @@ class Run:
             self.at_end.pop()()
 
     async def _next(self) -> list[Body]:
-        """The choices of the chunks that tell what is new.
+        """What a stream tells of what is new.
 
         Raises:
             Problem: the run failed, or takes too long.

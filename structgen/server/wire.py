@@ -203,7 +203,7 @@ def read_request(kind: type[R], body: bytes) -> R:
     try:
         return kind.model_validate_json(body)
     except ValidationError as refusal:
-        first = refusal.errors(include_url=False)[0]
+        first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")  # the last told
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             told = f"unknown field {quoted(place)}: this server does not know it and ignores nothing"

@@ -1,0 +1,209 @@
+"""From the news of a run to the body and the events of `/v1/responses`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from secrets import token_hex
+
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
+from structgen.server.answers import Answer, Body, Event, Text, about
+from structgen.server.asking import Asked
+from structgen.server.engine import News, Thought
+from structgen.server.problems import Problem
+from structgen.server.responses_wire import ResponsesRequest
+from structgen.tools.calls import new_id
+
+_PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
+_PARTS = {"reasoning": "reasoning_text", "message": "output_text"}
+"""By the type of an item, the type of the part that its text is in."""
+
+
+class ResponseAnswer(Answer):
+    """The answer of `/v1/responses`: items, and events that tell them."""
+
+    def __init__(self, asked: Asked, request: ResponsesRequest) -> None:
+        super().__init__(asked)
+        self._request, self._id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
+        self._output, self._number = _Output(), 0
+
+    @property
+    def _text(self) -> Text:
+        return self._texts[0]
+
+    def add(self, news: News) -> list[Body]:
+        """See `Answer`."""
+        told = [each for event in news.events for each in self._output.add(event)]
+        if news.generation is not None:
+            self._text.generation, self._text.choices = news.generation, news.choices
+            told += self._output.end(self._status, self._logprobs)
+        return told
+
+    def opening(self) -> Iterator[Event]:
+        """See `Answer`."""
+        yield from self.events(
+            {"type": f"response.{name}", "response": self.body} for name in ("created", "in_progress")
+        )
+
+    def events(self, told: Iterable[Body]) -> Iterator[Event]:
+        """See `Answer`. Each has its name, and its number in the stream."""
+        for each in told:
+            data = {"type": each["type"], "sequence_number": self._number, **each}
+            self._number += 1
+            yield {"event": each["type"], "data": json.dumps(data, ensure_ascii=False)}
+
+    def closing(self) -> Iterator[Event]:
+        """See `Answer`."""
+        yield from self.events([{"type": f"response.{self._status}", "response": self.body}])
+
+    def failure(self, problem: Problem) -> Iterator[Event]:
+        """See `Answer`."""
+        code = "server_error" if problem.status >= 500 else "invalid_prompt"
+        failed = {**self.body, "status": "failed", "error": {"code": code, "message": str(problem)}}
+        yield from self.events([{"type": "response.failed", "response": failed}])
+
+    @property
+    def _status(self) -> str:
+        if self._text.generation is None:
+            return "in_progress"
+        return "incomplete" if self._text.finish_reason == "length" else "completed"
+
+    @property
+    def _logprobs(self) -> list[Body]:
+        return [] if self._asked.top_logprobs is None else [token.chat for token in self._tokens(0, self._text)]
+
+    @property
+    def body(self) -> Body:
+        """See `Answer`."""
+        request, status, over = self._request, self._status, self._text.generation is not None
+        reason = {"reason": "max_output_tokens"} if status == "incomplete" else None
+        given = request.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._began,
+            "completed_at": int(time.time()) if status == "completed" else None,
+            "status": status,
+            "error": None,
+            "incomplete_details": reason,
+            "instructions": request.instructions,
+            "max_output_tokens": request.max_output_tokens,
+            "metadata": request.metadata or {},
+            "model": request.model,
+            "output": self._output.items,
+            "parallel_tool_calls": request.parallel_tool_calls is not False,
+            "previous_response_id": None,
+            "reasoning": {"effort": None, "summary": None, **given.get("reasoning", {})},
+            "background": False,
+            "store": False,
+            "temperature": request.temperature,
+            "text": given.get("text", {"format": {"type": "text"}}),
+            "tool_choice": given.get("tool_choice", "auto"),
+            "tools": given.get("tools", []),
+            "top_logprobs": request.top_logprobs or 0,
+            "top_p": request.top_p,
+            "truncation": "disabled",
+            "usage": self._usage if over else None,
+            "user": request.user,
+            **({"structgen": about(self._text)} if over else {}),
+        }
+
+    @property
+    def _usage(self) -> Body:
+        tokens = self.tokens
+        return {
+            "input_tokens": tokens.prompt,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": tokens.completion,
+            "output_tokens_details": {"reasoning_tokens": tokens.thought},
+            "total_tokens": tokens.prompt + tokens.completion,
+        }
+
+
+class _Output:
+    """The items of an answer, one behind the other; the last one may still grow.
+
+    Attributes:
+        items: as the answer has them.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Body] = []
+        self._open: Body | None = None
+
+    def add(self, event: TurnEvent | Thought) -> Iterator[Body]:
+        """Takes an event of the run; the events that tell it."""
+        if isinstance(event, (Thought, TextPiece)):
+            kind = "reasoning" if isinstance(event, Thought) else "message"
+            if self._open is None or self._open["type"] != kind:
+                yield from self._begin_text(kind)
+            assert self._open is not None
+            self._open["content"][0]["text"] += event.text
+            yield self._of_text("delta", {"delta": event.text})
+        elif isinstance(event, CallBegun):
+            yield from self._close("completed")
+            yield self._begin("function_call", {"call_id": f"call_{new_id()}", "name": event.name, "arguments": ""})
+        elif isinstance(event, ArgumentsPiece):
+            assert self._open is not None
+            self._open["arguments"] += event.text
+            yield self._told("response.function_call_arguments.delta", {"delta": event.text})
+        else:
+            assert isinstance(event, CallEnded)
+            yield from self._close("completed")
+
+    def end(self, status: str, logprobs: Sequence[Body]) -> Iterator[Body]:
+        """Nothing more comes; the events that tell it.
+
+        Args:
+            status: of the last item.
+            logprobs: of the tokens of the text.
+        """
+        if all(item["type"] == "reasoning" for item in self.items):
+            yield from self._begin_text("message")
+        yield from self._close(status, logprobs)
+
+    def _begin_text(self, kind: str) -> Iterator[Body]:
+        yield from self._close("completed")
+        own: Body = {"role": "assistant"} if kind == "message" else {"summary": []}
+        yield self._begin(kind, {**own, "content": []})
+        assert self._open is not None
+        part: Body = {"type": _PARTS[kind], "text": ""}
+        if kind == "message":
+            part |= {"annotations": [], "logprobs": []}
+        yield self._told("response.content_part.added", {"content_index": 0, "part": dict(part)})
+        self._open["content"] = [part]
+
+    def _begin(self, kind: str, fields: Body) -> Body:
+        self._open = {"id": f"{_PREFIXES[kind]}_{token_hex(12)}", "type": kind, "status": "in_progress", **fields}
+        self.items.append(self._open)
+        return {"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": dict(self._open)}
+
+    def _close(self, status: str, logprobs: Sequence[Body] = ()) -> Iterator[Body]:
+        item = self._open
+        if item is None:
+            return
+        if item["type"] == "function_call":
+            done = {"arguments": item["arguments"], "name": item["name"]}
+            yield self._told("response.function_call_arguments.done", done)
+        else:
+            part = item["content"][0]
+            if item["type"] == "message":
+                part["logprobs"] = list(logprobs)
+            yield self._of_text("done", {"text": part["text"]})
+            yield self._told("response.content_part.done", {"content_index": 0, "part": part})
+        item["status"] = status
+        yield {"type": "response.output_item.done", "output_index": len(self.items) - 1, "item": item}
+        self._open = None
+
+    def _of_text(self, name: str, fields: Body) -> Body:
+        """An event about the text of the open item."""
+        assert self._open is not None
+        part = self._open["content"][0]
+        also = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
+        return self._told(f"response.{part['type']}.{name}", {"content_index": 0, **fields, **also})
+
+    def _told(self, name: str, fields: Body) -> Body:
+        """An event about the open item."""
+        assert self._open is not None
+        return {"type": name, "item_id": self._open["id"], "output_index": len(self.items) - 1, **fields}

@@ -1,0 +1,254 @@
+"""A request of `/v1/responses`, as it comes, and as the chat request that asks for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+from structgen.errors import quoted
+from structgen.server.problems import Problem
+from structgen.server.wire import (
+    ChatRequest,
+    Extras,
+    FunctionField,
+    FunctionName,
+    Message,
+    NamedChoice,
+    NamedSchema,
+    Number,
+    PlainFormat,
+    SchemaFormat,
+    Strict,
+    ToolField,
+)
+
+Item = dict[str, Any]
+
+NOT_KEPT = {
+    "store": "this server keeps no answers",
+    "previous_response_id": "this server keeps no answers: send the items of the conversation as input",
+    "conversation": "this server keeps no conversations: send their items as input",
+    "background": "this server keeps no answers to be asked for later",
+    "prompt": "this server keeps no prompts",
+}
+"""Fields that ask for what a server without a memory cannot do, and why."""
+
+LOGPROBS = "message.output_text.logprobs"
+
+
+class SchemaText(NamedSchema):
+    """The answer is JSON of a schema."""
+
+    type: Literal["json_schema"]
+
+
+class TextField(Strict):
+    """What the text of the answer must be."""
+
+    format: Annotated[SchemaText | PlainFormat, Field(discriminator="type")] = PlainFormat(type="text")
+
+
+class ResponsesTool(FunctionField):
+    """A tool: functions are all there are."""
+
+    type: Literal["function"]
+
+
+class ResponsesChoice(FunctionName):
+    """This function must be called."""
+
+    type: Literal["function"]
+
+
+class ReasoningField(Strict):
+    """Any effort but "none" lets the model think. There are no summaries: the answer has the whole text."""
+
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class ObfuscationOption(Strict):
+    """What a stream has beside the text: nothing is obfuscated, whatever is asked."""
+
+    include_obfuscation: StrictBool | None = None
+
+
+class InputItem(BaseModel):
+    """An item of a conversation; see `_messages` for its kinds."""
+
+    model_config = ConfigDict(extra="allow")
+    type: StrictStr = "message"
+
+
+class ResponsesRequest(Strict):
+    """`/v1/responses`.
+
+    `user`, `metadata`, `service_tier`, `safety_identifier`, `prompt_cache_key` and `prompt_cache_retention` change no
+    answer: they are taken and have no effect.
+    """
+
+    model: StrictStr
+    input: StrictStr | list[InputItem]
+    instructions: StrictStr | None = None
+    text: TextField | None = None
+    tools: list[ResponsesTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ResponsesChoice | None = None
+    parallel_tool_calls: StrictBool | None = None
+    reasoning: ReasoningField | None = None
+    include: list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]] | None = None
+    top_logprobs: StrictInt | None = None
+    max_output_tokens: StrictInt | None = None
+    temperature: Number | None = None
+    top_p: Number | None = None
+    truncation: Literal["disabled"] | None = None
+    stream: StrictBool | None = None
+    stream_options: ObfuscationOption | None = None
+    structgen: Extras | None = None
+    store: Any = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    background: Any = None
+    prompt: Any = None
+    user: Any = None
+    metadata: Any = None
+    service_tier: Any = None
+    safety_identifier: Any = None
+    prompt_cache_key: Any = None
+    prompt_cache_retention: Any = None
+
+    @property
+    def chat(self) -> ChatRequest:
+        """The chat request that asks for the same.
+
+        Raises:
+            Problem: it asks for what the server would have to remember, or an item cannot be read.
+        """
+        for name, why in NOT_KEPT.items():
+            if getattr(self, name) not in (None, False):
+                raise Problem(400, f"{name}: {why}", "unsupported_parameter", param=name)
+        return ChatRequest.model_construct(
+            model=self.model,
+            messages=self._messages(),
+            response_format=_chat_format(self.text.format) if self.text is not None else None,
+            tools=[ToolField(type="function", function=tool) for tool in self.tools or ()],
+            tool_choice=_chat_choice(self.tool_choice),
+            parallel_tool_calls=self.parallel_tool_calls,
+            logprobs=LOGPROBS in (self.include or ()) or self.top_logprobs is not None,
+            top_logprobs=self.top_logprobs,
+            max_completion_tokens=self.max_output_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            structgen=self._extras(),
+        )
+
+    def _extras(self) -> Extras | None:
+        if self.reasoning is None or self.reasoning.effort in (None, "none"):
+            return self.structgen
+        extras = self.structgen or Extras()
+        return extras if extras.thinking else extras.model_copy(update={"thinking": True})
+
+    def _messages(self) -> list[Message]:
+        given = self.input
+        messages = [Message(role="user", content=given)] if isinstance(given, str) else list(_messages(given))
+        if self.instructions:
+            messages.insert(0, Message(role="system", content=self.instructions))
+        if not messages:
+            raise Problem(400, "input: there is nothing in it", "invalid_value", param="input")
+        return messages
+
+
+def _chat_format(given: SchemaText | PlainFormat) -> SchemaFormat | PlainFormat:
+    return given if isinstance(given, PlainFormat) else SchemaFormat(type="json_schema", json_schema=given)
+
+
+def _chat_choice(given: Any) -> Any:
+    return NamedChoice(type="function", function=given) if isinstance(given, ResponsesChoice) else given
+
+
+def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
+    """The messages of items. What the model said between two of others' items is one message.
+
+    Raises:
+        Problem: an item of another kind, or without what its kind has.
+    """
+    said: Item = {}
+    for place, item in enumerate(items):
+        fields = _ItemFields(item, f"input.{place}")
+        if item.type == "reasoning":
+            said["reasoning_content"] = said.get("reasoning_content", "") + fields.text("content", "reasoning_text")
+        elif item.type == "function_call":
+            function = {"name": fields.string("name"), "arguments": fields.string("arguments")}
+            call = {"id": fields.string("call_id"), "type": "function", "function": function}
+            said["tool_calls"] = [*said.get("tool_calls", ()), call]
+        elif item.type == "message" and fields.role == "assistant":
+            said["content"] = said.get("content", "") + fields.text("content", "output_text")
+        else:
+            yield from _assistant(said)
+            said = {}
+            if item.type == "message":
+                yield Message(role=fields.role, content=fields.text("content", "input_text"))
+            elif item.type == "function_call_output":
+                output, call_id = fields.text("output", "input_text"), fields.string("call_id")
+                yield Message.model_validate({"role": "tool", "content": output, "tool_call_id": call_id})
+            else:
+                raise fields.problem("type", f"{quoted(item.type)} items are not read here")
+    yield from _assistant(said)
+
+
+def _assistant(said: Item) -> Iterator[Message]:
+    if said:
+        yield Message(role="assistant", **said)
+
+
+class _ItemFields:
+    """The fields of an item, each as what it must be.
+
+    Args:
+        place: where it stands in the request.
+    """
+
+    def __init__(self, item: InputItem, place: str) -> None:
+        self._fields, self._place = item.model_extra or {}, place
+
+    def problem(self, name: str, told: str) -> Problem:
+        """What is wrong with a field."""
+        place = f"{self._place}.{name}"
+        return Problem(400, f"{place}: {told}", "invalid_value", param=place)
+
+    def string(self, name: str) -> str:
+        """A text.
+
+        Raises:
+            Problem: it is missing, or none.
+        """
+        given = self._fields.get(name)
+        if not isinstance(given, str):
+            raise self.problem(name, f"expected a text, found {quoted(given)}")
+        return given
+
+    @property
+    def role(self) -> Any:
+        """Raises:
+        Problem: it is none.
+        """
+        given = self.string("role")
+        if given not in ("system", "developer", "user", "assistant"):
+            raise self.problem("role", f"expected system, developer, user or assistant, found {quoted(given)}")
+        return given
+
+    def text(self, name: str, kind: str) -> str:
+        """A text, or the texts of its parts together; None is no text.
+
+        Raises:
+            Problem: it has a part of another kind.
+        """
+        given = self._fields.get(name)
+        if not isinstance(given, list):
+            return "" if given is None else self.string(name)
+        for part in given:
+            found = part.get("type") if isinstance(part, dict) else part
+            if found not in (kind, "input_text", "output_text") or not isinstance(part.get("text"), str):
+                raise self.problem(name, f"{quoted(found)} parts are not read here, only texts")
+        return "".join(part["text"] for part in given)
