@@ -1,11 +1,13 @@
-"""Whether a schema has strings where a phrase is bound to."""
+"""Whether a schema has strings where a phrase is bound to, and whether these may have the phrase."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from structgen.errors import LimitExceeded
-from structgen.schema.normal import Node
+from structgen.regular.string_sets import string_is_empty
+from structgen.schema.normal import Node, Strings
 
 MOST_PLACES = 500
 """Places of a schema that are looked at; behind more it counts as unknown, and so as possible."""
@@ -13,15 +15,32 @@ MOST_PLACES = 500
 
 def may_have_strings(root: Node, pointer: str) -> bool:
     """May a string stand at a JSON pointer, in which `*` is any member or item and `**` any number of them?"""
+    strings = _strings(root, pointer)
+    return strings is None or bool(strings)
+
+
+def may_have(root: Node, pointer: str, patterns: Sequence[str]) -> bool:
+    """May a string at a JSON pointer match all of some ECMA-262 patterns?"""
+    strings = _strings(root, pointer)
+    try:
+        return strings is None or any(
+            not string_is_empty(replace(each, patterns=(*each.patterns, *patterns))) for each in strings
+        )
+    except LimitExceeded:
+        return True
+
+
+def _strings(root: Node, pointer: str) -> list[Strings] | None:
+    """The sets of strings at a JSON pointer; None where they are not known."""
     nodes = [root]
     try:
         for step in pointer.split("/")[1:]:
             nodes = list(dict.fromkeys(part for node in nodes for part in _parts(node, step)))
             if step == "**" or len(nodes) > MOST_PLACES:
-                return True
-        return any(shape.strings is not None for node in nodes for shape in node.shapes)
+                return None
+        return [shape.strings for node in nodes for shape in node.shapes if shape.strings is not None]
     except LimitExceeded:  # it is raised again where a text comes there
-        return True
+        return None
 
 
 def _parts(node: Node, step: str) -> Iterator[Node]:

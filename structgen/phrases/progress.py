@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
+from structgen.masks import Grammar
 from structgen.memo import cached_up_to
-from structgen.phrases.kinds import Wanted
+from structgen.phrases.kinds import PatternPhrase, Wanted
+from structgen.phrases.places import may_have
+from structgen.phrases.possible import Possible
 from structgen.phrases.table import NEVER, PhraseTable
+from structgen.schema.normal import Node
 from structgen.vocabulary import Vocabulary
 
 _REMEMBERED = 1 << 14
@@ -58,6 +62,9 @@ class PhraseSet:
         self._finders = [StringFinder(pointer) for pointer in pointers]
         self._is_one = ["*" not in pointer for pointer in pointers]  # at most one string stands there
         self.start = Progress((0,) * len(phrases), (Scan(),) * len(pointers))
+        self._wanted = list(phrases)
+        self._anywhere = [number for number, phrase in enumerate(phrases) if phrase.at is None]
+        self._possible: dict[Grammar, Possible] = {}
 
     @cached_up_to(_REMEMBERED)
     def feed(self, state: Progress, text: bytes) -> Progress | None:
@@ -73,6 +80,30 @@ class PhraseSet:
                 places[number] = phrase.table.after(places[number], text)
         after = Progress(tuple(places), tuple(scans))
         return None if self.owed(after) >= NEVER else after
+
+    def lost(self, state: Progress, grammar: Grammar, position: int) -> str:
+        """The name of a phrase that no text of a grammar has that goes on from a position; empty where none is known.
+
+        Phrases that are bound to strings are not asked about, see `lost_in`.
+        """
+        if not self._anywhere:
+            return ""
+        possible = self._possible.get(grammar)
+        if possible is None:
+            tables = [self._phrases[number].table for number in self._anywhere]
+            possible = self._possible[grammar] = Possible(grammar, tables)
+        number = possible.first_lost(position, [state.places[number] for number in self._anywhere])
+        return "" if number is None else self._phrases[self._anywhere[number]].name
+
+    def lost_in(self, root: Node) -> str:
+        """The phrases of one pointer that no string of a schema has there; empty where none are known."""
+        for pointer in self.pointers:
+            bound = [each for each in self._wanted if isinstance(each, PatternPhrase) and each.at == pointer]
+            together = [bound] if "*" not in pointer else []  # else each may stand in a string of its own
+            for each in [*([phrase] for phrase in bound), *together]:
+                if not may_have(root, pointer, [phrase.pattern for phrase in each]):
+                    return " and ".join(map(str, each))
+        return ""
 
     def _read(self, phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
         """The place of a phrase behind pieces of the strings to which it is bound."""

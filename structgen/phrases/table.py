@@ -44,7 +44,7 @@ class PhraseTable:
 
     def __init__(self, next_: Int32, met: Bool, whole: Bool | None = None) -> None:
         self._array = next_
-        self._next = [row.tolist() for row in next_]
+        self._next: list[list[int]] = [row.tolist() for row in next_]
         self._whole = np.ones(next_.shape, np.bool_) if whole is None else whole
         self._distances = _distances(next_, met, self._whole)
         self.owed: list[int] = self._distances.tolist()
@@ -56,6 +56,10 @@ class PhraseTable:
         for byte in text:
             state = table[state][byte]
         return state
+
+    def row(self, state: int) -> list[int]:
+        """The state behind each byte."""
+        return self._next[state]
 
     def completion(self, state: int) -> bytes:
         """One of the shortest texts behind which the phrase is met."""

@@ -1,4 +1,4 @@
-"""Whether strings can stand where a phrase is bound to."""
+"""Whether strings can stand where a phrase is bound to, and have it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from structgen.phrases.places import MOST_PLACES, may_have_strings
+from structgen.phrases.places import MOST_PLACES, may_have, may_have_strings
 from structgen.schema.reader import read
 
 SCHEMA: dict[str, Any] = {
@@ -44,3 +44,24 @@ def test_names_are_met_where_any_may_come() -> None:
 def test_a_schema_without_end_is_left_open() -> None:
     many = {"type": "array", "items": {"properties": {f"p{i}": {"type": "integer"} for i in range(MOST_PLACES + 1)}}}
     assert may_have_strings(read({"properties": {"a": many}}), "/a/*/*/*")
+
+
+@pytest.mark.parametrize(
+    ("strings", "patterns", "expected"),
+    [
+        ({"type": "string"}, ["hello", "world"], True),
+        ({"type": "string", "maxLength": 4}, ["hello"], False),
+        ({"type": "string", "maxLength": 8}, ["hello"], True),
+        ({"type": "string", "maxLength": 8}, ["hello", "world"], False),
+        ({"type": "string", "maxLength": 8}, ["hello", "low"], True),
+        ({"type": "string", "pattern": "^[a-m]*$"}, ["x"], False),
+        ({"type": "string", "format": "date"}, ["2024-02-2"], True),
+        ({"type": "string", "format": "date"}, ["13-45"], False),
+        ({"enum": ["red", "green"]}, ["ee"], True),
+        ({"enum": ["red", "green"]}, ["blue"], False),
+        ({"type": "string", "not": {"pattern": "b"}}, ["abc"], False),
+        ({"anyOf": [{"maxLength": 2, "type": "string"}, {"enum": ["abc"]}]}, ["abc"], True),
+    ],
+)
+def test_strings_that_may_match(strings: dict[str, Any], patterns: list[str], expected: bool) -> None:
+    assert may_have(read({"type": "object", "properties": {"a": strings}}), "/a", patterns) is expected

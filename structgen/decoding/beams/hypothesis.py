@@ -208,10 +208,12 @@ class Hypothesis(Session):
         """A text with all phrases is known that fits into the budget, or none at all is known.
 
         Raises:
-            DeadEnd: the shortest one that is known does not fit.
+            DeadEnd: no text has them, or the shortest one that is known does not fit.
         """
         phrases, matcher = self.phrases, self.matcher
         if phrases is not None and matcher is not None and not self.done:
+            if lost := phrases.lost(matcher):
+                raise DeadEnd(f"no text of the constraint has {lost}")
             close = Closing.of(matcher.grammar).tokens(matcher, phrases.listener((), None), Effort(), self.budget)
             if close is not None and len(close) > self.budget:
                 said = quoted(self._vocabulary.decode(close).decode("utf-8", errors="replace"))

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.automaton.table_format import FRAME_MASK, FRAME_SHIFT
 from structgen.decoding.choosing.masking import pack
 from structgen.endings.agreed import Listener
 from structgen.masks import Matcher
 from structgen.masks.words import Words
 from structgen.phrases.progress import PhraseSet, Progress
 from structgen.phrases.table import NEVER
+from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
 
@@ -83,9 +85,17 @@ class PhraseRow:
         """Can all phrases still be met behind the last token? If not, it is not allowed there again."""
         before = self.state(tokens[:-1])
         after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
-        if after is None:
+        keeps = after is not None and not (matcher is not None and self._loses(matcher, after))
+        if not keeps:
             self.refuse(tokens)
-        return after is not None
+        return keeps
+
+    def _loses(self, matcher: Matcher, state: Progress) -> bool:
+        """Has a value begun or ended, and can a phrase not be said any more since then?"""
+        if matcher.finished or not self.phrases.owed(state):
+            return False
+        stays = (matcher.position ^ matcher.earlier(1)) >> FRAME_SHIFT & FRAME_MASK == 0
+        return not stays and self.phrases.lost(state, matcher.grammar, matcher.position) != ""
 
     def refuse(self, tokens: Sequence[int]) -> None:
         """Does not allow the last token again where it stands."""
@@ -97,6 +107,16 @@ class PhraseRow:
         if len(said) < len(self._vocabulary.decode(tokens)):
             state = self.phrases.feed(self.phrases.start, bytes(said))
         return state is None or self.phrases.owed(state) > 0
+
+    def lost(self, matcher: Matcher) -> str:
+        """Phrases that no text has, for messages; empty where none are known.
+
+        Args:
+            matcher: behind no token.
+        """
+        automaton, start = matcher.grammar.automaton, self.phrases.start
+        bound = self.phrases.lost_in(automaton.root) if isinstance(automaton, JsonAutomaton) else ""
+        return bound or self.phrases.lost(start, matcher.grammar, matcher.position)
 
     def listener(self, tokens: Sequence[int], others: Listener | None) -> PhraseListener:
         """What has a say in how the text may end: the phrases, and what else there is."""

@@ -214,6 +214,54 @@ def test_what_no_text_can_have_is_told():
         sg.generate(model, "x", phrases=["abc"], banned=["b"], beams=2, limits=sg.Limits(40))
 
 
+def closed(**members):
+    return {"type": "object", "properties": members, "required": [*members], "additionalProperties": False}
+
+
+WORDS = {"type": "string", "pattern": "^[a-m]*$"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "phrases", "named"),
+    [
+        (closed(a=WORDS), ["abx"], "'abx'"),
+        (closed(a=WORDS, b={"type": "string"}), [sg.Phrase("abx", at="/a")], "'abx' at /a"),
+        (closed(a={"type": "string", "maxLength": 4}, b={"type": "string"}), [sg.Phrase("hello", at="/a")], "'hello'"),
+        (closed(a={"type": "array", "items": {"enum": ["red", "blue"]}}), ["green"], "'green'"),
+        (closed(a={"type": "array", "items": WORDS}, b={"type": "string"}), [sg.Phrase("x", at="/a/*")], "'x'"),
+        (closed(a={"type": "string", "maxLength": 8}), [sg.Phrase("hello", at="/a"), sg.Phrase("wo", at="/a")], None),
+        (closed(a={"type": "string", "maxLength": 6}), [sg.Phrase("hello", at="/a"), sg.Phrase("wo", at="/a")],
+         "'hello' at /a and 'wo' at /a"),
+        (sg.Regex("[ab]{30,}"), ["c"], "'c'"),
+        (sg.Lark('start: item+\nitem: "x" | "(" item* ")"'), ["(x", "y"], "'y'"),
+    ],
+)  # fmt: skip
+def test_a_phrase_that_no_text_has_is_told_before_anything_runs(schema, phrases, named):
+    (run,) = sg.generate(
+        make(), ["x"], schema, phrases=phrases, beams=4, limits=sg.Limits(512 if named else 60), details=True
+    )
+    if named is None:
+        assert "hello" in run.text
+        assert "wo" in run.text
+        return
+    assert isinstance(run.error, sg.DeadEnd)
+    assert f"no text of the constraint has {named}" in str(run.error)
+    assert run.stats.forwards == 0
+
+
+def test_a_value_behind_which_a_phrase_is_lost_is_not_begun():
+    """Only lists of *x* can have the phrase; a model that likes the other kind better says one of them all the same."""
+    choice = {
+        "anyOf": [closed(kind={"const": kind}, a={"type": "array", "items": {"const": kind * 3}}) for kind in "xy"]
+    }
+    model = make(seed=3)
+    limits = sg.Limits(300)
+    for phrase in ("xxx", "yyy"):
+        run = sg.generate(model, "x", choice, phrases=[phrase], beams=2, limits=limits, details=True)
+        assert phrase in run.text
+        assert run.stats.rollbacks == 0
+
+
 def test_stop_strings_do_not_cut_phrases_off():
     with pytest.raises(sg.OptionError, match="ends the text within"):
         sg.generate(make(), "x", phrases=["a b"], beams=4, limits=sg.Limits(30, stop=(" ",)))
