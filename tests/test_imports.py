@@ -28,7 +28,7 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases"},
-    {"explanation", "chat", "rendering"},
+    {"explanation", "chat", "rendering", "compile_ahead"},
     {"decoding"},
     {"reasking", "remote", "few_shot", "api_options"},
     {"api"},
@@ -42,7 +42,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "phrases",
+    "tools", "chat", "rendering", "phrases", "compile_ahead",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

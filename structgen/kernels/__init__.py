@@ -2,6 +2,8 @@
 
 - `short_way`: numba's compiler, cut down to what kernels of integers and arrays need; a first use takes half as long.
 - `contents`: what a kernel on disk is made of, so that it is compiled again when that changes.
+- `shipped`: kernels that were compiled when the package was built.
+- `announcing`: what a user sees while kernels are compiled.
 - `views`: arrays by address.
 
 The short way subclasses private parts of numba, so it is taken only with versions that it was run on (`KNOWN`). With
@@ -19,6 +21,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 
+from structgen.kernels.announcing import announce
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 KNOWN = (0, 62), (0, 68)
@@ -28,6 +32,9 @@ SHORT = KNOWN[0] <= numba.version_info.short <= KNOWN[1] and not os.environ.get(
 
 _options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _inner_options: dict[str, Any] = {}
+KERNELS: list[Any] = []
+"""Those of the modules imported so far that Python calls."""
+announce()
 if SHORT:
     from structgen.kernels.short_way import INNER_OPTIONS, OPTIONS, keep_by_contents
 
@@ -42,6 +49,7 @@ def kernel(function: _F) -> _F:
     with int64 would make a float, and a constant of a module has a type of its own until `int64` makes it a number).
     """
     compiled = numba.njit(cache=True, **_options)(function)
+    KERNELS.append(compiled)
     if SHORT:
         keep_by_contents(compiled)
     return cast(_F, compiled)

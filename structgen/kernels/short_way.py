@@ -31,11 +31,21 @@ from numba.core.typing import Context
 from numba.extending import models, register_model
 
 from structgen.kernels.contents import contents
+from structgen.kernels.shipped import PORTABLE, runs_here, shipped_folder
 
 
 def keep_by_contents(compiled: Any) -> None:
     """Keep a kernel on disk as long as all that it is made of is the same."""
     compiled._cache._cache_file = _KernelFile(compiled)
+
+
+def ship(compiled: Any) -> None:
+    """Write what is compiled of a kernel to the folder that the package brings along (see `shipped`)."""
+    cache = compiled._cache
+    file = cache._cache_file.shipped()
+    for signature, result in compiled.overloads.items():
+        key = cache._index_key(signature, result.target_context.codegen())
+        file.save((key[0], PORTABLE, key[2]), cache._impl.reduce(result))
 
 
 class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
@@ -47,8 +57,20 @@ class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
     def __init__(self, compiled: Any) -> None:
         function, abi = compiled.py_func, getattr(sys, "abiflags", "")
         name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
-        super().__init__(compiled._cache.cache_path, f"{name}.{sys.implementation.cache_tag}{abi}", "")
+        self._base = f"{name}.{sys.implementation.cache_tag}{abi}"
+        super().__init__(compiled._cache.cache_path, self._base, "")
         self._kernel = compiled
+
+    def load(self, key: Any) -> Any:
+        """What is on this machine's disk, or else came with the package; None where it must be compiled."""
+        kept = super().load(key)
+        if kept is not None or not runs_here():
+            return kept
+        return self.shipped().load((key[0], PORTABLE, key[2]))
+
+    def shipped(self) -> Any:
+        """The kernel as it came with the package; `load` has told what it is made of now."""
+        return IndexDataCacheFile(str(shipped_folder()), self._base, self._source_stamp)
 
     def _load_index(self) -> Any:
         """What is on disk; nothing where that was made of something else.

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from structgen.compile_ahead import use_kernels
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.request import prepare
 from structgen.errors import RequestError, StructgenError
@@ -140,6 +141,7 @@ def _tell(told: list[tuple[Job, News]]) -> None:
 
 def warm_up(model: Model) -> None:
     """Compiles what a first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
+    use_kernels()
     schema = {
         "type": "object",
         "properties": {

@@ -74,7 +74,7 @@ def test_a_kernel_equals_its_plain_twin(monkeypatch):
 @pytest.mark.skipif(numba.version_info.short < KNOWN[0], reason="this numba compiles in its own way")
 def test_the_first_use_compiles_each_kernel_once_and_computes_in_integers(tmp_path):
     """On a machine without a cache: no kernel for two lists of types, no variable that has become a float."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "STRUCTGEN_KERNELS": str(tmp_path)}
     command = [sys.executable, "-c", FIRST_USE]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
@@ -82,25 +82,6 @@ def test_the_first_use_compiles_each_kernel_once_and_computes_in_integers(tmp_pa
     assert found["compiled"] > 30
     assert found["several"] == []
     assert found["float"] == []
-
-
-AFTER_DOCTOR = """
-import gc, importlib, json, pkgutil
-from numba.core.caching import NullCache
-from numba.core.dispatcher import Dispatcher
-import structgen
-from rich.console import Console
-from structgen.cli.doctor import examine
-
-assert examine(Console(quiet=True))
-for package in ("regular", "automaton", "values", "parts", "masks", "endings", "vocabulary"):
-    found = importlib.import_module(f"structgen.{package}")
-    for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}."):
-        importlib.import_module(module.name)
-ours = [k for k in gc.get_objects() if isinstance(k, Dispatcher) and k.py_func.__module__.startswith("structgen.")]
-called = [k for k in ours if not isinstance(k._cache, NullCache)]
-print(json.dumps([len(called), [f"{k.py_func.__module__}.{k.py_func.__name__}" for k in called if not k.signatures]]))
-"""
 
 
 MASKS = """
@@ -132,7 +113,8 @@ def test_the_plain_way_gives_the_same_masks(tmp_path):
     """With nothing of numba but `njit` and documented options: what users of a later numba get."""
     answers = []
     for name in ("", "STRUCTGEN_PLAIN_NUMBA"):
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / f"kept{name}")} | ({name: "1"} if name else {})
+        places = {"NUMBA_CACHE_DIR": str(tmp_path / f"kept{name}"), "STRUCTGEN_KERNELS": str(tmp_path)}
+        environment = os.environ | places | ({name: "1"} if name else {})
         done = subprocess.run(
             [sys.executable, "-c", MASKS], env=environment, capture_output=True, text=True, check=True
         )
@@ -141,14 +123,3 @@ def test_the_plain_way_gives_the_same_masks(tmp_path):
     assert short
     assert not plain
     assert plain_masks == masks
-
-
-@pytest.mark.slow
-def test_the_doctor_leaves_no_kernel_to_be_compiled_later(tmp_path):
-    """A kernel takes up to a second: nobody should wait for one in the middle of a text."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", AFTER_DOCTOR]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    called, left = json.loads(done.stdout.splitlines()[-1])
-    assert called > 25
-    assert left == []

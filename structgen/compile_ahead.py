@@ -1,0 +1,94 @@
+"""All kernels, compiled ahead of their first use.
+
+`python -m structgen.compile_ahead` compiles them for all machines of this kind and puts them into the package, where
+`structgen.kernels` finds them. The build of a wheel runs it (`hatch_build.py`); so may the build of an image.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from structgen.kernels import KERNELS, SHORT
+from structgen.kernels.shipped import level, shipped_folder
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "n": {"type": "integer", "minimum": 3},
+        "word": {"type": "string", "pattern": "^[^\\s]+$", "maxLength": 9},
+        "either": {"anyOf": [{"type": "string", "pattern": "^[ab]"}, {"type": "string", "maxLength": 2}]},
+        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        "numbers": {"type": "array", "items": {"type": "integer"}, "maxItems": 1000},
+    },
+    "required": ["name", "n", "word", "either", "tags"],
+}
+VALUE = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"], "numbers": list(range(40))}
+"""A schema and a value of it that need most kernels."""
+
+
+def use_kernels() -> None:
+    """Read and write a few texts that need every kernel: each is compiled, or loaded if it was before."""
+    from structgen.constraints.basic import JsonSchema
+    from structgen.constraints.compositions import Sequence
+    from structgen.endings.closing import Closing
+    from structgen.vocabulary import Vocabulary
+    from structgen.vocabulary.canonical.merges import Merges
+
+    vocabulary = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])
+    words = [f"{number:05}" for number in range(4000)]
+    text = json.dumps(VALUE, ensure_ascii=False)
+    texts = [
+        (JsonSchema(SCHEMA), text),
+        (Sequence("so: ", JsonSchema(SCHEMA)), "so: " + text),
+        (JsonSchema({}), "[" * 99 + "]" * 99),
+        (JsonSchema({"enum": words}), json.dumps(words[1])),
+    ]
+    for constraint, said in texts:
+        matcher = constraint.compile(vocabulary).matcher()
+        for byte in said.encode():
+            matcher.mask()
+            matcher.advance(byte)
+        Closing.of(matcher.grammar).cost(matcher.grammar.start)
+    merges = Merges([(0,), (1,), (0, 1)], [(0, 1, 2)], 1)  # tokens a, b, ab
+    merges.followers(0)
+    merges.joins(0, 1)
+
+
+def ship() -> None:
+    """Compile each kernel, and put it into the folder of shipped ones, where none is yet."""
+    from structgen.kernels.short_way import ship
+
+    use_kernels()
+    shipped_folder().mkdir(parents=True)
+    for kernel in KERNELS:
+        ship(kernel)
+
+
+def main() -> None:
+    """Ship the kernels out of a process whose compiler writes for the level instead of for this processor."""
+    name, target = level(), shipped_folder()
+    if name is None or not SHORT:
+        unknown = "this architecture" if SHORT else "this version of numba"
+        sys.exit(f"{unknown} is not known to structgen: kernels are compiled at their first use")
+    with TemporaryDirectory() as folder:
+        places = {"NUMBA_CACHE_DIR": f"{folder}/kept", "STRUCTGEN_KERNELS": f"{folder}/shipped"}
+        for_all = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ""}
+        command = [sys.executable, "-c", "from structgen.compile_ahead import ship; ship()"]
+        subprocess.run(command, env=os.environ | places | for_all, check=True)
+        target.mkdir(parents=True, exist_ok=True)
+        for old in target.glob(f"*.{sys.implementation.cache_tag}*"):
+            old.unlink()
+        for file in Path(folder, "shipped", target.name).iterdir():
+            shutil.move(file, target / file.name)
+    print(target)
+
+
+if __name__ == "__main__":
+    main()

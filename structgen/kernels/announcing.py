@@ -1,0 +1,55 @@
+"""What a user sees while kernels are compiled: a line on a terminal, which is kept up to date, and a log record."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from numba.core.event import Event, Listener, register
+
+_log = logging.getLogger("structgen.kernels")
+_CLEAR = "\r\x1b[K"
+
+
+class _Announcement(Listener):  # type: ignore[misc]
+    """Hears of each function that numba begins and ends to compile; kernels from the disk are not among them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._depth = 0
+
+    def on_start(self, event: Event) -> None:
+        """Numba begins with a function: a kernel of ours, a part of it, or somebody else's."""
+        if not (self._depth or _is_ours(event)):
+            return
+        self._depth += 1
+        if self._depth == 1:
+            if not self._count:
+                _log.info("compiling the kernels for this machine, once: some 10 seconds in all")
+            self._count += 1
+            _show(f"structgen compiles its kernels for this machine, once: {self._count} of some 40")
+
+    def on_end(self, event: Event) -> None:
+        """It is done with the function."""
+        if self._depth:
+            self._depth -= 1
+            if not self._depth:
+                _show("")
+
+
+def _is_ours(event: Event) -> bool:
+    dispatcher: Any = (event.data or {}).get("dispatcher")
+    return str(getattr(getattr(dispatcher, "py_func", None), "__module__", "")).startswith("structgen.")
+
+
+def _show(text: str) -> None:
+    """Write a line over the one before; an empty one removes it. Nothing where nobody looks."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(_CLEAR + text)
+        sys.stderr.flush()
+
+
+def announce() -> None:
+    """Listen from now on."""
+    register("numba:compile", _Announcement())
