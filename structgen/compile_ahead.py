@@ -35,7 +35,7 @@ VALUE = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"
 
 def use_kernels() -> None:
     """Read and write a few texts that need every kernel: each is compiled, or loaded if it was before."""
-    from structgen.constraints.basic import JsonSchema
+    from structgen.constraints.basic import Constraint, JsonSchema
     from structgen.constraints.compositions import Sequence
     from structgen.endings.closing import Closing
     from structgen.vocabulary import Vocabulary
@@ -44,7 +44,7 @@ def use_kernels() -> None:
     vocabulary = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])
     words = [f"{number:05}" for number in range(4000)]
     text = json.dumps(VALUE, ensure_ascii=False)
-    texts = [
+    texts: list[tuple[Constraint, str]] = [
         (JsonSchema(SCHEMA), text),
         (Sequence("so: ", JsonSchema(SCHEMA)), "so: " + text),
         (JsonSchema({}), "[" * 99 + "]" * 99),
