@@ -1,4 +1,4 @@
-"""One of a few words: `Choice` for bare text, `Literal` inside an object."""
+"""Labels with their probabilities: one label as bare text, or a `Literal` inside an object."""
 
 from typing import Literal
 
@@ -15,18 +15,27 @@ class Review(BaseModel):
     recommend: bool
 
 
-FIELDS = "product, sentiment (positive, negative or neutral), rating, recommend (true or false)"
-PROMPT = f"""Extract the review: {FIELDS}.
-Text: I bought the kettle last week. It broke at once. 1 out of 5. I do not recommend it.
-JSON: """
+TASK = "Extract the review: product, sentiment (positive, negative or neutral), rating, recommend (true or false)."
+TEXT = "I bought the kettle last week. It broke at once. 1 out of 5. I do not recommend it."
 
 model, tokenizer = load_demo()
-print(repr(sg.generate(model, PROMPT, schema=Review, tokenizer=tokenizer)))
+messages = [{"role": "user", "content": f"{TASK}\nText: {TEXT}"}]
+run = sg.generate(model, messages, schema=Review, tokenizer=tokenizer, details=True)
+print(repr(run.value))
 
-# The same question with the answer's beginning given: the model only has to say the word.
+sentiment = run.fields["/sentiment"]
+print(f"{run.value.sentiment}: {sentiment.probability:.3f}")
+for label, probability in sorted(sentiment.values.items(), key=lambda item: -item[1]):
+    print(f"    {label:12} {probability:.3f}")
+
+# What nobody is sure of goes to a person.
+unsure = [pointer for pointer, field in run.fields.items() if field.probability < 0.5]
+print("to be checked:", unsure)
+
+# One label as bare text. The prompt holds the beginning of the answer, so the model only says the word.
 word = sg.generate(
     model,
-    PROMPT + '{"product": "kettle", "sentiment": "',
+    f'{TASK}\nText: {TEXT}\nJSON: {{"product": "kettle", "sentiment": "',
     schema=sg.Choice(["positive", "negative", "neutral"]),
     tokenizer=tokenizer,
 )
@@ -34,4 +43,9 @@ print(word)
 
 # Output:
 # Review(product='kettle', sentiment='negative', rating=1, recommend=False)
+# negative: 0.999
+#     "negative"   0.999
+#     "positive"   0.001
+#     "neutral"    0.001
+# to be checked: []
 # negative

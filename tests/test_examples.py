@@ -1,28 +1,41 @@
 """Every example, and every block of code in the documentation, runs and prints what it says it prints.
 
 An example ends with `# Output:` and its lines as comments. In Markdown, a `python` block that prints is
-followed by a `text` block with what it prints; blocks of a page share their names. `UPDATE_OUTPUTS=1` writes
-what is printed into the files (for a new demo model): read the difference before you commit it.
+followed by a `text` block with what it prints; blocks of a page share their names. A block that shows an example
+(`--8<--`, its path, `--8<--`) runs as the example does, and leaves its names to the page. A block that needs a download,
+a network or another package has the title "Not run: " with the reason; it must be Python all the same.
+`UPDATE_OUTPUTS=1` writes what is printed into the files (for a new demo model): read the difference before you commit it.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import json
 import os
 import re
 import runpy
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import structgen
+from structgen.testing import scripted_chat
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UPDATE = os.environ.get("UPDATE_OUTPUTS") == "1"
 OUTPUT = "\n# Output:\n"
 STEP = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n+```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```[ {.]*(?:python|py|python3)\b(?P<rest>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"--8<--\n(?P<path>examples/[\w/]+\.py)\n--8<--\n")
+NEEDS = re.compile(r"^# Needs: (\w+)$", re.MULTILINE)
+QUICK_START = '{"name": "Ada Moreau", "age": 36, "city": "Lyon"}'
 
 
 def checked(path: Path, source: str, wanted: str) -> None:
@@ -44,18 +57,40 @@ def ran(code: str, path: Path, line: int, names: dict[str, Any]) -> str:
 def test_example_prints_what_it_says(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The output in the file is the real one."""
     source = path.read_text(encoding="utf-8")
+    for package in NEEDS.findall(source):
+        pytest.importorskip(package, reason=f"{path.name} needs {package}")
     runpy.run_path(str(path), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert lines, f"{path.name} prints nothing"
     code = source.partition(OUTPUT)[0].rstrip("\n")
-    checked(path, source, f"{code}\n{OUTPUT}" + "".join(f"# {line}\n" for line in lines))
+    checked(path, source, f"{code}\n{OUTPUT}" + "".join(f"# {line}".rstrip() + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_prints_what_it_says(path: Path) -> None:
+    """The cells of a notebook run in order; the text below a cell is what it prints."""
+    source = path.read_text(encoding="utf-8")
+    notebook, names = json.loads(source), {"__name__": "notebook"}
+    for number, cell in enumerate(notebook["cells"], 1):
+        if cell["cell_type"] == "code":
+            output = ran("".join(cell["source"]), path, 0, names)
+            stream = {"name": "stdout", "output_type": "stream", "text": output.splitlines(keepends=True)}
+            cell["outputs"], cell["execution_count"] = [stream] if output else [], number
+    checked(path, source, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 def test_there_are_examples_and_code_on_the_pages() -> None:
     """Nothing passes by being empty."""
-    assert len(EXAMPLES) >= 5
+    assert len(EXAMPLES) >= 11
+    assert NOTEBOOKS
     for name in ("README.md", "docs/index.md", "docs/concepts/how-it-works.md"):
         assert STEP.search((ROOT / name).read_text(encoding="utf-8")), name
+
+
+def test_every_example_is_shown_in_the_documentation() -> None:
+    """Examples that no page shows are found by nobody."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    assert [path.name for path in EXAMPLES if f"examples/{path.name}" not in pages] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -65,8 +100,35 @@ def test_page_runs_and_prints_what_it_says(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
 
     def with_output(found: re.Match[str]) -> str:
-        code = found["code"]
-        output = ran(code, path, source.count("\n", 0, found.start("code")), names)
+        code, line = found["code"], source.count("\n", 0, found.start("code"))
+        if shown := SHOWN.fullmatch(code):
+            example = (ROOT / shown["path"]).read_text(encoding="utf-8")
+            if all(map(find_spec, NEEDS.findall(example))):
+                ran(example, path, line, names)
+            return found[0]
+        output = ran(code, path, line, names)
         return f"```python\n{code}```" + (f"\n```text\n{output}```" if output else "")
 
     checked(path, source, STEP.sub(with_output, source))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_does_not_run_says_why_and_is_python(path: Path) -> None:
+    """Blocks of Python in any other spelling of the fence would run nowhere in silence."""
+    for block in FENCE.finditer(path.read_text(encoding="utf-8")):
+        if block["rest"]:
+            assert re.fullmatch(r' title="Not run: [^"]{5,}"', block["rest"]), block[0]
+            shown = SHOWN.fullmatch(block["code"])
+            ast.parse((ROOT / shown["path"]).read_text(encoding="utf-8") if shown else block["code"])
+        else:
+            assert block[0].startswith("```python\n"), block[0]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md"])
+def test_the_quick_start_runs_where_the_model_is_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its code, with a scripted chat model in place of the download, prints what is shown behind it."""
+    source = (ROOT / name).read_text(encoding="utf-8")
+    block = next(block for block in FENCE.finditer(source) if block["rest"])
+    monkeypatch.setattr(structgen, "load", lambda model: scripted_chat(QUICK_START))
+    output = ran(block["code"], ROOT / name, 0, {"__name__": "page"})
+    assert source[block.end() :].startswith(f"\n```text\n{output}```")

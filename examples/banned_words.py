@@ -1,0 +1,45 @@
+"""Words that are never said, whatever tokens they are made of: the decoder goes back, and says something else."""
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person  # name: str, age: int, city: str
+from structgen.testing import scripted  # a model that wants to say this; any other works alike
+
+PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
+
+# In JSON a banned word is looked for in string values, and in what they spell. Names of members are the schema's.
+model, tokenizer = load_demo()
+run = sg.generate(model, PROMPT, Person, tokenizer=tokenizer, banned=["Lyon"], details=True)
+print(repr(run.value))
+for step in run.trace:
+    print(f"    behind {step.tokens} tokens, {step.text!r} was taken back: {step.reason}")
+
+# More ways than banned=: case, accents, any white space, whole words, one field only.
+guard = sg.BannedWords(["lyon"], ignore_case=True, whole_word=True, scope="/city")
+print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer, guards=[guard])))
+
+# A rule of your own: a guard reads bytes, and vetoes from the byte on with which the offence began.
+
+
+class NoEcho(sg.Guard[bytes]):
+    """The text must not say the same word twice in a row."""
+
+    def start(self):
+        return b""
+
+    def feed(self, state, text):
+        said = state + text
+        words = said.split(b" ")
+        if len(words) > 2 and words[-2] == words[-3]:
+            return sg.Veto(said.rindex(words[-2]), f"{words[-2].decode()!r} twice")
+        return said
+
+
+run = sg.generate(scripted("go go on"), "x", sg.Regex("go [a-z]{2} on"), guards=[NoEcho()], details=True)
+print(run.text, [(step.text, step.reason) for step in run.trace])
+
+# Output:
+# Person(name='Ada Moreau', age=36, city='Laron')
+#     behind 16 tokens, 'yon' was taken back: banned word 'Lyon'
+# Person(name='Ada Moreau', age=36, city='Laron')
+# go ag on [('go on', "'go' twice")]

@@ -1,0 +1,26 @@
+"""A batch job on the actors of Ray Data: each loads the model once. Start a cluster with `ray.init` for many machines."""
+
+# Needs: ray
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person  # name: str, age: int, city: str
+from structgen.integrations.ray import extract_on_ray
+
+PROMPT = "Extract the person: name, age, city.\nText: {text}\nJSON: "
+LETTERS = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg is 51 years old and lives in Oslo."]
+
+
+def load_model() -> sg.Model:
+    """What each actor calls once: here the demo model, or `sg.load("a folder or Hugging Face id")`."""
+    return sg.Model.of(*load_demo())
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "people.jsonl")
+        job = extract_on_ray(load_model, LETTERS, Person, prompt=PROMPT, out=out, actors=1)
+        print(job.done, "done,", job.failed, "failed")
+        print(*sorted(out.read_text().splitlines()), sep="\n")
