@@ -1,4 +1,4 @@
-"""A batch job on the actors of Ray Data: each loads the model once. Start a cluster with `ray.init` for many machines."""
+"""A batch job on the actors of Ray Data: each loads the model once. For many machines call `ray.init` before."""
 
 # Needs: ray
 from pathlib import Path

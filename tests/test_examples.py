@@ -2,9 +2,10 @@
 
 An example ends with `# Output:` and its lines as comments. In Markdown, a `python` block that prints is
 followed by a `text` block with what it prints; blocks of a page share their names. A block that shows an example
-(`--8<--`, its path, `--8<--`) runs as the example does, and leaves its names to the page. A block that needs a download,
-a network or another package has the title "Not run: " with the reason; it must be Python all the same.
-`UPDATE_OUTPUTS=1` writes what is printed into the files (for a new demo model): read the difference before you commit it.
+(`--8<--`, its path, `--8<--`) runs as the example does, and leaves its names to the page. A block that needs a
+download, a network or another package has the title "Not run: " with the reason; it must be Python all the same.
+`UPDATE_OUTPUTS=1` writes what is printed into the files (for a new demo model): read the difference before you
+commit it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 import runpy
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -32,7 +34,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UPDATE = os.environ.get("UPDATE_OUTPUTS") == "1"
 OUTPUT = "\n# Output:\n"
 STEP = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n+```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
-FENCE = re.compile(r"^```[ {.]*(?:python|py|python3)\b(?P<rest>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<indent> *)```[ {.]*(?:python|py|python3)\b(?P<rest>[^\n]*)\n(?P<code>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
+)
 SHOWN = re.compile(r"--8<--\n(?P<path>examples/[\w/]+\.py)\n--8<--\n")
 NEEDS = re.compile(r"^# Needs: (\w+)$", re.MULTILINE)
 QUICK_START = '{"name": "Ada Moreau", "age": 36, "city": "Lyon"}'
@@ -119,7 +124,7 @@ def test_what_does_not_run_says_why_and_is_python(path: Path) -> None:
         if block["rest"]:
             assert re.fullmatch(r' title="Not run: [^"]{5,}"', block["rest"]), block[0]
             shown = SHOWN.fullmatch(block["code"])
-            ast.parse((ROOT / shown["path"]).read_text(encoding="utf-8") if shown else block["code"])
+            ast.parse((ROOT / shown["path"]).read_text(encoding="utf-8") if shown else dedent(block["code"]))
         else:
             assert block[0].startswith("```python\n"), block[0]
 

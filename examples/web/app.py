@@ -38,7 +38,7 @@ async def orders(text: str) -> EventSourceResponse:
 
 
 async def changes(messages: list[dict[str, str]]) -> AsyncIterator[ServerSentEvent]:
-    """`partial` with the object so far, each time that it has changed; at the end `done`, or `failed` with the reason."""
+    """`partial` with the object so far, each time that it has changed; then `done`, or `failed` with the reason."""
     sent = None
     try:
         async for event in sg.astream(model, messages, schema=Order):

@@ -99,8 +99,8 @@ def test_greedy_text_is_that_of_transformers_generate(name, way, half):
 
 
 def test_the_table_in_the_documentation_has_every_architecture_in_its_place():
-    text = (Path(__file__).parents[2] / "docs" / "reference" / "decoding.md").read_text()
-    table = [line.split("|")[2:4] for line in text.split("### Which way each")[1].splitlines() if line.startswith("| ")]
+    text = (Path(__file__).parents[2] / "docs" / "project" / "architectures.md").read_text()
+    table = [line.split("|")[2:4] for line in text.split("## Which way each")[1].splitlines() if line.startswith("| ")]
     assert [len(cells) for cells in table[2:]] == [2] * 4
     for cells, way in zip(table[2:], ["SlotForward", "HybridForward", "SoloForward", "WholeForward"], strict=True):
         for cell, half in zip(cells, ["causal", "encoder-decoder"], strict=True):

@@ -1,0 +1,250 @@
+"""The site: it builds without a warning, its links lead somewhere, and its search finds what people look for.
+
+What runs on its pages is held by `test_examples.py`. `UPDATE_OUTPUTS=1` writes what is generated: the options' table,
+the diagrams.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import structgen as sg
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+UPDATE = os.environ.get("UPDATE_OUTPUTS") == "1"
+OPTIONS = re.compile(r"(?<=<!-- options -->\n).*?(?=<!-- /options -->)", re.DOTALL)
+WIDEST = 72
+"""Characters of a line of code that fit beside the two side bars of a page of 1,220 pixels."""
+
+FINDS = {
+    "structured output": "tutorial/extract/",
+    "JSON mode": "tutorial/extract/",
+    "tool": "tutorial/function-calling/",
+    "tool calling": "reference/function-calling/",
+    "function calling": "reference/function-calling/",
+    "speculative decoding": "concepts/forced-text/",
+    "prompt lookup": "concepts/forced-text/",
+    "retry": "how-to/validators/",
+    "resume": "tutorial/folder/",
+    "logits processor": "tutorial/own-loop/",
+    "LogitsProcessor": "reference/engines/",
+    "vllm": "how-to/migrate/vllm/",
+    "outlines": "how-to/migrate/outlines/",
+    "guidance": "how-to/migrate/guidance/",
+    "instructor": "how-to/migrate/instructor/",
+    "lm-format-enforcer": "how-to/migrate/lm-format-enforcer/",
+    "force_words_ids": "how-to/migrate/transformers/",
+    "few-shot": "how-to/prompts/",
+    "confidence": "tutorial/classify/",
+    "max_new_tokens": "how-to/budgets/",
+    "truncated": "how-to/budgets/",
+    "server-sent events": "tutorial/stream/",
+    "regex": "reference/constraints/",
+    "white space": "how-to/layout/",
+    "beam search": "reference/sampling/",
+    "reasoning": "tutorial/thinking/",
+    "DeadEnd": "reference/errors/",
+    "openai": "tutorial/serve/",
+}
+"""What people type into the search, and the page that must be among the first three."""
+
+
+def options_table() -> str:
+    """The options of `generate`, each with its default and the first sentence of its description."""
+    described = inspect.getdoc(sg.generate) or ""
+    args = described.partition("Args:\n")[2].partition("\n\nWarns:")[0]
+    entries = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", args, re.MULTILINE))
+    rows = ["| option | by default | |", "| --- | --- | --- |"]
+    for name, parameter in inspect.signature(sg.generate).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in ("details", "unknown"):
+            whole = " ".join(entries[name].split())
+            default = parameter.default
+            shown = "" if default in ((), None) else f"`{type(default).__name__}()`"
+            shown = f"`{default!r}`" if isinstance(default, (bool, int, str)) else shown
+            shown = "`Whitespace.SPACED`" if name == "whitespace" else shown
+            each = " *Each.*" if re.search(r"\ba list (?:gives|of lists)|list of such lists", whole, re.I) else ""
+            sentence = re.split(r"(?<=[^.])\. |; ", whole)[0].rstrip(".")
+            rows.append(f"| `{name}=` | {shown} | {sentence[0].upper()}{sentence[1:]}.{each} |")
+    return "\n".join(rows) + "\n"
+
+
+class Page(HTMLParser):
+    """What a built page links to, and the places that it has.
+
+    Args:
+        text: the page's HTML.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = {""}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes what a tag links to, and its name."""
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.append(value)
+            elif name in ("id", "name") and value:
+                self.places.add(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    built = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as the site's search cuts them, in small letters."""
+    (separator,) = re.findall(r"separator: '(.*)'", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    return [word.lower() for word in re.split(separator, text) if word]
+
+
+def found(index: list[dict[str, Any]], term: str) -> list[str]:
+    """The pages that have all words of a term in one section, best first: titles count more than text."""
+    wanted, best = words(term), {}
+    for entry in index:
+        title, text = words(entry["title"]), words(re.sub(r"<[^>]+>", " ", entry["text"]))
+        if all(word in title or word in text for word in wanted):
+            share = sum(text.count(word) for word in wanted) / (20 + len(text))
+            page = entry["location"].partition("#")[0]
+            score = sum(word in title for word in wanted) + min(share, 0.9)
+            best[page] = max(score, best.get(page, 0.0))
+    return sorted(best, key=lambda page: -best[page])
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(site: Path) -> None:
+    """Strict: a page that links to nowhere, or an unknown name of the reference, ends the build."""
+    assert (site / "index.html").exists()
+    assert (site / "search" / "search_index.json").exists()
+
+
+@pytest.mark.slow
+def test_links_and_anchors_lead_somewhere(site: Path) -> None:
+    """Every link of the built site to itself: the file is there, and has the place."""
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link.startswith("data:"):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists() or (target in pages and unquote(parts.fragment) not in pages[target].places):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    assert broken == []
+    assert len(pages) > 40
+
+
+@pytest.mark.slow
+def test_the_search_finds_what_people_type(site: Path) -> None:
+    """Of each term the page that is meant is among the first three."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    results = {term: found(index, term)[:3] for term in FINDS}
+    assert {term: pages for term, pages in results.items() if FINDS[term] not in pages} == {}
+
+
+def markdown_links(path: Path) -> Iterator[tuple[Path, str]]:
+    """The files that a Markdown page links to, and the anchors."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        if "://" not in link:
+            target, _, anchor = link.partition("#")
+            yield (path.parent / target if target else path), anchor
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """The anchors of a Markdown page's headings."""
+    heads = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", head.lower()).strip() for head in heads)
+    return frozenset(re.sub(r"[\s-]+", "-", head) for head in plain)
+
+
+def test_links_of_the_readme_and_between_pages_lead_somewhere() -> None:
+    """Read as files, as on a repository's pages; without building the site."""
+    broken = []
+    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+        for target, anchor in markdown_links(path):
+            if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+                broken.append(f"{path.relative_to(ROOT)}: {target.name}#{anchor}")
+    assert broken == []
+
+
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    """A page that is in no menu is found by nobody; no page is there twice."""
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2].partition("\nmarkdown_extensions")[0]
+    listed = re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
+    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+def test_no_line_of_code_overflows_on_the_start_page() -> None:
+    """Nor in the first block of the README."""
+    blocks = re.findall(r"```.*?\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > WIDEST] == []
+
+
+def test_the_table_of_options_is_that_of_the_docstring() -> None:
+    """One description: the table has the first sentence of each option's."""
+    path = DOCS / "reference" / "generate.md"
+    source = path.read_text(encoding="utf-8")
+    wanted = OPTIONS.sub(lambda _: options_table(), source)
+    if UPDATE:
+        path.write_text(wanted, encoding="utf-8")
+    assert source == wanted or UPDATE
+
+
+def test_the_reference_shows_one_signature_of_each_function() -> None:
+    """No walls of overloads."""
+    assert "show_overloads: false" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["pipeline", "mask", "going-back", "forced-text"])
+def test_diagrams_are_what_the_script_draws(name: str) -> None:
+    """They show what happens: a diagram that is out of date fails."""
+    drawn = run_path(str(DOCS / "diagrams.py"))["DIAGRAMS"][name]()
+    path = DOCS / "images" / f"{name}.svg"
+    if UPDATE:
+        path.write_text(drawn, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == drawn
+
+
+def test_one_python_version_is_named() -> None:
+    """By README and home page alike, and it is one of those that the package supports."""
+    supported = ast.literal_eval(re.findall(r"requires-python = (.*)", (ROOT / "pyproject.toml").read_text())[0])
+    named = {
+        version
+        for path in (ROOT / "README.md", DOCS / "index.md")
+        for version in re.findall(
+            r"Python (3\.\d+)(?!\.\d+,)", path.read_text(encoding="utf-8").partition("## Speed")[0]
+        )
+    }
+    assert named == {"3.11"}
+    assert supported == ">=3.10"
