@@ -19,7 +19,7 @@ from structgen.phrases.table import NEVER, PhraseTable
 from structgen.schema.normal import Node
 from structgen.vocabulary import Vocabulary
 
-_REMEMBERED = 1 << 14
+_REMEMBERED, _REMEMBERED_TOKENS = 1 << 14, 1 << 10
 _MET, _MISSED = -1, -2
 """Places of a phrase that is bound to strings: one of them had it, or the only one has ended without it."""
 
@@ -125,6 +125,20 @@ class PhraseSet:
     def owed(self, state: Progress) -> int:
         """The bytes that are owed, of all phrases together."""
         return sum(self._each(state))
+
+    def owed_with(self, state: Progress, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
+        """The bytes that are owed behind one token more, for each of some tokens; `NEVER` where a phrase is lost."""
+        known = self._owed_behind(state, vocabulary)
+        for token in tokens:
+            if token not in known:
+                after = self.feed(state, vocabulary.token(token))
+                known[token] = NEVER if after is None else self.owed(after)
+        return [known[token] for token in tokens]
+
+    @cached_up_to(_REMEMBERED_TOKENS)
+    def _owed_behind(self, state: Progress, vocabulary: Vocabulary) -> dict[int, int]:
+        """What is owed behind the tokens that were asked about in a state."""
+        return {}
 
     def unmet(self, state: Progress) -> str:
         """The phrases that are owed, for messages."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
+from structgen.kernels import kernel
 from structgen.regular.chardfa import CharDfa
 from structgen.vocabulary import Vocabulary
 
@@ -22,7 +22,7 @@ FREE = 64
 """A state of which more bytes than this lead on is a gap: the model fills it, nothing is proposed."""
 MOST_PROPOSED = 256
 """Tokens that are proposed in one state."""
-_BACKSLASH, _QUOTE, _SPACE = b'\\" '
+_BACKSLASH, _QUOTE = b'\\"'
 _ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
 MOST_STATES = 1 << 14
 """States of one table; each takes a kilobyte."""
@@ -78,33 +78,18 @@ class PhraseTable:
         """
         known = self._proposed.setdefault(vocabulary, {})
         if state not in known:
-            found = sorted(self._leading_on(state, vocabulary))[:MOST_PROPOSED]
-            known[state] = np.array(sorted(token for _, token in found), np.int64)
+            trie = vocabulary.trie
+            tokens, idle = np.empty((2, len(trie)), np.int32)
+            path = np.zeros((3, int(trie.depth.max(initial=0)) + 1), np.int32)
+            count = leading_nodes(
+                trie.byte, trie.depth, trie.skip, trie.token, self._array, self._distances, self._gaps, state, path,
+                tokens, idle,
+            )  # fmt: skip
+            tokens, idle = tokens[:count], idle[:count]
+            best = tokens[np.lexsort((tokens, idle))[:MOST_PROPOSED]]
+            twins = [twin for token in best.tolist() for twin in trie.twins(token)]
+            known[state] = np.sort(np.array(twins[:MOST_PROPOSED], np.int64))
         return known[state]
-
-    def _leading_on(self, state: int, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
-        """The tokens, each behind the number of its bytes that do not lead on."""
-        trie, owed = vocabulary.trie, self.owed
-        skip, depths, bytes_, tokens = trie.skip, trie.depth, trie.byte, trie.token
-        path = [(state, 0, False)]  # by depth: the state, the bytes that have not led on, did any?
-        node = 0
-        while node < len(trie):
-            depth, byte = int(depths[node]), int(bytes_[node])
-            before, idle, leads = path[depth - 1]
-            after = self._next[before][byte]
-            if owed[after] < owed[before]:
-                leads = leads or not self._gaps[before]
-            elif owed[before] == 0 or (byte == _SPACE and not leads and owed[after] == owed[state]):
-                idle += 1
-            else:
-                node = int(skip[node])
-                continue
-            path[depth:] = [(after, idle, leads)]
-            token = int(tokens[node])
-            while token >= 0 and leads and owed[after] < owed[state]:
-                yield idle, token
-                token = int(trie.twin[token])
-            node += 1
 
     @cached_property
     def _gaps(self) -> NDArray[np.bool_]:
@@ -126,6 +111,57 @@ class PhraseTable:
             table[count:lost, letter] = self._array[:, meant]
         whole = np.concatenate([self._whole, np.ones((count + 1, 256), np.bool_)])
         return PhraseTable(table, np.concatenate([self._distances == 0, np.zeros(count + 1, np.bool_)]), whole)
+
+
+@kernel
+def leading_nodes(
+    byte: NDArray[np.uint8],
+    depth: NDArray[np.uint16],
+    skip: Int32,
+    token: Int32,
+    next_: Int32,
+    owed: Int32,
+    gaps: Bool,
+    state: int,
+    path: Int32,
+    tokens: Int32,
+    idle: Int32,
+) -> int:
+    """Fill `tokens` and `idle`, int32[nodes] each, with the tokens that lead on from a state, each beside the number of
+    its bytes that do not; how many there are.
+
+    The plain loop: of each token of the trie, every byte leads on (less is owed behind it), or nothing is owed before
+    it, or it is a first space behind which as much is owed as before. Some byte must lead on that stands in no gap.
+    `path`, int32[3, depths], is by depth the state, the bytes that have not led on, and did any?
+    """
+    count = 0
+    node = 0
+    path[0, 0] = state
+    path[1, 0] = 0
+    path[2, 0] = 0
+    while node < len(byte):
+        above = depth[node] - 1
+        before = path[0, above]
+        after = next_[before, byte[node]]
+        behind = path[1, above]
+        leads = path[2, above]
+        if owed[after] < owed[before]:
+            if not gaps[before]:
+                leads = 1
+        elif owed[before] == 0 or (byte[node] == 32 and leads == 0 and owed[after] == owed[state]):
+            behind += 1
+        else:
+            node = skip[node]
+            continue
+        path[0, above + 1] = after
+        path[1, above + 1] = behind
+        path[2, above + 1] = leads
+        if token[node] >= 0 and leads == 1 and owed[after] < owed[state]:
+            tokens[count] = token[node]
+            idle[count] = behind
+            count += 1
+        node += 1
+    return count
 
 
 def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:

@@ -71,14 +71,14 @@ class Trie:
     def tokens_of(self, text: bytes) -> list[int]:
         """The tokens whose bytes are this text, which is not empty."""
         node, stop = self._below(text)
-        return self._twins(int(self.token[node])) if stop else []
+        return self.twins(int(self.token[node])) if stop else []
 
     def tokens_from(self, text: bytes) -> list[int]:
         """The tokens whose bytes begin with this text, which is not empty."""
         node, stop = self._below(text)
-        return [twin for token in self.token[node:stop].tolist() for twin in self._twins(token)]
+        return [twin for token in self.token[node:stop].tolist() for twin in self.twins(token)]
 
-    def _twins(self, token: int) -> list[int]:
+    def twins(self, token: int) -> list[int]:
         """A token and those with the same bytes; none for -1."""
         tokens = []
         while token >= 0:

@@ -142,9 +142,9 @@ class Hypothesis(Session):
             return _NONE
         return self.phrases.proposals(words, self.tokens)
 
-    def owed_with(self, token: int) -> int:
-        """The bytes of its phrases that it owes with one token more."""
-        return 0 if self.phrases is None else self.phrases.owed_with(self.tokens, token)
+    def owed_with(self, tokens: Sequence[int]) -> Sequence[int]:
+        """The bytes of its phrases that it owes with one token more, for each of some tokens."""
+        return [0] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
         """The text with one token more, or, with `sent_back` or an error, without a token that may not be taken."""

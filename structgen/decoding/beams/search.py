@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -72,17 +72,21 @@ class StepLogits:
         total = scores.logsumexp(dim=-1, keepdim=True)
         parts = [total, top.values, top.indices.float()]
         if longest := max(map(len, proposed), default=0):
-            ids = np.array([np.pad(each, (0, longest - len(each)), constant_values=-1) for each in proposed])
-            parts.append(scores.gather(1, upload([ids.clip(0)], scores.device)[0]))
+            ids = np.full((len(proposed), longest), -1)
+            for line, each in zip(ids, proposed, strict=True):
+                line[: len(each)] = each
+            columns = upload([ids], scores.device)[0]
+            best = scores.gather(1, columns.clamp(0)).masked_fill(columns < 0, -math.inf).topk(min(limit, longest))
+            parts += [best.values, columns.gather(1, best.indices).float()]
         rows = Download(torch.cat(parts, dim=1)).numbers()
         self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
         found = []
         for number, row in enumerate(rows):
-            tokens = _ranked(row[0], row[1 : 1 + width], row[1 + width : 1 + 2 * width])
+            by_token = dict(zip(row[1 + width : 1 + 2 * width], row[1 : 1 + width], strict=True))
             if longest and len(proposed[number]):
-                more = _ranked(row[0], row[1 + 2 * width :][: len(proposed[number])], proposed[number].tolist())
-                tokens = sorted({*tokens, *more[:limit]}, key=lambda scored: (-scored[1], scored[0]))
-            found.append(tokens)
+                half = 1 + 2 * width + min(limit, longest)
+                by_token.update(zip(row[half:], row[1 + 2 * width : half], strict=True))
+            found.append(_ranked(row[0], by_token))
         return found
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
@@ -116,9 +120,9 @@ class StepLogits:
         return upload([packed.view(np.int32)], self._logits.device)[0]
 
 
-def _ranked(total: float, scores: Sequence[float], tokens: Sequence[float]) -> list[ScoredToken]:
+def _ranked(total: float, scores: Mapping[float, float]) -> list[ScoredToken]:
     """The possible tokens; of equal scores the lowest token first, as in greedy decoding."""
-    ranked = sorted((-score, int(token)) for score, token in zip(scores, tokens, strict=True) if abs(score) < np.inf)
+    ranked = sorted((-score, int(token)) for token, score in scores.items() if abs(score) < math.inf)
     return [(token, -negative - total) for negative, token in ranked]
 
 
@@ -325,9 +329,9 @@ class BeamCandidates:
         self._likeliest[number] = None
         banks: dict[int, list[ScoredToken]] = {}
         if not beam.text.done:
-            for token, log in likeliest:
-                if token not in self._taken[number]:
-                    banks.setdefault(-beam.text.owed_with(token), []).append((token, beam.score + log))
+            left = [scored for scored in likeliest if scored[0] not in self._taken[number]]
+            for (token, log), owed in zip(left, beam.text.owed_with([token for token, _ in left]), strict=True):
+                banks.setdefault(-owed, []).append((token, beam.score + log))
         return {bank: iter(tokens) for bank, tokens in banks.items()}
 
     def judge(self, number: int, token: int) -> Hypothesis | None:

@@ -15,7 +15,6 @@ from structgen.endings.agreed import Listener
 from structgen.masks import Matcher
 from structgen.masks.words import Words
 from structgen.phrases.progress import PhraseSet, Progress
-from structgen.phrases.table import NEVER
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
@@ -62,10 +61,9 @@ class PhraseRow:
         """The phrases that are owed, for messages."""
         return self.phrases.unmet(self.state(tokens))
 
-    def owed_with(self, tokens: Sequence[int], token: int) -> int:
-        """The bytes that are owed with one token more."""
-        after = self.phrases.feed(self.state(tokens), self._vocabulary.token(token))
-        return NEVER if after is None else self.phrases.owed(after)
+    def owed_with(self, tokens: Sequence[int], following: Sequence[int]) -> list[int]:
+        """The bytes that are owed with one token more, for each of some tokens."""
+        return self.phrases.owed_with(self.state(tokens), following, self._vocabulary)
 
     def proposals(self, words: Words, tokens: Sequence[int]) -> NDArray[np.int64]:
         """The tokens of a mask that lead on with a phrase that is owed."""
