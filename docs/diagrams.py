@@ -89,7 +89,7 @@ def mask() -> str:
             x = 150 + column * 62
             alive = alive and byte in walk.allowed_tokens()
             parts += [box(x, y, 40, CELL, "strong" if alive else "dead")]
-            parts.append(text(x + 20, y + 20, repr(chr(byte))[1:-1].replace(" ", "␠"), "code"))
+            parts.append(text(x + 20, y + 20, repr(chr(byte))[1:-1].replace(" ", "·"), "code"))
             if column:
                 parts.append(arrow(x - 21, y + 15, x - 2, y + 15, "live" if alive else "line"))
             if not alive:
@@ -117,7 +117,7 @@ def going_back() -> str:
         for column, letter in enumerate(letters):
             x = 140 + (column + (step.tokens if row == 1 else 0)) * CELL
             kind = "dead" if row == 1 else ("box" if column < same else "strong")
-            parts += [box(x + 1, y, CELL - 2, CELL, kind), text(x + CELL / 2, y + 20, letter.replace(" ", "␠"), "code")]
+            parts += [box(x + 1, y, CELL - 2, CELL, kind), text(x + CELL / 2, y + 20, letter.replace(" ", "·"), "code")]
     end = 140 + (step.tokens + len(step.text)) * CELL
     parts.append(
         f'<path d="M{end} 91C{end + 60} 91 {end + 60} 147 {end + 30} 147" class="line" marker-end="url(#head)"/>'
@@ -139,7 +139,7 @@ def forced_text() -> str:
         if x + width > 730:
             x, y = 10.0, y + 40
         parts += [box(x, y, width - 2, CELL, "box" if logprob != logprob else "strong")]
-        parts.append(text(x + width / 2 - 1, y + 20, letters.replace(" ", "␠"), "code"))
+        parts.append(text(x + width / 2 - 1, y + 20, letters.replace(" ", "·"), "code"))
         x += width
     asked, y = sum(logprob == logprob for logprob in run.logprobs), y + 52
     parts += [box(10, y, 16, 16), text(34, y + 13, f"forced: {len(run.token_ids) - asked} tokens", "small", "start")]

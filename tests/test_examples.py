@@ -3,7 +3,7 @@
 An example ends with `# Output:` and its lines as comments. In Markdown, a `python` block that prints is
 followed by a `text` block with what it prints; blocks of a page share their names. A block that shows an example
 (`--8<--`, its path, `--8<--`) runs as the example does, and leaves its names to the page. A block that needs a
-download, a network or another package has the title "Not run: " with the reason; it must be Python all the same.
+download, a network or another package has a title that says so ("Needs ..."); it must be Python all the same.
 `UPDATE_OUTPUTS=1` writes what is printed into the files (for a new demo model): read the difference before you
 commit it.
 """
@@ -122,7 +122,7 @@ def test_what_does_not_run_says_why_and_is_python(path: Path) -> None:
     """Blocks of Python in any other spelling of the fence would run nowhere in silence."""
     for block in FENCE.finditer(path.read_text(encoding="utf-8")):
         if block["rest"]:
-            assert re.fullmatch(r' title="Not run: [^"]{5,}"', block["rest"]), block[0]
+            assert re.fullmatch(r' title="Needs [^"]{5,}; (?:not )?run by [^"]+"', block["rest"]), block[0]
             shown = SHOWN.fullmatch(block["code"])
             ast.parse((ROOT / shown["path"]).read_text(encoding="utf-8") if shown else dedent(block["code"]))
         else:
