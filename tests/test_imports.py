@@ -28,21 +28,21 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases"},
-    {"explanation", "chat", "rendering", "compile_ahead"},
+    {"explanation", "chat", "rendering", "compile_ahead", "trace"},
     {"decoding"},
     {"reasking", "remote", "few_shot", "api_options"},
     {"api"},
     {"testing"},
     {"calling"},
     {"batch_jobs"},
-    {"integrations", "trace", "demo", "server"},
+    {"integrations", "demo", "server"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "phrases", "compile_ahead",
+    "tools", "chat", "rendering", "phrases", "compile_ahead", "trace",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

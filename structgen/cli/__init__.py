@@ -1,4 +1,4 @@
-"""The command line: `structgen demo | generate | extract | check | explain | doctor | bench | serve`."""
+"""The command line: `structgen demo | generate | trace | extract | check | explain | doctor | bench | serve`."""
 
 from __future__ import annotations
 

@@ -81,6 +81,37 @@ def generate(
 
 
 @app.command()
+def trace(
+    source: Annotated[str, typer.Argument(help=f"{MODEL} Or a trace that was saved, FILE.json.")],
+    prompt: Annotated[str | None, typer.Argument(help="The prompt; - reads it from standard input.")] = None,
+    schema: Annotated[str | None, typer.Option(help=SCHEMA)] = None,
+    banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")] = False,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens that may be generated.")] = 512,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A page, FILE.html, or data, FILE.json; else it is printed.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+) -> None:
+    """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
+    from structgen.cli.tracing import saved, traced
+    from structgen.options import Limits, Sampling
+    from structgen.trace.output import show, write
+
+    with _told():
+        if prompt is None:
+            report = saved(source)
+        else:
+            text = _standard_input() if prompt == "-" else prompt
+            report = traced(
+                source, [{"role": "user", "content": text}] if chat else text, _wanted(schema, None, None, None),
+                device, banned=banned or [], limits=Limits(max_new_tokens),
+                sampling=Sampling(temperature=temperature, seed=seed),
+            )  # fmt: skip
+        show(report) if out is None else write(report, out)
+
+
+@app.command()
 def explain(
     schema: Annotated[Path, typer.Argument(help="A file with a JSON Schema.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,

@@ -53,19 +53,23 @@ class Confidence:
         tokens: of the text, with or without an end token.
         choices: of each token; None where the model was not asked.
         is_json: the text is JSON; else it is one value, "".
+
+    Attributes:
+        is_json: see above.
     """
 
     def __init__(
         self, matcher: Matcher, tokens: Sequence[int], choices: Sequence[ChosenToken | None], *, is_json: bool
     ) -> None:
-        self._matcher, self._choices, self._is_json = matcher, choices, is_json
+        self._matcher, self._choices, self.is_json = matcher, choices, is_json
         self._vocabulary = matcher.grammar.vocabulary
         self._tokens = [token for token in tokens if token not in self._vocabulary.end_ids]
         self._forced = ForcedText(self._vocabulary)
         self._fields: dict[str, Field] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_fields": self.fields()}  # without the grammar, which does not go to another process
+        # without the grammar, which does not go to another process
+        return {"_fields": self.fields(), "is_json": self.is_json}
 
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
@@ -75,7 +79,7 @@ class Confidence:
 
     def _spans(self) -> list[Span]:
         text = self._vocabulary.decode(self._tokens)
-        if not self._is_json:
+        if not self.is_json:
             return [Span("", (), 0, len(text), 0)]
         reader = PointerReader()
         return reader.feed(text) + reader.finish()
@@ -122,7 +126,7 @@ class Confidence:
     def _said(self, span: Span) -> str | None:
         """The text of the value that was said; None for a container."""
         text = self._vocabulary.decode(self._tokens)[span.start : span.end]
-        return _scalar(text) if self._is_json else text.decode()
+        return _scalar(text) if self.is_json else text.decode()
 
     def _leads_to(self, walk: Matcher, token: int, span: Span) -> str | None:
         """The text of the value at the span's place, where this token leaves no other."""
@@ -132,7 +136,7 @@ class Confidence:
         step.advance(token)
         text, ends = self._forced.text(step.grammar, step.position)
         whole = step.text + text
-        if not self._is_json:
+        if not self.is_json:
             return whole.decode() if ends else None
         reader = PointerReader()
         spans = reader.feed(whole) + (reader.finish() if ends else [])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from structgen.decoding.ahead.lookup import Lookup
+from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
@@ -50,13 +51,15 @@ class Drafts:
 
     Args:
         forward: reads them.
+        ledger: where the run measures its choices; None where it does not.
 
     Attributes:
         accepted: of each session, how many of its tokens needed no forward pass because they were drafted.
     """
 
-    def __init__(self, forward: DraftForward, vocabulary: Vocabulary) -> None:
+    def __init__(self, forward: DraftForward, vocabulary: Vocabulary, ledger: Ledger | None = None) -> None:
         self._forward, self._vocabulary = forward, vocabulary
+        self._ledger = ledger if ledger is not None and ledger.traced else None
         self._lookups: dict[Session, Lookup] = {}
         self._drafts: list[Draft] = []
         self._logits: Tensor | None = None
@@ -84,6 +87,8 @@ class Drafts:
                 continue
             valid = draft.start + taken
             self.accepted[session] += max(0, valid - session.row.valid)
+            if self._ledger is not None:
+                self._ledger.drafted.update(session.entries_between(session.row.valid, valid))
             session.row.valid = valid
             if valid == len(session.row.ids):
                 sessions.append(session)

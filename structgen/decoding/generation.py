@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.refusals.budget import Cap
-from structgen.decoding.refusals.rollback import Undone
 from structgen.decoding.session import Finish
+from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
+from structgen.trace.output import show, write
+from structgen.trace.page import fragment
+from structgen.trace.records import Undone
+from structgen.trace.report import CapReport, FieldReport, Report, Usage
 from structgen.vocabulary import Vocabulary, spelled
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
@@ -36,6 +44,10 @@ class Stats:
             from its beginning at every step); or the engine that holds it ("llama.cpp", "onnxruntime-genai"). Empty
             where no forward pass was needed.
         canonical_relaxed: tokens of this row for which nothing canonical was left, with `canonical="prefer"`.
+        completion_tokens: of this row, thinking and end tokens included; of its last run, where the model was asked
+            again.
+        rolled_back: tokens of this row's answer that were said and taken back; with exact sampling, those of the texts
+            that were refused.
         why_slow: what makes the run slower than the model allows, each also a `PerformanceWarning`: another kind of
             cache than its configuration allows, because that one gave other logits; attention without masks of our
             own; masks without Triton.
@@ -53,6 +65,8 @@ class Stats:
     cache: str = ""
     why_slow: tuple[str, ...] = ()
     canonical_relaxed: int = 0
+    completion_tokens: int = 0
+    rolled_back: int = 0
 
     @property
     def tokens_per_second(self) -> float:
@@ -67,12 +81,14 @@ class Stats:
             same_row: they are of the same row; otherwise only what the whole batch cost is added.
         """
         names = ["forwards", "tokens", "prefill_seconds", "decode_seconds", "replayed"]
-        names += ["fast_forwarded", "rollbacks", "drafted", "canonical_relaxed"] if same_row else []
+        names += ["fast_forwarded", "rollbacks", "drafted", "canonical_relaxed", "rolled_back"] if same_row else []
+        completion = later.completion_tokens if same_row else self.completion_tokens
         return replace(
             self,
             why_eager=self.why_eager or later.why_eager,
             cache=self.cache or later.cache,
             why_slow=tuple(dict.fromkeys(self.why_slow + later.why_slow)),
+            completion_tokens=completion,
             **{name: getattr(self, name) + getattr(later, name) for name in names},
         )
 
@@ -112,7 +128,8 @@ class Generation(Generic[T]):
         removed: of each token, the probability that the mask took away, 0 to 1; not a number where the model was not
             asked.
         stats: what the run cost.
-        trace: what was said and taken back, in the order in which it was.
+        trace: what was said and taken back, in the order in which it was. Its `tokens` tell of each token that stayed:
+            its place in the value, what the mask left and took away, what else was likely, how long it took.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, and which value that was.
         thinking: what the model thought before, without its tags; None where it was not asked to. None of the other
@@ -148,7 +165,7 @@ class Generation(Generic[T]):
     logprobs: tuple[float, ...]
     removed: tuple[float, ...]
     stats: Stats
-    trace: tuple[Undone, ...] = ()
+    trace: Trace = field(default=Trace(), repr=False)
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
     thinking: str | None = None
@@ -179,6 +196,67 @@ class Generation(Generic[T]):
     def fields(self) -> Mapping[str, Field]:
         """How sure the model was of each value, by JSON pointer; of a text that is no JSON, under "".
 
-        Empty for plain text, and where no details were asked for.
+        Empty for plain text, for a row that has failed, and where no details were asked for.
         """
         return {} if self._confidence is None else self._confidence.fields()
+
+    def report(self, path: str | Path | None = None) -> Report:
+        """The run as data that can be saved and shown: `structgen trace` reads it again.
+
+        Args:
+            path: where it is written, too: a page where the name ends in `.html`, which needs no network, else the
+                data, where it ends in `.json`.
+
+        Raises:
+            OptionError: the name ends otherwise.
+            OSError: the file cannot be written.
+        """
+        report = report_of(self)
+        if path is not None:
+            write(report, Path(path))
+        return report
+
+    def show(self, console: Console | None = None) -> None:
+        """Prints the text token by token, what was taken back, and how sure the model was of each value.
+
+        Args:
+            console: of rich; the standard output by default.
+        """
+        show(self.report(), console)
+
+    def _repr_html_(self) -> str:
+        return fragment(self.report())
+
+
+def report_of(run: Generation[Any]) -> Report:
+    """The report of a run."""
+    stats, fields = run.stats, run.fields
+    return Report(
+        text=run.text,
+        is_json=run._confidence is not None and run._confidence.is_json,
+        finish=run.finish,
+        error="" if run.error is None else str(run.error),
+        prompt=run.prompt,
+        thinking=run.thinking,
+        usage=Usage(
+            prompt_tokens=run.prompt_tokens,
+            completion_tokens=stats.completion_tokens,
+            forced=stats.fast_forwarded,
+            drafted=stats.drafted,
+            rollbacks=stats.rollbacks,
+            rolled_back=stats.rolled_back,
+            forwards=stats.forwards,
+            prefill_seconds=stats.prefill_seconds,
+            decode_seconds=stats.decode_seconds,
+        ),
+        tokens=list(run.trace.tokens),
+        undone=list(run.trace),
+        fields={
+            pointer: FieldReport(probability=each.probability, entropy=each.entropy, values=dict(each.values))
+            for pointer, each in fields.items()
+        },
+        caps=[
+            CapReport(name=cap.name, pointer=cap.pointer, limit=cap.limit, offset=cap.offset, wanted=cap.wanted)
+            for cap in run.caps
+        ],
+    )

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
 from structgen.decoding.choosing.device_masks import why_without_triton
+from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
 from structgen.decoding.exact.exact_session import draw_texts, walk_known
 from structgen.decoding.run import Run
@@ -80,7 +81,7 @@ class Batch(Run[Session]):
         vocabulary: of its tokenizer; logits beyond its width are padding.
         sessions: what is to be done.
         rows: how many sessions are decoded at once.
-        record: measure every choice.
+        record: measure every choice, for a trace.
         execution: how it runs.
     """
 
@@ -100,8 +101,9 @@ class Batch(Run[Session]):
         first = [session.before or session for session in sessions]
         waiting = [session for session in first if not session.done]
         forward = forward_for(module, graphs=execution.graphs) if waiting or self._admits else Over()
-        record = record or any(session.needs_measures for session in sessions)
-        super().__init__(sessions, waiting, forward, at_once=rows, record=record)
+        measures = record or any(session.needs_measures for session in sessions)
+        ledger = Ledger(traced=record) if measures else None
+        super().__init__(sessions, waiting, forward, at_once=rows, ledger=ledger)
         for session in (*sessions, *waiting):
             session.measured_in(self.ledger)
         self._vocabulary = vocabulary
@@ -112,7 +114,7 @@ class Batch(Run[Session]):
         self._overlap = forward.foresees and (device.type != "cpu" if execution.overlap is None else execution.overlap)
         drafted = device.type == "cpu" if execution.drafts is None else execution.drafts
         if drafted and not self._overlap and forward.drafting is not None:
-            self._drafts = Drafts(forward.drafting, vocabulary)
+            self._drafts = Drafts(forward.drafting, vocabulary, ledger)
             self._drafted = self._drafts.accepted
         self._chooser: Chooser | None = chooser_for(vocabulary, device)
 

@@ -53,6 +53,8 @@ class Seat:
             decode_seconds=now - first,
             drafted=self._drafted,
             canonical_relaxed=session.canonical_relaxed,
+            completion_tokens=session.token_count,
+            rolled_back=session.rolled_back,
             cache=self._about.cache,
             replayed=self._about.replayed,
             why_eager=self._about.why_eager,

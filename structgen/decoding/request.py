@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard, cast
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from structgen.decoding.beams.batch import BeamBatch
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
-from structgen.decoding.choosing.measure import ChosenToken, Ledger
+from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
@@ -24,11 +24,13 @@ from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_caps
+from structgen.decoding.tracing import TokenReader, Trace
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Beams
 from structgen.schema.python.mistaken import require_schema
+from structgen.trace.records import TracedToken
 
 
 class Outcomes(Protocol):
@@ -118,10 +120,12 @@ class Request:
                 error = RunError(why)
                 error.__cause__ = refusal
         choices = session.choices(ledger)
-        tokens, measured, healed, healing = session.tokens, choices, b"", session.healing
+        tokens, entries, measured = session.tokens, session.entries, choices
+        healed, healing = b"", session.healing
         if healing is not None:
             healed = self.model.vocabulary.token(session.prompt[-1])
             tokens = [*healing.tokens, *tokens[session.healed :]]
+            entries = [*healing.entries, *entries[session.healed :]]
             choices[: session.healed] = [None] * min(session.healed, len(choices))
             measured = [*healing.choices(ledger), *choices[session.healed :]]
         return Generation(
@@ -133,16 +137,28 @@ class Request:
             logprobs=tuple(math.nan if choice is None else choice.logprob for choice in measured),
             removed=tuple(math.nan if choice is None else choice.removed for choice in measured),
             stats=stats,
-            trace=tuple(session.undone),
+            trace=Trace(session.undone, self._traced(row, ledger, tokens, entries, measured, healed)),
             seed=session.seed,
             caps=thinking_caps(session.thinking) + session.caps(is_json=self.targets[row].is_json),
             **_thinking(session.thinking),
             **_exact(session),
             healed=healed.decode("utf-8", "replace"),
             error=error,
-            _confidence=_confidence(session, choices, is_json=self.targets[row].is_json),
+            _confidence=None if error else _confidence(session, choices, is_json=self.targets[row].is_json),
             _read=(self.model.vocabulary, tuple(session.prompt)),
         )
+
+    def _traced(
+        self, row: int, ledger: Ledger | None, tokens: Sequence[int], entries: Sequence[Entry | None],
+        choices: Sequence[ChosenToken | None], healed: bytes,
+    ) -> Callable[[], tuple[TracedToken, ...]]:  # fmt: skip
+        """Works out what is known of each token; of none where nobody asked for details."""
+        if ledger is None or not ledger.traced:
+            return tuple
+        return TokenReader(
+            self.model.vocabulary, tuple(tokens), tuple(entries), tuple(choices), ledger,
+            is_json=self.targets[row].is_json, prompt_end=healed,
+        ).tokens  # fmt: skip
 
 
 def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:

@@ -57,6 +57,10 @@ class RunRow(Protocol):
         """How often the row was sent back."""
 
     @property
+    def rolled_back(self) -> int:
+        """The tokens that were said and taken back."""
+
+    @property
     def canonical_relaxed(self) -> int:
         """For how many tokens nothing canonical was left."""
 
@@ -75,17 +79,17 @@ class Run(ABC, Generic[R]):
         waiting: the rows to be decoded, or what comes before them in the same row.
         forward: reads them; `Over` where none is.
         at_once: how many are decoded at once.
-        record: measure every choice.
+        ledger: where choices are measured; None where they are not.
 
     Attributes:
         ledger: what was measured; None where nothing was.
     """
 
     def __init__(
-        self, rows: Sequence[R], waiting: Iterable[R], forward: Forward, *, at_once: int, record: bool
+        self, rows: Sequence[R], waiting: Iterable[R], forward: Forward, *, at_once: int, ledger: Ledger | None
     ) -> None:
         self.rows = rows
-        self.ledger = Ledger() if record else None
+        self.ledger = ledger
         self._waiting, self._at_once = deque(waiting), at_once
         self._active: list[R] = []
         self._forward = forward
@@ -149,6 +153,8 @@ class Run(ABC, Generic[R]):
             drafted=self._drafted[row],
             rollbacks=row.rollbacks,
             canonical_relaxed=row.canonical_relaxed,
+            completion_tokens=row.token_count,
+            rolled_back=row.rolled_back,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
             replayed=self._forward.replays,

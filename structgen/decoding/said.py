@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from structgen.decoding.choosing.measure import ChosenToken, Ledger
+from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
 from structgen.decoding.refusals.budget import Cap
-from structgen.decoding.refusals.rollback import Rollback, Undone
+from structgen.decoding.refusals.rollback import Rollback
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
+from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary
 
 
@@ -50,6 +51,11 @@ class Said:
         return self._rollback.count
 
     @property
+    def rolled_back(self) -> int:
+        """Tokens that were said and taken back."""
+        return sum(each.count for each in self.undone)
+
+    @property
     def undone(self) -> list[Undone]:
         """What was said and taken back."""
         return self._rollback.undone
@@ -79,6 +85,17 @@ class Said:
         if ledger is None:
             return []
         return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
+
+    @property
+    def entries(self) -> list[Entry | None]:
+        """Where each token is measured; None where the model was not asked."""
+        return self._transcript.entries
+
+    def entries_between(self, start: int, stop: int) -> list[Entry]:
+        """Where the tokens are measured that stand at these places of the model's row, as far as they are ours."""
+        said = self._transcript
+        before = len(said.row.ids) - len(said.tokens)
+        return [entry for entry in said.entries[max(0, start - before) : max(0, stop - before)] if entry is not None]
 
     @property
     def canonical_relaxed(self) -> int:

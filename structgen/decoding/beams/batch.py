@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.search import BeamCandidates, BeamSearch, StepLogits
 from structgen.decoding.choosing.masking import existing
+from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run
 from structgen.masks import find_masks
@@ -109,7 +110,13 @@ class BeamBatch(Run[BeamSearch]):
         searches = [BeamSearch(root, options, self._limit) for root in roots]
         waiting = [search for search in searches if not search.done]
         forward = forward_for(module, graphs=execution.graphs) if waiting else Over()
-        super().__init__(searches, waiting, forward, at_once=max(1, rows // options.count), record=record)
+        super().__init__(
+            searches,
+            waiting,
+            forward,
+            at_once=max(1, rows // options.count),
+            ledger=Ledger(traced=True) if record else None,
+        )
         self._reading: ReadAlong | None = ReadAlong(forward)
         self._drafted = self._reading.saved
 

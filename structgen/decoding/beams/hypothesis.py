@@ -22,7 +22,7 @@ from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.retry_tree import Refusal
-from structgen.decoding.refusals.rollback import Rollback, Undone
+from structgen.decoding.refusals.rollback import Rollback
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
@@ -30,6 +30,7 @@ from structgen.endings.agreed import Effort
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words
+from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary
 
 GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
@@ -60,7 +61,7 @@ class HypothesisRollback(Rollback):
         said = self.transcript
         self.never_again()
         length = len(said.tokens) - 1
-        self.undone.append(Undone(length, said.cut(length), refusal.reason, refusal.pointer))
+        self.undone.append(Undone(length, said.cut(length), refusal.reason, refusal.pointer, 1))
         self.refusal = refusal
 
     def never_again(self) -> None:
@@ -191,7 +192,7 @@ class Hypothesis(Session):
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
         why = self._rollback.refusal
         reason, pointer = (self.why_not.message, None) if why is None else (why.reason, why.pointer)
-        self._rollback.retreat(Undone(kept, text, reason, pointer))
+        self._rollback.retreat(Undone(kept, text, reason, pointer, len(self.tokens) - kept))
 
     def _end_if_over(self) -> None:
         """The text does not end without its phrases."""

@@ -177,6 +177,11 @@ class BeamSearch:
         return self.text.rollbacks
 
     @property
+    def rolled_back(self) -> int:
+        """The tokens that were taken back."""
+        return self.text.rolled_back
+
+    @property
     def canonical_relaxed(self) -> int:
         """For how many tokens of the best text nothing canonical was left."""
         return self.text.canonical_relaxed

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ RECENT = 4
 """How many choices keep their logits where a guard or a validator may want one of them made again."""
 ALTERNATIVES = 8
 """How many of the likeliest allowed tokens are kept for each choice."""
+LEAST_REFUSED = 1e-3
+"""The probability from which a refused token is told of: where a mask takes less away, nobody looks for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ class ChosenToken:
         removed: the probability that the mask took away, 0 to 1.
         entropy: of the allowed tokens' distribution, in nats; not a number where there was no mask.
         alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
+        refused: for a trace, the tokens among the likeliest of all that the mask forbids, with their probability before
+            the mask, likeliest first.
+        allowed: for a trace, how many tokens the mask allows; None where there was none, or nobody counted.
     """
 
     logprob: float
@@ -43,17 +49,25 @@ class ChosenToken:
     removed: float
     entropy: float
     alternatives: tuple[tuple[int, float], ...]
+    refused: tuple[tuple[int, float], ...] = ()
+    allowed: int | None = None
 
 
 class Ledger:
     """Measures the choices of a run, step by step. On a device they stay there until the run is over.
 
+    Args:
+        traced: measure what only a trace tells of, too: refused tokens, counts and times.
+
     Attributes:
         steps: steps that were measured, which is the next one's number.
+        drafted: of a traced run, where tokens are measured that were read along as drafts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, traced: bool = False) -> None:
         self.steps = 0
+        self.traced, self.drafted = traced, set[Entry]()
+        self._times = [time.perf_counter()] if traced else []  # when it began, and when each step was chosen
         self._steps: dict[int, list[ChosenToken | None] | _OnDevice] = {}
 
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
@@ -63,16 +77,19 @@ class Ledger:
             logits: float[rows, width].
             masks: of logits on a device, the rows' masks there: int32[rows, words].
         """
-        step = self.steps
+        step, traced = self.steps, self.traced
+        if traced:
+            self._times.append(time.perf_counter())
         if masks is None:
             each = zip(logits.float().numpy(), asks, tokens, strict=True)
             self._steps[step] = [
-                None if token < 0 else measured(scores, ask.words, token) for scores, ask, token in each
+                None if token < 0 else measured(scores, ask.words, token, traced=traced) for scores, ask, token in each
             ]
         else:
             chosen = upload_one(list(tokens), logits.device)
-            numbers = measured_together(logits.float(), masks, chosen)
-            self._steps[step] = _OnDevice(numbers, [ask.words is not None for ask in asks])
+            numbers = measured_together(logits.float(), masks, chosen, traced=traced)
+            counts = [count(ask.words) if traced and ask.words is not None else None for ask in asks]
+            self._steps[step] = _OnDevice(numbers, [ask.words is not None for ask in asks], counts)
         self.steps = step + 1
         return step
 
@@ -85,9 +102,15 @@ class Ledger:
         """What was measured; None where nothing was chosen."""
         choices = self._steps[step]
         if isinstance(choices, _OnDevice):
-            each = zip(choices.numbers.tolist(), choices.masked, strict=True)
-            choices = self._steps[step] = [_choice(numbers, masked=masked) for numbers, masked in each]
+            each = zip(choices.numbers.tolist(), choices.masked, choices.counts, strict=True)
+            choices = self._steps[step] = [
+                _choice(numbers, allowed, masked=masked, traced=self.traced) for numbers, masked, allowed in each
+            ]
         return choices[row]
+
+    def seconds(self, step: int) -> float | None:
+        """From the choice before to this one, for all rows together; None where that was not measured."""
+        return self._times[step + 1] - self._times[step] if 0 <= step < len(self._times) - 1 else None
 
 
 class _OnDevice(NamedTuple):
@@ -95,9 +118,10 @@ class _OnDevice(NamedTuple):
 
     numbers: Tensor  # the result of `measured_together`
     masked: list[bool]  # whether each row had a mask
+    counts: list[int | None]  # how many tokens it allowed
 
 
-def measured(scores: Scores, words: Words | None, token: int) -> ChosenToken:
+def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = False) -> ChosenToken:
     """One row's choice, from its float32[width] logits."""
     best = scores.max()
     weights = np.exp(scores - best)
@@ -106,7 +130,8 @@ def measured(scores: Scores, words: Words | None, token: int) -> ChosenToken:
     if words is None:
         likely = tuple((int(i), float(weights[i]) / total) for i in _highest(weights) if weights[i] > 0)
         return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, likely)
-    few = count(words) <= FEW
+    allowed = count(words)
+    few = allowed <= FEW
     ids = ids_of(words) if few else None
     kept = weights[ids] if few else weights * bits_of(words, len(weights))
     mass = float(kept.sum(dtype=np.float64))
@@ -117,7 +142,17 @@ def measured(scores: Scores, words: Words | None, token: int) -> ChosenToken:
     chances = kept / np.float32(mass)
     entropy = -float(np.dot(chances, np.log(np.maximum(chances, np.finfo(np.float32).tiny))))
     likely = tuple((int(i), float(chances[c])) for i, c in zip(named, top, strict=True) if kept[c] > 0)
-    return ChosenToken(logprob, float(weights[token]) / mass, max(0.0, 1 - mass / total), max(0.0, entropy), likely)
+    removed = max(0.0, 1 - mass / total)
+    choice = ChosenToken(logprob, float(weights[token]) / mass, removed, max(0.0, entropy), likely)
+    return replace(choice, allowed=allowed, refused=_refused(weights, total, removed, words)) if traced else choice
+
+
+def _refused(weights: Scores, total: float, removed: float, words: Words) -> tuple[tuple[int, float], ...]:
+    """The likeliest tokens of all that the mask forbids."""
+    if removed < LEAST_REFUSED:
+        return ()
+    top = [(int(i), float(weights[i]) / total) for i in _highest(weights)]
+    return tuple((i, p) for i, p in top if p >= LEAST_REFUSED and not words[i >> 5] >> (i & 31) & 1)
 
 
 def _highest(kept: Scores) -> Columns:
@@ -133,17 +168,18 @@ def _highest(kept: Scores) -> Columns:
     return ranked
 
 
-def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor) -> Tensor:
+def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor, *, traced: bool = False) -> Tensor:
     """All rows' choices, without waiting for the device.
 
     Args:
         scores: float32[rows, width].
         masks: int32[rows, words], the tokens that were allowed.
         chosen: int64[rows], the tokens that were chosen; negative where none was.
+        traced: with the refused tokens.
 
     Returns:
         float32[rows, 4 + 2 * ALTERNATIVES]: log-probability (not a number where nothing was chosen), chance, removed,
-        entropy, ids, probabilities.
+        entropy, ids, probabilities; traced, behind them, ids and probabilities of the likeliest refused tokens.
     """
     chosen = chosen.unsqueeze(1)
     total = scores.logsumexp(dim=-1, keepdim=True)
@@ -157,18 +193,24 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor) -> Tensor:
     logprob = logprob.masked_fill(chosen < 0, torch.nan)
     removed = (1 - (mass - total).exp()).clamp(min=0)
     chance = chances.gather(1, chosen.clamp(min=0))
-    return torch.cat([logprob, chance, removed, entropy, top.indices, top.values], dim=1)
+    numbers = [logprob, chance, removed, entropy, top.indices, top.values]
+    if traced:
+        refused = (scores.masked_fill(masked > -torch.inf, -torch.inf) - total).exp().topk(top.values.shape[1], dim=-1)
+        numbers += [refused.indices, refused.values]
+    return torch.cat(numbers, dim=1)
 
 
-def _choice(numbers: Sequence[float], *, masked: bool) -> ChosenToken | None:
+def _choice(numbers: Sequence[float], allowed: int | None, *, masked: bool, traced: bool) -> ChosenToken | None:
     logprob, chance, removed, entropy, *rest = numbers
     if logprob != logprob:
         return None
-    half = len(rest) // 2
-    likely = tuple((int(i), p) for i, p in zip(rest[:half], rest[half:], strict=True) if p > 0)
+    kept = len(rest) // (4 if traced else 2)
+    ids, chances, refused_ids, refused_chances = (rest[i * kept : (i + 1) * kept] for i in range(4))
+    likely = tuple((int(i), p) for i, p in zip(ids, chances, strict=True) if p > 0)
     if not masked:
         return ChosenToken(logprob, math.exp(logprob), 0.0, math.nan, likely)
-    return ChosenToken(logprob, chance, removed, max(0.0, entropy), likely)
+    refused = tuple((int(i), p) for i, p in zip(refused_ids, refused_chances, strict=True) if p >= LEAST_REFUSED)
+    return ChosenToken(logprob, chance, removed, max(0.0, entropy), likely, refused, allowed)
 
 
 class KnownLogits(NamedTuple):

@@ -26,13 +26,13 @@ from structgen.decoding.choosing.sampling import distribution
 from structgen.decoding.exact.refused_mass import NextTokens, Prefix, RefusedMass
 from structgen.decoding.exact.validity import LogValidity
 from structgen.decoding.prompts.processor_prompts import Prompt
-from structgen.decoding.refusals.rollback import Undone
 from structgen.decoding.session import Finish, Session
 from structgen.errors import DeadEnd, NoExactSample, OptionError
 from structgen.masks.words import Words, bits_of
 from structgen.models.row import common
 from structgen.models.transfer import upload_one
 from structgen.options import Limits, Sampling
+from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary
 
 ALL = 1 << 62
@@ -236,7 +236,7 @@ class ExactSession(Session):
             return taken
         self._mass.refuse(taken)
         said.cut(len(said.tokens) - 1)
-        self._texts_undone.append(refused)
+        self._texts_undone.append(replace(refused, count=len(said.tokens) + 1))
         return None
 
     def _ends_with(self, token: int) -> Finish | None:

@@ -82,7 +82,7 @@ class NextTokens:
 
     def measured(self, token: int) -> ChosenToken | None:
         """The model's own measures of a token; None where nothing is measured."""
-        return None if self.scores is None else measured(self.scores, self.words, token)
+        return None if self.scores is None else measured(self.scores, self.words, token, traced=True)
 
     def among_alive(self, token: int, choice: ChosenToken) -> ChosenToken:
         """The measures of a token with probabilities among what is alive now, where there is a mask."""

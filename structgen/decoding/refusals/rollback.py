@@ -17,26 +17,10 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.models.row import common
+from structgen.trace.records import Undone
 
 UNKNOWN = 0.5
 """The probability that counts for a choice that nobody measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """What was said and taken back.
-
-    Attributes:
-        tokens: how many were left.
-        text: what stood behind them.
-        reason: why it could not stay.
-        pointer: of the JSON value that its type's validators refused; None for any other reason.
-    """
-
-    tokens: int
-    text: str
-    reason: str
-    pointer: str | None = None
 
 
 class _Retry(NamedTuple):
@@ -155,7 +139,8 @@ class Rollback:
         said = self.transcript
         kept = common(place.tokens, said.tokens)
         if kept < len(said.tokens):
-            self.undone.append(Undone(kept, said.cut(kept), refusal.reason, refusal.pointer))
+            count = len(said.tokens) - kept
+            self.undone.append(Undone(kept, said.cut(kept), refusal.reason, refusal.pointer, count))
         self.recent.truncate(kept)
         for token, entry in list(zip(place.tokens, place.entries, strict=True))[kept:]:
             said.take(token, entry)

@@ -145,3 +145,37 @@ def test_plain_text_has_no_fields_and_no_mask_took_anything():
     run = sg.generate(scripted("words"), "x", details=True)
     assert run.fields == {}
     assert run.removed == (0.0,) * 6
+
+
+@pytest.mark.parametrize(("width", "seed"), [(WIDTH, 0), (5, 1), (WIDTH, 2)])
+def test_for_a_trace_refused_tokens_and_counts_are_measured_alike_on_host_and_device(width, seed):
+    rng = np.random.default_rng(seed)
+    scores = (3 * rng.standard_normal(width)).astype(np.float32)
+    order = np.argsort(-scores)
+    words = pack(order[2:], width)
+    token = int(order[3])
+    masks = torch.from_numpy(words.view(np.int32))[None]
+    chances = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    logits, asks = torch.from_numpy(scores)[None], [Ask(words, sg.Sampling())]
+    for there in (None, masks):
+        ledger = Ledger(traced=True)
+        step = ledger.add(logits, asks, [token], there)
+        found = ledger.choice(step, 0)
+        assert [id_ for id_, _ in found.refused] == [int(i) for i in order[:2]]
+        assert [chance for _, chance in found.refused] == pytest.approx([chances[i] for i in order[:2]], rel=1e-3)
+        assert found.allowed == width - 2
+        assert ledger.seconds(step) >= 0
+        assert ledger.seconds(step + 1) is ledger.seconds(-1) is None
+        untraced = Ledger()
+        bare = untraced.choice(
+            untraced.add(torch.from_numpy(scores)[None], [Ask(words, sg.Sampling())], [token], there), 0
+        )
+        assert (bare.refused, bare.allowed, untraced.seconds(0)) == ((), None, None)
+        assert bare.alternatives == found.alternatives
+
+
+def test_where_a_mask_takes_nothing_away_no_refused_token_is_looked_for():
+    scores = np.zeros(WIDTH, np.float32)
+    scores[7] = 30
+    found = measured(scores, pack(np.arange(10), WIDTH), 7, traced=True)
+    assert (found.refused, found.allowed) == ((), 10)

@@ -1,0 +1,309 @@
+"""A report as one page: no network, no dependency, and no text of a model that a browser could take for markup.
+
+What the model said stands in the page twice: escaped, and as data of a script element in which `<` cannot occur. The
+page forbids every load and every script but its own, by the hash of that.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from structgen.trace.plots import along_text, distribution, percent
+from structgen.trace.records import TracedToken
+from structgen.trace.report import CapReport, Report, places_of_undone
+from structgen.trace.tree import tree
+
+INLINE = 6
+"""Undone texts that are shown at one place of the text; the list below it has all."""
+LISTED = 400
+"""Undone texts in that list."""
+FINISHES = {
+    "end": "ended by the model", "complete": "complete", "closed_by_budget": "closed by the budget",
+    "stop": "ended by a stop string", "length": "plain text, at its limit", "error": "failed",
+}  # fmt: skip
+
+
+@lru_cache(2)
+def asset(name: str) -> str:
+    """A file that is part of the page."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def page(report: Report) -> str:
+    """The page."""
+    script = asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    left = _text_card(report) + _undone_list(report) + _cap_list(report) + _plots(report)
+    right = _inspector(report) + _tree_card(report)
+    columns = f'<div class="column">{left}</div>' + (f'<div class="column">{right}</div>' if right else "")
+    grid = f'<div class="grid{"" if right else " single"}">{columns}</div>'
+    body = f'{_header(report)}<main data-mode="chance">{_tiles(report)}{grid}{_behind(report)}</main>'
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<link rel="icon" href="data:,">
+<title>structgen trace</title>
+<style>{asset("page.css")}</style>
+</head>
+<body>
+{body}
+<script type="application/json" id="data">{_data(report)}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def fragment(report: Report) -> str:
+    """The text token by token and what was taken back, for a notebook: no script, tooltips instead."""
+    rows = _undone_list(report) + _cap_list(report)
+    return (
+        f'<div class="structgen-trace"><style>@scope {{{asset("page.css")}}}</style>'
+        f'<main data-mode="chance">{_text_card(report, modes=False)}{rows}{_plots(report)}</main></div>'
+    )
+
+
+def _header(report: Report) -> str:
+    state = "bad" if report.error else "warn" if report.caps else "good"
+    told = FINISHES.get(report.finish, report.finish)
+    problem = f'<p class="problem">{escape(report.error)}</p>' if report.error else ""
+    return (
+        '<header><div class="brand"><b>structgen</b> trace</div>'
+        f'<span class="badge {state}">{escape(told)}</span>'
+        '<button id="theme" type="button" aria-label="Switch between light and dark">◐</button></header>'
+        f"{problem}"
+    )
+
+
+def _tiles(report: Report) -> str:
+    usage = report.usage
+    seconds = usage.prefill_seconds + usage.decode_seconds
+    rate = f"{usage.completion_tokens / seconds:.0f} tokens a second" if seconds else ""
+    tiles = [
+        ("Tokens", f"{usage.completion_tokens}", f"{usage.prompt_tokens} in the prompt"),
+        ("Forced", f"{usage.forced}", "without asking the model"),
+        ("Drafted", f"{usage.drafted}", "read along with others"),
+        ("Taken back", f"{usage.rolled_back}", f"in {usage.rollbacks} rollbacks"),
+        ("Forward passes", f"{usage.forwards}", "of the whole batch"),
+        ("Time", _seconds(seconds), rate),
+    ]
+    cells = "".join(
+        f"<div><dt>{name}</dt><dd>{value}<small>{escape(more)}</small></dd></div>" for name, value, more in tiles
+    )
+    return f'<dl class="tiles">{cells}</dl>'
+
+
+def _text_card(report: Report, *, modes: bool = True) -> str:
+    if not report.tokens:
+        told = "Nothing is known of single tokens: generate with details=True."
+        return (
+            f'<section class="card"><h2>Text</h2><p class="note">{told}</p><pre>{escape(report.text)}</pre></section>'
+        )
+    choices = [("chance", "how unsure"), ("removed", "removed by the mask"), ("time", "time"), ("none", "nothing")]
+    checked = {"chance": " checked"}
+    buttons = "".join(
+        f'<label><input type="radio" name="mode" value="{value}"{checked.get(value, "")}>{name}</label>'
+        for value, name in choices
+    )
+    chosen = f'<fieldset class="modes"><legend>Colour shows</legend>{buttons}</fieldset>' if modes else ""
+    return (
+        f'<section class="card text"><h2>Text, token by token</h2>{chosen}{_legend(report)}'
+        '<div class="tokens" role="listbox" aria-label="Tokens of the text; arrow keys move">'
+        f"{''.join(_tokens(report))}</div></section>"
+    )
+
+
+def _legend(report: Report) -> str:
+    entries = ['<span><i class="key heat"></i>less sure</span>', '<span><i class="key forced">ab</i>forced</span>']
+    entries.append('<span><i class="key drafted">ab</i>drafted</span>')
+    if report.undone:
+        entries.append('<span><i class="key undone"><s>ab</s></i>taken back</span>')
+    if report.caps:
+        entries.append('<span><i class="key capped">✂</i>closed by a limit</span>')
+    return f'<p class="legend" aria-label="Legend">{"".join(entries)}</p>'
+
+
+def _tokens(report: Report) -> Iterator[str]:
+    """The spans of the tokens, and between them what was taken back and where a limit closed a value."""
+    slowest = max((token.seconds or 0.0 for token in report.tokens[1:]), default=0.0)
+    undone, offset, caps = places_of_undone(report), 0, sorted(report.caps, key=lambda cap: cap.offset)
+    for index, token in enumerate(report.tokens):
+        yield from _undone_at(report, undone.get(index, []))
+        while caps and caps[0].offset <= offset and index:
+            yield _cap_mark(caps.pop(0))
+        offset += len(token.text.encode())
+        yield _token(index, token, slowest)
+    yield from _undone_at(report, undone.get(len(report.tokens), []))
+    yield from (_cap_mark(cap) for cap in caps)
+
+
+def _token(index: int, token: TracedToken, slowest: float) -> str:
+    classes = " ".join(["t", *(["f"] if token.forced else []), *(["d"] if token.drafted else [])])
+    unsure = 0.0 if token.chance is None else 1 - token.chance
+    slow = min(1.0, (token.seconds or 0.0) / slowest) if slowest else 0.0
+    style = f"--c:{unsure:.3f};--r:{token.removed or 0.0:.3f};--s:{slow:.3f}"
+    return (
+        f'<span class="{classes}" role="option" aria-selected="false" tabindex="{-1 if index else 0}" data-t="{index}" '
+        f'style="{style}" title="{escape(_told(token))}">{_shown(token)}</span>'
+    )
+
+
+def _shown(token: TracedToken) -> str:
+    if not token.text:
+        return '<span class="chip">·</span>'
+    return (
+        escape(token.text).replace("\n", '<span class="chip">↵</span>\n').replace("\t", '<span class="chip">⇥</span>\t')
+    )
+
+
+def _told(token: TracedToken) -> str:
+    """What a tooltip says."""
+    if token.forced:
+        return f"{token.pointer or 'the root'}: forced"
+    removed = "" if token.removed is None else f", {percent(token.removed)} removed by the mask"
+    return f"{token.pointer or 'the root'}: {percent(token.chance)} of what was allowed{removed}"
+
+
+def _undone_at(report: Report, indexes: list[int]) -> Iterator[str]:
+    for index in indexes[:INLINE]:
+        undone = report.undone[index]
+        yield (
+            f'<span class="u" role="option" aria-selected="false" tabindex="-1" data-u="{index}" '
+            f'title="{escape(undone.reason)}"><b>↺</b><s>{escape(_short(undone.text, 60))}</s></span>'
+        )
+    if len(indexes) > INLINE:
+        yield f'<span class="more">+{len(indexes) - INLINE} more</span>'
+
+
+def _cap_mark(cap: CapReport) -> str:
+    return f'<span class="k" title="{escape(_cap_told(cap))}">✂</span>'
+
+
+def _cap_told(cap: CapReport) -> str:
+    wanted = f"; the model wanted “{cap.wanted}” next" if cap.wanted else ""
+    return f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}{wanted}"
+
+
+def _inspector(report: Report) -> str:
+    if not report.tokens:
+        return ""
+    return (
+        '<aside class="card inspector" aria-live="polite"><h2 id="i-title">Token</h2><p id="i-text"></p>'
+        '<p id="i-place" class="note"></p><dl id="i-facts"></dl><ol id="i-others"></ol></aside>'
+    )
+
+
+def _tree_card(report: Report) -> str:
+    shown = tree(report)
+    return f'<section class="card tree"><h2>Value</h2>{shown}</section>' if shown else ""
+
+
+def _undone_list(report: Report) -> str:
+    if not report.undone:
+        return ""
+    rows = []
+    for index, undone in enumerate(report.undone[:LISTED]):
+        who = f"validator, {escape(undone.pointer or 'the whole value')}" if undone.pointer is not None else "refused"
+        rows.append(
+            f'<li data-u="{index}"><code>{escape(_short(undone.text, 300))}</code>'
+            f'<p><span class="tag">{who}</span> {escape(undone.reason)}</p></li>'
+        )
+    more = len(report.undone) - LISTED
+    rest = f'<p class="note">and {more} more</p>' if more > 0 else ""
+    return f'<section class="card back"><h2>What was taken back, and why</h2><ol>{"".join(rows)}</ol>{rest}</section>'
+
+
+def _cap_list(report: Report) -> str:
+    if not report.caps:
+        return ""
+    rows = "".join(f"<li>{escape(_cap_told(cap))}</li>" for cap in report.caps)
+    return f'<section class="card caps"><h2>What a limit closed</h2><ul>{rows}</ul></section>'
+
+
+def _plots(report: Report) -> str:
+    tokens, figures = report.tokens, []
+    if tokens:
+        told = [f"{token.text}  {_told(token)}" for token in tokens]
+        bars = along_text([token.removed for token in tokens], 1.0, told, "Probability removed by the mask, by token")
+        figures.append(_figure("Removed by the mask, along the text", bars, "0 to 100%"))
+        times = [token.seconds for token in tokens]
+        slowest = max((each for each in times[1:] if each is not None), default=0.0)
+        if slowest:
+            told = [f"{token.text}  {_seconds(token.seconds)}" for token in tokens]
+            bars = along_text(times, slowest, told, "Time of each step, by token")
+            first = _seconds(tokens[0].seconds or next((each for each in times if each is not None), 0.0))
+            figures.append(_figure("Time of each step", bars, f"up to {_seconds(slowest)}; the first {first}"))
+    for pointer, field in report.fields.items():
+        if len(field.values) > 1:
+            said = next((text for text in field.values if _is_said(report, pointer, text)), "")
+            bars = distribution(field.values, said)
+            figures.append(_figure(f"What could stand at {pointer or 'the root'}", bars, "", kind="enum"))
+    return f'<section class="plots">{"".join(figures)}</section>' if figures else ""
+
+
+def _figure(title: str, drawing: str, scale: str, kind: str = "") -> str:
+    note = f'<span class="note">{escape(scale)}</span>' if scale else ""
+    return f'<figure class="card {kind}"><figcaption>{escape(title)} {note}</figcaption>{drawing}</figure>'
+
+
+def _is_said(report: Report, pointer: str, text: str) -> bool:
+    """Is a value's JSON text the one that stands there?"""
+    if not report.is_json:
+        return text == report.text
+    try:
+        value: Any = json.loads(report.text)
+        for part in pointer.split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            value = value[int(key)] if isinstance(value, list) else value[key]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return False
+    return bool(json.dumps(value, ensure_ascii=False) == text)
+
+
+def _behind(report: Report) -> str:
+    """The prompt and the thinking, folded."""
+    parts = [("Prompt", report.prompt), ("Thinking", report.thinking or "")]
+    return "".join(
+        f'<details class="card"><summary>{name}</summary><pre>{escape(text)}</pre></details>'
+        for name, text in parts
+        if text
+    )
+
+
+def _data(report: Report) -> str:
+    """What the script reads, as JSON without `<`, `>` and `&`."""
+    tokens = [
+        [
+            token.id, token.text, token.pointer, token.forced, token.drafted, token.allowed, token.removed,
+            token.probability, token.chance, token.seconds,
+            [[each.text, each.probability, each.allowed, each.id == token.id] for each in token.alternatives],
+        ]
+        for token in report.tokens
+    ]  # fmt: skip
+    undone = [[each.text, each.reason, each.pointer, each.count] for each in report.undone]
+    told = json.dumps({"tokens": tokens, "undone": undone})  # NaN cannot be: unknown is null
+    return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 20]} … {text[-18:]}"
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{1000 * seconds:.1f} ms" if seconds >= 0.001 else f"{1e6 * seconds:.0f} µs"

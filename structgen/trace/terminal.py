@@ -1,0 +1,126 @@
+"""A report in a terminal, with rich: the text token by token, what was taken back, the value with its certainty."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+from rich.tree import Tree
+
+from structgen.trace.plots import percent
+from structgen.trace.records import TracedToken
+from structgen.trace.report import Report, places_of_undone
+
+UNSURE = ((0.9, ""), (0.5, "yellow"), (0.0, "bold yellow"))
+"""The style of a token by its chance: from so much on."""
+BLOCKS = " ▁▂▃▄▅▆▇█"
+"""A bar of a line of text, by its height."""
+SPARK = 100
+"""Columns of the bars below the text at most."""
+MOST = 20
+"""Undone texts, members of a container, and fields that are shown."""
+
+
+def view(report: Report) -> RenderableType:
+    """What rich prints."""
+    usage = report.usage
+    seconds = usage.prefill_seconds + usage.decode_seconds
+    counts = [
+        f"{usage.completion_tokens} tokens", f"{usage.forced} forced", f"{usage.drafted} drafted",
+        f"{usage.rolled_back} taken back", f"{usage.forwards} forward passes", f"{seconds:.2f} s",
+    ]  # fmt: skip
+    parts: list[RenderableType] = [_text(report)]
+    if report.tokens:
+        parts.append(Text.assemble(("\nremoved by the mask  ", "dim"), (_spark(report), "cyan")))
+    legend = Text.assemble(
+        ("forced", "dim underline"), "  ", ("drafted", "cyan"), "  ", ("less sure", "bold yellow"), "  ",
+        ("taken back", "red strike"), style="dim",
+    )  # fmt: skip
+    panel = Panel(Group(*parts), title=f"structgen: {report.finish}", subtitle=legend, title_align="left")
+    more = [_undone(report), _caps(report), _tree(report)]
+    error = [Text(report.error, "red")] if report.error else []
+    return Group(panel, *error, *(each for each in more if each is not None), Text(" · ".join(counts), "dim"))
+
+
+def _text(report: Report) -> Text:
+    if not report.tokens:
+        return Text(report.text)
+    text, places = Text(), places_of_undone(report)
+    for index, token in enumerate(report.tokens):
+        _add_undone(text, report, places.get(index, []))
+        text.append(token.text, _style(token))
+    _add_undone(text, report, places.get(len(report.tokens), []))
+    return text
+
+
+def _style(token: TracedToken) -> str:
+    if token.forced:
+        return "dim underline"
+    unsure = next(style for least, style in UNSURE if (1.0 if token.chance is None else token.chance) >= least)
+    return unsure or ("cyan" if token.drafted else "")
+
+
+def _add_undone(text: Text, report: Report, indexes: list[int]) -> None:
+    for index in indexes[:3]:
+        text.append(f"⟲{report.undone[index].text}", "red strike")
+    if len(indexes) > 3:
+        text.append(f"⟲ {len(indexes) - 3} more", "red")
+
+
+def _spark(report: Report) -> str:
+    heights = [token.removed for token in report.tokens]
+    shared = max(1, -(-len(heights) // SPARK))
+    columns = [heights[first : first + shared] for first in range(0, len(heights), shared)]
+    highest = [max((each for each in column if each is not None), default=0.0) for column in columns]
+    return "".join(BLOCKS[min(8, round(8 * height))] for height in highest)
+
+
+def _undone(report: Report) -> RenderableType | None:
+    if not report.undone:
+        return None
+    rows = Text("taken back\n", "bold")
+    for undone in report.undone[:MOST]:
+        place = "" if undone.pointer is None else f"{undone.pointer or 'the whole value'}: "
+        rows.append("  ")
+        rows.append(undone.text, "red strike")
+        rows.append(f"  {place}{undone.reason}\n", "dim")
+    if len(report.undone) > MOST:
+        rows.append(f"  {len(report.undone) - MOST} more\n", "dim")
+    return rows
+
+
+def _caps(report: Report) -> RenderableType | None:
+    if not report.caps:
+        return None
+    told = [f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}" for cap in report.caps]
+    return Text("\n".join(told) + "\n", "yellow")
+
+
+def _tree(report: Report) -> RenderableType | None:
+    if not report.is_json or not report.fields:
+        return None
+    try:
+        value = json.loads(report.text)
+    except (ValueError, RecursionError):
+        return None
+    root = Tree(Text("value", "bold"))
+    _grow(root, value, "", report)
+    return root
+
+
+def _grow(tree: Tree, value: Any, pointer: str, report: Report) -> None:
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
+    for number, (key, member) in enumerate(members):
+        if number == MOST:
+            tree.add(Text(f"{len(value) - MOST} more", "dim"))
+            return
+        place = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        field = report.fields.get(place)
+        sure = "" if field is None else f"  {percent(field.probability)}"
+        if isinstance(member, (dict, list)) and member and place.count("/") < MOST:
+            _grow(tree.add(Text.assemble(str(key), (sure, "dim"))), member, place, report)
+        else:
+            tree.add(Text.assemble(f"{key}: ", (json.dumps(member, ensure_ascii=False), "green"), (sure, "dim")))
