@@ -24,3 +24,8 @@ if __name__ == "__main__":
         job = extract_on_ray(load_model, LETTERS, Person, prompt=PROMPT, out=out, actors=1)
         print(job.done, "done,", job.failed, "failed")
         print(*sorted(out.read_text().splitlines()), sep="\n")
+
+# Output:
+# 2 done, 0 failed
+# {"id": "1", "value": {"name": "Ada Moreau", "age": 36, "city": "Lyon"}, "finish": "complete"}
+# {"id": "2", "value": {"name": "Tom Berg", "age": 51, "city": "Oslo"}, "finish": "complete"}
