@@ -203,6 +203,7 @@ def _generation(
             rollbacks=own.get("rollbacks", 0),
             prefill_seconds=0.0,
             decode_seconds=seconds,
+            completion_tokens=usage.get("completion_tokens", 0),
         ),
         seed=own.get("seed"),
         caps=tuple(Cap(cap["name"], cap["pointer"], cap["limit"]) for cap in own.get("caps", ())),

@@ -14,9 +14,11 @@ import ast
 import contextlib
 import io
 import json
+import logging
 import os
 import re
 import runpy
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
@@ -41,6 +43,17 @@ FENCE = re.compile(
 SHOWN = re.compile(r"--8<--\n(?P<path>examples/[\w/]+\.py)\n--8<--\n")
 NEEDS = re.compile(r"^# Needs: (\w+)$", re.MULTILINE)
 QUICK_START = '{"name": "Ada Moreau", "age": 36, "city": "Lyon"}'
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """A page that turns logging on does so for itself."""
+    logger, root = logging.getLogger("structgen"), logging.getLogger()
+    before = logger.level, root.level, root.handlers[:]
+    yield
+    logger.setLevel(before[0])
+    root.setLevel(before[1])
+    root.handlers[:] = before[2]
 
 
 def checked(path: Path, source: str, wanted: str) -> None:

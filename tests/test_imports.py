@@ -19,7 +19,7 @@ PACKAGE = Path(structgen.__file__).parent
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
     {"errors", "memo"},
-    {"arguments"},
+    {"arguments", "telemetry"},
     {"options", "callbacks"},
     {"kernels"},
     {"schema", "vocabulary"},
@@ -40,7 +40,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "memo", "arguments", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
+    "errors", "memo", "arguments", "telemetry", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
     "tools", "chat", "rendering", "phrases", "compile_ahead", "trace",
 }  # fmt: skip
@@ -223,7 +223,10 @@ def test_every_dependency_and_extra_of_the_package_is_imported_by_it():
     imported = {module.partition(".")[0] for name in MODULES for _, module in imports(parse(name), everywhere=True)}
     packages = [*project["project"]["dependencies"]]
     packages += [package for name in extras.keys() - {"dev", "docs"} for package in extras[name]]
-    other = {"llama_cpp_python": "llama_cpp"}  # packages whose module has another name
+    other = {
+        "llama_cpp_python": "llama_cpp",
+        "opentelemetry_api": "opentelemetry",
+    }  # packages whose module has another name
     wanted = {re.split(r"[^\w-]", package)[0].replace("-", "_") for package in packages}
     wanted = {other.get(package, package) for package in wanted}
     untyped = {module.removesuffix(".*") for override in project["tool"]["mypy"]["overrides"]

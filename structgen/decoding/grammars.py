@@ -14,6 +14,7 @@ from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
 from structgen.masks import Grammar
+from structgen.telemetry import Operation
 from structgen.vocabulary import Vocabulary
 
 REMEMBERED = 128
@@ -31,18 +32,31 @@ def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     try:
         key = (_value(constraint), vocabulary.fingerprint)
     except (TypeError, ValueError, RecursionError):
-        return constraint.compile(vocabulary)
+        return _compiled(constraint, vocabulary)
     with _lock:
         if key in _grammars:
             _grammars.move_to_end(key)
             return _grammars[key]
-    grammar = constraint.compile(vocabulary)
+    grammar = _compiled(constraint, vocabulary)
     with _lock:
         _grammars[key] = grammar
         held = sum(each.nbytes + each.mask_nbytes for each in _grammars.values())
         while len(_grammars) > REMEMBERED or (held > REMEMBERED_BYTES and len(_grammars) > 1):
             _, oldest = _grammars.popitem(last=False)
             held -= oldest.nbytes + oldest.mask_nbytes
+    return grammar
+
+
+def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
+    operation = Operation(
+        "compile", {"structgen.constraint": type(constraint).__name__, "structgen.vocabulary_width": vocabulary.width}
+    )
+    try:
+        grammar = constraint.compile(vocabulary)
+    except BaseException as error:
+        operation.end({}, error)
+        raise
+    operation.end({"structgen.grammar_bytes": grammar.nbytes})
     return grammar
 
 

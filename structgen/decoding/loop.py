@@ -103,7 +103,7 @@ class Batch(Run[Session]):
         forward = forward_for(module, graphs=execution.graphs) if waiting or self._admits else Over()
         measures = record or any(session.needs_measures for session in sessions)
         ledger = Ledger(traced=record) if measures else None
-        super().__init__(sessions, waiting, forward, at_once=rows, ledger=ledger)
+        super().__init__(sessions, waiting, forward, model=module, at_once=rows, ledger=ledger)
         for session in (*sessions, *waiting):
             session.measured_in(self.ledger)
         self._vocabulary = vocabulary

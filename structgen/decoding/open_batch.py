@@ -10,9 +10,11 @@ import torch
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
+from structgen.decoding.run_report import begun, end
 from structgen.decoding.session import Session
 from structgen.errors import RunError
 from structgen.models.model import Model
+from structgen.telemetry import Operation
 
 
 class Seat:
@@ -24,7 +26,7 @@ class Seat:
         ledger: where its choices are measured; None where they are not.
     """
 
-    def __init__(self, session: Session, ledger: Ledger | None, forwards: int) -> None:
+    def __init__(self, session: Session, ledger: Ledger | None, forwards: int, operation: Operation) -> None:
         self.session, self.rows, self.ledger = session, (session,), ledger
         self._drafted = 0
         self._first_step = 0 if ledger is None else ledger.steps
@@ -33,6 +35,7 @@ class Seat:
         self._first_token: float | None = None
         self._over: float | None = None
         self._about = Stats(0, 0, 0, 0, 0.0, 0.0)
+        self._operation = operation
 
     @property
     def seconds_to_first_token(self) -> float | None:
@@ -76,7 +79,7 @@ class OpenBatch(Batch):
 
     def __init__(self, model: Model, *, rows: int = ROWS, execution: Execution = AUTOMATIC) -> None:
         super().__init__(model.module, model.vocabulary, (), rows=rows, execution=execution)
-        self._measures = Ledger()
+        self._measures, self._model = Ledger(), model.module
         self._seats: dict[Session, Seat] = {}
 
     def __len__(self) -> int:
@@ -95,7 +98,7 @@ class OpenBatch(Batch):
             record: measure its choices; while there is such a session, those of the others are measured, too.
         """
         record = record or session.needs_measures
-        seat = Seat(session, self._measures if record else None, self._forward.count)
+        seat = Seat(session, self._measures if record else None, self._forward.count, begun(self._model, 1))
         first = session.before or session
         for each in {first, session}:
             each.measured_in(seat.ledger)
@@ -146,3 +149,5 @@ class OpenBatch(Batch):
             0, 0, 0, 0, 0.0, 0.0, replayed=forward.replays, why_eager=forward.why_eager, cache=forward.kind,
             why_slow=why_slow,
         )  # fmt: skip
+        if seat._operation.watched:
+            end(seat._operation, seat.rows, [seat.stats(0)])

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from contextvars import ContextVar
 from threading import Event
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from typing_extensions import Self
 
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
+from structgen.decoding.run_report import Ended, begun, end
 from structgen.decoding.session import Session
 from structgen.errors import RunError, StructgenError
 from structgen.models.attention import of_any_shape
@@ -25,7 +26,7 @@ stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
 """Ends the runs of this context between two steps, when it is set from another thread."""
 
 
-class RunRow(Protocol):
+class RunRow(Ended, Protocol):
     """One prompt's row of a run, as streams and results see it."""
 
     @property
@@ -78,6 +79,7 @@ class Run(ABC, Generic[R]):
         rows: one for each prompt.
         waiting: the rows to be decoded, or what comes before them in the same row.
         forward: reads them; `Over` where none is.
+        model: what it reads them with; its name is told to those who watch.
         at_once: how many are decoded at once.
         ledger: where choices are measured; None where they are not.
 
@@ -86,7 +88,14 @@ class Run(ABC, Generic[R]):
     """
 
     def __init__(
-        self, rows: Sequence[R], waiting: Iterable[R], forward: Forward, *, at_once: int, ledger: Ledger | None
+        self,
+        rows: Sequence[R],
+        waiting: Iterable[R],
+        forward: Forward,
+        *,
+        model: Any,
+        at_once: int,
+        ledger: Ledger | None,
     ) -> None:
         self.rows = rows
         self.ledger = ledger
@@ -97,6 +106,7 @@ class Run(ABC, Generic[R]):
         self._steps = 0
         self._counted = -1, 0  # the number of a step, and the tokens behind it
         self._began = self._prefilled = time.perf_counter()
+        self._operation = begun(model, len(rows)) if rows else None
 
     @torch.inference_mode()
     @of_any_shape()
@@ -139,6 +149,8 @@ class Run(ABC, Generic[R]):
         This is not left to the end of the run: a row's error keeps the frames that it came through, and those keep
         the run.
         """
+        if self._operation is not None and self._operation.watched:
+            end(self._operation, self.rows, [self.stats(number) for number in range(len(self.rows))])
         self._forward = Over(self._forward)
 
     def stats(self, number: int) -> Stats:

@@ -114,6 +114,7 @@ class BeamBatch(Run[BeamSearch]):
             searches,
             waiting,
             forward,
+            model=module,
             at_once=max(1, rows // options.count),
             ledger=Ledger(traced=True) if record else None,
         )

@@ -30,6 +30,7 @@ from structgen.endings.closing import UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words
+from structgen.telemetry import rollbacks
 
 TRIES = 4
 """Tokens that are drawn before the close is all that is left."""
@@ -226,6 +227,7 @@ class Steering:
         refused = self._refused.setdefault(count, _Refusals())
         refused.tokens.append(token)
         refused.names.append(self._cause)
+        rollbacks.debug("%s refuses token %d behind %d tokens", self._cause, token, count)
         refused.tries = refused.tries + 1 if self._cause == self._name else TRIES
 
     def end(self, count: int) -> None:

@@ -17,6 +17,7 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.models.row import common
+from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
 
 UNKNOWN = 0.5
@@ -140,7 +141,9 @@ class Rollback:
         kept = common(place.tokens, said.tokens)
         if kept < len(said.tokens):
             count = len(said.tokens) - kept
-            self.undone.append(Undone(kept, said.cut(kept), refusal.reason, refusal.pointer, count))
+            undone = Undone(kept, said.cut(kept), refusal.reason, refusal.pointer, count)
+            self.undone.append(undone)
+            rollbacks.debug("%d tokens taken back to token %d: %r: %s", count, kept, undone.text, undone.reason)
         self.recent.truncate(kept)
         for token, entry in list(zip(place.tokens, place.entries, strict=True))[kept:]:
             said.take(token, entry)

@@ -1,0 +1,99 @@
+"""What a run tells those who watch it: log records of `logging`, and spans of OpenTelemetry where these are asked for.
+
+Loggers stand under the name `structgen`. INFO has what began and ended, with counts and times; DEBUG has every rollback
+and every limit, with the text. So no text of a user or a model is logged at INFO, and none is in a span.
+
+Spans are off until `instrument` is called. They are named `structgen.compile` and `structgen.generate`, and have the
+attributes of OpenTelemetry's conventions for generative models beside our own, which begin with `structgen.`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from structgen.errors import OptionError
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer, TracerProvider
+
+Attribute = str | bool | int | float | list[str]
+
+rollbacks = logging.getLogger("structgen.rollback")
+"""Tells of each text that is taken back, and of each token that a limit refuses."""
+
+_tracer: Tracer | None = None
+
+
+def instrument(tracer_provider: TracerProvider | None = None) -> None:
+    """From now on, compilations and runs of this process are spans of OpenTelemetry.
+
+    Args:
+        tracer_provider: where they go; the global one by default.
+
+    Raises:
+        OptionError: `opentelemetry-api` is not installed.
+    """
+    global _tracer
+    try:
+        from opentelemetry import trace
+    except ImportError as missing:
+        raise OptionError("spans need opentelemetry-api: install structgen[otel]") from missing
+    _tracer = trace.get_tracer("structgen", tracer_provider=tracer_provider)
+
+
+def uninstrument() -> None:
+    """No more spans begin."""
+    global _tracer
+    _tracer = None
+
+
+class Operation:
+    """Something that takes time, from its beginning: it is logged, and is a span where these are asked for.
+
+    Args:
+        name: of both, without `structgen.`.
+        attributes: what is known at the beginning.
+    """
+
+    def __init__(self, name: str, attributes: Mapping[str, Attribute]) -> None:
+        self._name, self._log = name, logging.getLogger(f"structgen.{name}")
+        self._began = time.perf_counter()
+        self._span: Span | None = None
+        if _tracer is not None:
+            self._span = _tracer.start_span(f"structgen.{name}", attributes=attributes)
+        if self._log.isEnabledFor(logging.INFO):
+            self._log.info("%s begins: %s", name, _told(attributes), extra={"structgen": dict(attributes)})
+
+    @property
+    def watched(self) -> bool:
+        """Does anybody want to know how it ended?"""
+        return self._span is not None or self._log.isEnabledFor(logging.INFO)
+
+    def end(self, attributes: Mapping[str, Attribute], error: BaseException | None = None) -> None:
+        """It is over; a second call does nothing.
+
+        Args:
+            attributes: what is known at the end.
+            error: why it failed. Only its kind is told: a message may quote a text.
+        """
+        if self._name == "":
+            return
+        name, self._name = self._name, ""
+        known = {**attributes, **({} if error is None else {"error.type": type(error).__name__})}
+        if self._span is not None:
+            from opentelemetry.trace import Status, StatusCode
+
+            self._span.set_attributes(known)
+            if error is not None:
+                self._span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            self._span.end()
+        if self._log.isEnabledFor(logging.INFO):
+            seconds = time.perf_counter() - self._began
+            self._log.info("%s ends after %.3f s: %s", name, seconds, _told(known), extra={"structgen": known})
+
+
+def _told(attributes: Mapping[str, Attribute]) -> str:
+    return ", ".join(f"{name.removeprefix('structgen.')}={value}" for name, value in attributes.items())
