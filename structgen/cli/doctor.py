@@ -38,14 +38,18 @@ def examine_format(console: Console, source: str) -> bool:
 
     Args:
         console: to print on.
-        source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; or a Jinja file.
+        source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; or a GGUF or Jinja file.
     """
+    from structgen.api import load
     from structgen.chat import call_format
     from structgen.vocabulary import Vocabulary
 
     path = Path(source)
     try:
-        if path.is_file():
+        if path.suffix == ".gguf":
+            model = load(path)
+            found = call_format(model.tokenizer, model.vocabulary)
+        elif path.is_file():
             found = call_format(path.read_text(encoding="utf-8"))
         else:
             from transformers import AutoTokenizer

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from transformers import SequenceBiasLogitsProcessor
 
 from structgen.calling.request import TurnRequest, prepared
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -70,7 +72,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
             schema=schema,
             options={**options, "sampling": sampling},
         ).turns[0]
-        for sampling in _samplings(request, settings)
+        for sampling in _samplings(model, request, settings)
     ]
     return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
 
@@ -99,7 +101,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
         prompts = [with_schema(prompt, schema) for prompt in prompts]
     turns = []
     for prompt in prompts:
-        for sampling in _samplings(request, settings):
+        for sampling in _samplings(model, request, settings):
             call_options = CallOptions.of(
                 {**options, "sampling": sampling, "order": order, "whitespace": whitespace, "token_healing": False}
             )
@@ -222,8 +224,27 @@ def _thinking(extras: Extras) -> bool | Thinking:
     return Thinking(**extras.thinking.model_dump(exclude_none=True))
 
 
-def _samplings(request: Common, settings: Settings) -> Sequence[Sampling]:
-    """One for each text of a prompt."""
+def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
+    """The logits processor that adds to the scores of tokens; nothing without a bias.
+
+    Raises:
+        Problem: a key is no token's id.
+    """
+    ids = {key: int(key) if key.isascii() and key.isdigit() else -1 for key in given or ()}
+    for key, token in ids.items():
+        if not 0 <= token < model.vocabulary.width:
+            told = f"logit_bias: {quoted(key)} is no token's id, 0 to {model.vocabulary.width - 1}"
+            raise Problem(400, told, "invalid_value", param="logit_bias")
+    changed: list[Any] = [[[ids[key]], float(bias)] for key, bias in (given or {}).items() if bias]
+    return (SequenceBiasLogitsProcessor(sequence_bias=changed),) if changed else ()
+
+
+def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sampling]:
+    """One for each text of a prompt.
+
+    Raises:
+        Problem: a bias is for no token.
+    """
     extras = request.extras
     given = {
         "top_p": request.top_p,
@@ -237,6 +258,7 @@ def _samplings(request: Common, settings: Settings) -> Sequence[Sampling]:
         min_p=extras.min_p,
         typical_p=extras.typical_p,
         repetition_penalty=extras.repetition_penalty,
+        processors=_biases(model, request.logit_bias),
         **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
     )
     count = request.n or 1

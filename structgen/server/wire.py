@@ -13,6 +13,16 @@ R = TypeVar("R", bound=BaseModel)
 Number = Annotated[float, Field(strict=True)]
 
 
+_WITHOUT_BEAMS = "the server's continuous batching has no beam search; in Python it is generate(beams=..., phrases=...)"
+
+REFUSED = {
+    "structgen.phrases": f"phrases need beam search, and {_WITHOUT_BEAMS}",
+    "structgen.beams": _WITHOUT_BEAMS,
+    "best_of": f"it is no field of the server: {_WITHOUT_BEAMS}; n gives several texts",
+}
+"""Fields that are asked for elsewhere, and why they are not here."""
+
+
 class Strict(BaseModel):
     """A part of a request, with no other fields than these."""
 
@@ -156,6 +166,7 @@ class Common(Strict):
     presence_penalty: Number | None = None
     seed: StrictInt | None = None
     n: Annotated[StrictInt, Field(ge=1)] | None = None
+    logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
     stop: StrictStr | list[StrictStr] | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
@@ -206,7 +217,8 @@ def read_request(kind: type[R], body: bytes) -> R:
         first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")  # the last told
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            told = f"unknown field {quoted(place)}: this server does not know it and ignores nothing"
+            why = REFUSED.get(place, "this server does not know it and ignores nothing")
+            told = f"unknown field {quoted(place)}: {why}"
             raise Problem(400, told, "unknown_parameter", param=place) from None
         found = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
         told = f"{excerpt(place) or 'the body'}: {first['msg']}{found}"

@@ -158,13 +158,31 @@ def test_the_field_for_what_openai_has_no_field_for(chat):
     assert refused(chat, response_format=person, extra_body=two)["param"] == "structgen"
 
 
+def test_a_bias_makes_tokens_more_or_less_likely_among_those_that_may_come(demo, chat):
+    tokenizer = demo.service._model.tokenizer
+    letters = {letter: tokenizer.convert_tokens_to_ids(letter) for letter in "abcz"}
+    letter = {"extra_body": {"structgen": {"regex": "[a-c]"}}}
+    for wanted in "abc":
+        bias = {str(letters[wanted]): 100, str(letters["z"]): 100}
+        assert chat(logit_bias=bias, **letter).choices[0].message.content == wanted
+    never = {str(letters[each]): -100 for each in "ab"}
+    assert {choice.message.content for choice in chat(logit_bias=never, n=4, temperature=2, **letter).choices} == {"c"}
+    assert chat(logit_bias={"5": 0}).choices[0].message.content == chat().choices[0].message.content
+    text = demo.client.completions.create(model="demo", prompt="a", max_tokens=3, logit_bias={str(letters["b"]): 100})
+    assert text.choices[0].text == "bbb"
+
+
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
         ({"extra_body": {"guided_json": {}}}, "unknown_parameter", "guided_json"),
         ({"extra_body": {"structgen": {"regexp": "a"}}}, "unknown_parameter", "structgen.regexp"),
         ({"extra_body": {"structured_outputs": {"choice": ["a"]}}}, "unknown_parameter", "structured_outputs"),
-        ({"logit_bias": {"5": 3}}, "unknown_parameter", "logit_bias"),
+        ({"extra_body": {"structgen": {"phrases": ["a"]}}}, "unknown_parameter", "phrases need beam search"),
+        ({"extra_body": {"best_of": 3}}, "unknown_parameter", "no beam search"),
+        ({"logit_bias": {"2048": 3}}, "invalid_value", "logit_bias"),
+        ({"logit_bias": {"a": 3}}, "invalid_value", "logit_bias"),
+        ({"logit_bias": {"5": 101}}, "invalid_value", "logit_bias.5"),
         ({"response_format": schema_format({"type": "nope"})}, "schema_error", "/type"),
         ({"response_format": schema_format({"type": "string", "minLength": 5, "maxLength": 2})},
          "unsatisfiable_schema", "the schema"),

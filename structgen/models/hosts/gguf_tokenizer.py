@@ -113,7 +113,7 @@ class GgufTokenizer:
             tools=list(tools) if tools else None,
             chat_template=self.chat_template,
             add_generation_prompt=add_generation_prompt,
-            **{**self._special_names, **options},
+            **{**self.special_tokens_map, **options},
         )
         pieces = re.split(f"{SAID[0]}(.*?){SAID[1]}", rendered[0][0])  # every second one is control that was said
         if not tokenize:
@@ -144,7 +144,7 @@ class GgufTokenizer:
         return re.compile("|".join(map(re.escape, sorted(filter(None, names), key=len, reverse=True))) or "(?!)")
 
     @cached_property
-    def _special_names(self) -> dict[str, str]:
-        """Tokens that templates name."""
+    def special_tokens_map(self) -> dict[str, str]:
+        """Tokens that templates name, by the names that they use."""
         ids = {"bos_token": self._api.llama_vocab_bos(self._vocab), "eos_token": self._api.llama_vocab_eos(self._vocab)}
         return {name: self.name(token) if token >= 0 else "" for name, token in ids.items()}
