@@ -155,6 +155,21 @@ def test_the_search_finds_what_people_type(site: Path) -> None:
     assert {term: pages for term, pages in results.items() if FINDS[term] not in pages} == {}
 
 
+def test_a_notebook_becomes_its_cells_and_what_they_print() -> None:
+    """Of `<!-- notebook: PATH -->`: every cell in order, each output behind its code."""
+    write_out = run_path(str(DOCS / "hooks.py"))["on_page_markdown"]
+    page = write_out("before <!-- notebook: examples/tour.ipynb --> after", page=None, config=None, files=None)
+    cells = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    places = []
+    for cell in cells[1:]:
+        places.append(page.index("".join(cell["source"])))
+        places += [page.index("```text\n" + "".join(output["text"])) for output in cell.get("outputs", [])]
+    assert places == sorted(places)
+    assert page.startswith("before ")
+    assert page.endswith(" after")
+    assert write_out("no notebook") == "no notebook"
+
+
 def markdown_links(path: Path) -> Iterator[tuple[Path, str]]:
     """The files that a Markdown page links to, and the anchors."""
     for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
