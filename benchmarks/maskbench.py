@@ -51,6 +51,10 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--order", choices=("schema", "any"), default="schema", help="of members, for engines that have the choice"
     )
+    parser.add_argument(
+        "--whitespace", choices=("spaced", "flexible"), default="spaced",
+        help="between members, for engines that have the choice",
+    )  # fmt: skip
     parser.add_argument("--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
     parser.add_argument("--readme", type=Path, help="a page that gets the digest between its maskbench marks")
@@ -74,6 +78,17 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     packed = path.read_bytes()
     text = lzma.decompress(packed) if path.suffix == ".xz" else packed
     return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def encoded(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text, without the blank that a SentencePiece tokenizer puts before it."""
+    tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    if not tokenizer.convert_ids_to_tokens(tokens[:1])[0].startswith("\u2581"):
+        return tokens
+    before: list[int] = tokenizer.encode("\n", add_special_tokens=False)
+    behind: list[int] = tokenizer.encode("\n" + text, add_special_tokens=False)
+    assert behind[: len(before)] == before
+    return behind[len(before) :]
 
 
 def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:
@@ -117,8 +132,9 @@ def measured(
     end = [tokenizer.eos_token_id]
     for number, row in enumerate(taken):
         texts = [json.dumps(test["data"], ensure_ascii=False) for test in row["tests"]]
-        documents = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+        documents = [encoded(tokenizer, text) for text in texts]
         job = {"schema": row["schema"], "documents": documents, "end": end, "order": options.order}
+        job["whitespace"] = options.whitespace
         results = {}
         # The order turns with each schema: nobody always follows the same engine in the machine's caches.
         for worker in workers[number % len(workers) :] + workers[: number % len(workers)]:
@@ -154,8 +170,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "schemas": len(taken),
         "documents": sum(len(row["tests"]) for row in taken),
         "vocabulary": len(tokenizer),
+        "tokenizer": options.tokenizer.name,
         "time_limit_s": options.time_limit,
         "order": options.order,
+        "whitespace": options.whitespace,
     }
     return report.summary(done, engines, setting)
 

@@ -34,6 +34,10 @@ BOUNDS = (
 """What structgen's figure over all schemas may be at most. A document refused for its key order alone is not
 counted here."""
 
+RATIO_COLUMNS = ("mean", "p50", "p99", "p99.9")
+PARTS = ("first document", "later documents")
+SIDES = ("ours", "theirs")
+
 SLOWEST_SHOWN = 5
 
 Row = dict[str, Any]
@@ -102,7 +106,43 @@ def comparison(rows: list[Row], ours: str = "structgen", theirs: str = "llguidan
     for kind, column, target in TARGETS:
         ratio = ours_times[kind][column] / theirs_times[kind][column]
         judged.append({"what": f"{kind}, {column}", "ratio": round(ratio, 3), "target": target, "met": ratio <= target})
-    return {"schemas": len(both), ours: ours_times, theirs: theirs_times, "judged": judged}
+    return {
+        "schemas": len(both),
+        ours: ours_times,
+        theirs: theirs_times,
+        "judged": judged,
+        "documents": documents(both),
+    }
+
+
+def by_document(result: Row) -> dict[str, list[int]]:
+    """The steps of a schema's first document, and those of the later ones, whose masks it has mostly asked for."""
+    steps, ends = result["steps"], result["ends"]
+    return {"first document": steps[: ends[0]], "later documents": steps[ends[0] :]}
+
+
+def documents(both: list[tuple[Row, Row]]) -> Row:
+    """Of the schemas whose first document both engines accept: figures and ratios of first documents and later ones.
+
+    `median per document` is over the ratios of the schemas' sums; `with the first mask` counts each compilation too.
+    """
+    pairs = [pair for pair in both if all(each["accepted"] and each["accepted"][0] for each in pair)]
+    split = [(by_document(mine), by_document(other)) for mine, other in pairs]
+    found: Row = {"schemas": len(pairs)}
+    for part in PARTS if pairs else ():
+        steps = [(ours[part], theirs[part]) for ours, theirs in split if ours[part] and theirs[part]]
+        if not steps:
+            continue
+        ours, theirs = (distribution(np.concatenate([each[k] for each in steps]), RATIO_COLUMNS) for k in (0, 1))
+        ratios = {column: round(ours[column] / theirs[column], 3) for column in RATIO_COLUMNS}
+        sums = np.array([(sum(mine), sum(other)) for mine, other in steps], np.float64)
+        ratios["median per document"] = round(float(np.median(sums[:, 0] / sums[:, 1])), 3)
+        if part == "first document":
+            firsts = np.array([(mine["first"], other["first"]) for mine, other in pairs], np.float64).sum(axis=0)
+            ours_all, theirs_all = sums.sum(axis=0) + firsts
+            ratios["with the first mask"] = round(float(ours_all / theirs_all), 3)
+        found[part] = {"ours": ours, "theirs": theirs, "ratios": ratios}
+    return found
 
 
 def whole(result: Row) -> int:
@@ -204,7 +244,8 @@ def markdown(result: Row) -> str:
         "",
         f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; "
         f"a vocabulary of {setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; "
-        f"at most {setting['time_limit_s']:g} s per schema and engine; order of members: {setting['order']}.",
+        f"at most {setting['time_limit_s']:g} s per schema and engine; order of members: {setting['order']}; "
+        f"white space: {setting['whitespace']}; tokenizer: {setting['tokenizer']}.",
         "",
         f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, "
         f"numpy {machine_of['numpy']}, numba {machine_of['numba']}, "
@@ -272,7 +313,7 @@ def inserted(page: str, text: str) -> str:
 def _judged(compared: Row | None) -> list[str]:
     if compared is None:
         return []
-    names = [name for name in compared if name not in ("schemas", "judged")]
+    names = [name for name in compared if name not in ("schemas", "judged", "documents")]
     timed = [(name, compared[name]) for name in names]
     ratios = [
         [row["what"], f"{row['ratio']:.3f}", f"{row['target']:g}", "yes" if row["met"] else "no"]
@@ -286,6 +327,29 @@ def _judged(compared: Row | None) -> list[str]:
         *_times_table("first mask", timed, FIRST_COLUMNS),
         "",
         *_table([f"{names[0]} / {names[1]}", "ratio", "at most", "met"], ratios),
+        "",
+        *_documents(compared["documents"], names),
+    ]
+
+
+def _documents(found: Row, names: list[str]) -> list[str]:
+    parts = [part for part in PARTS if part in found]
+    if not parts:
+        return []
+    timed = [[f"{names[k]}, {part}", *found[part][side].values()] for part in parts for k, side in enumerate(SIDES)]
+    columns = list(found[parts[0]]["ratios"])
+    ratios = [
+        [part, *(f"{kept[column]:.3f}" if column in kept else "-" for column in columns)]
+        for part in parts
+        for kept in [found[part]["ratios"]]
+    ]
+    return [
+        f"A schema's first document apart from later ones, of the {found['schemas']:,} schemas whose first document "
+        "both accept:",
+        "",
+        *_table(["mask + advance, us", "count", *RATIO_COLUMNS], timed),
+        "",
+        *_table([f"{names[0]} / {names[1]}", *columns], ratios),
         "",
     ]
 

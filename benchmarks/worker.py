@@ -1,7 +1,8 @@
 """One engine in a process of its own: a job per line on standard input, a result per line on standard output.
 
 A job is `{"schema", "documents": [[token, ...], ...], "end": [token, ...]}`; `measure` describes a result. With
-`"order": "any"` the members of objects may come in any order, where the engine has that choice.
+`"order": "any"` the members of objects may come in any order, and with `"whitespace": "flexible"` white space may stand
+anywhere between them, where the engine has that choice.
 What an engine prints goes to standard error, so that it cannot break the protocol.
 """
 
@@ -68,14 +69,18 @@ def measure(engine: Engine, job: dict[str, Any]) -> dict[str, Any]:
         `refused`: the engine's reason, and nothing else. Or `error`, where the run raised. Or
         `first`: compile, start and first mask together;
         `steps`: every later mask with the advance before it (a later document's first mask has none);
+        `ends`: how many of the steps were taken by the end of each document;
         `accepted`: per document, whether every token was allowed and the text may end.
     """
     if engine.order is not None:
         engine.order = job.get("order", "schema")
+    if engine.whitespace is not None:
+        engine.whitespace = job.get("whitespace", "spaced")
     prepared = engine.prepare(job["schema"])
     end: list[int] = job["end"]
     steps: list[int] = []
     accepted: list[bool] = []
+    ends: list[int] = []
     first = None
     began = clock()
     try:
@@ -93,9 +98,10 @@ def measure(engine: Engine, job: dict[str, Any]) -> dict[str, Any]:
             if allowed and document:
                 allowed = _follow(engine, document, end, steps)
             accepted.append(allowed)
+            ends.append(len(steps))
     except Exception as error:  # any engine, any error: it is counted, and the next schema goes on
         return {"error": f"{type(error).__name__}: {error}"[:300]}
-    return {"first": first, "steps": steps, "accepted": accepted[: len(job["documents"])]}
+    return {"first": first, "steps": steps, "ends": ends, "accepted": accepted[: len(job["documents"])]}
 
 
 def _start(engine: Engine, document: list[int], end: list[int]) -> tuple[int, bool]:

@@ -33,6 +33,9 @@ class Engine(Protocol):
     order: str | None
     """Of an object's members: "schema", or "any" when it is set to that; None where the engine has no such choice."""
 
+    whitespace: str | None
+    """Where white space may stand: "spaced", the layout of `json.dumps`, or "flexible"; None as for `order`."""
+
     def prepare(self, schema: dict[str, Any] | bool | str) -> Any:
         """The schema in the form that `compile` takes. A string is a grammar in Lark's syntax, where there are such."""
 

@@ -15,14 +15,21 @@ from engines import Refused
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The layout of `json.dumps`, which is the documents'.
-_LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+# The layout of `json.dumps`, which is the documents', or any.
+_LAYOUTS = {
+    "spaced": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "},
+    "flexible": {"whitespace_flexible": True, "item_separator": ",", "key_separator": ":"},
+}
 
 
 class LLGuidance:
     lazy = True
     order = None
-    settings = "whitespace_flexible=false, separators ', ' and ': '; the schema as a JSON string made beforehand"
+    whitespace = "spaced"
+    settings = (
+        "whitespace_flexible=false, separators ', ' and ': ' (with --whitespace flexible: true, ',' and ':'); "
+        "the schema as a JSON string made beforehand"
+    )
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = version("llguidance")
@@ -33,7 +40,8 @@ class LLGuidance:
     def prepare(self, schema: dict[str, Any] | bool | str) -> str:
         if isinstance(schema, str):
             return str(llguidance.LLMatcher.grammar_from_lark(schema))
-        grammar: str = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_LAYOUT)
+        layout = _LAYOUTS[self.whitespace]
+        grammar: str = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=layout)
         return grammar
 
     def compile(self, prepared: str) -> None:

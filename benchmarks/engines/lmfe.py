@@ -36,7 +36,7 @@ def _tokenizer_data(tokenizer: PreTrainedTokenizerBase) -> TokenEnforcerTokenize
 
 class LMFormatEnforcer:
     lazy = False  # all of it is plain Python, and a pattern over a wide alphabet would take minutes
-    order = None
+    order = whitespace = None
     settings = (
         "token lists, which are faster than its bit masks; "
         "its core classes, as its module for transformers does not import on transformers 5"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Structgen:
     lazy = True
     settings = "defaults"
-    order = "schema"
+    order, whitespace = "schema", "spaced"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = sg.__version__
@@ -33,7 +33,9 @@ class Structgen:
             if isinstance(prepared, str):
                 self._grammar = sg.Lark(prepared).compile(self._vocabulary)
             else:
-                self._grammar = sg.JsonSchema(prepared, order=self.order).compile(self._vocabulary)
+                layout = sg.Whitespace.FLEXIBLE if self.whitespace == "flexible" else sg.Whitespace.SPACED
+                constraint = sg.JsonSchema(prepared, order=self.order, whitespace=layout)
+                self._grammar = constraint.compile(self._vocabulary)
         except RequestError as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
 

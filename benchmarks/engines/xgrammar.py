@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class XGrammar:
     lazy = True
-    order = None
+    order = whitespace = None
     settings = "any_whitespace=True, strict_mode=False, max_threads=1, no cache between schemas"
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -31,6 +31,7 @@ class FakeEngine:
     settings = version = "fake"
     lazy = False
     order: str | None = "schema"
+    whitespace: str | None = "spaced"
 
     def __init__(self, text: list[int]) -> None:
         self.text = text
@@ -75,7 +76,7 @@ def measured(
 def test_times_are_of_compile_and_first_mask_then_of_each_position(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first mask carries compile and start; a later position its advance and mask; preparing is free."""
     found = measured(FakeEngine([1, 2]), monkeypatch, [[1, 2], [1, 2]])
-    assert found == {"first": 1110, "steps": [11, 11, 110, 11, 11], "accepted": [True, True]}
+    assert found == {"first": 1110, "steps": [11, 11, 110, 11, 11], "ends": [2, 5], "accepted": [True, True]}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_document_is_accepted_when_every_token_is_and_the_text_may_end(
 
 def test_a_row_without_documents_still_has_a_first_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows of the data have a schema only."""
-    assert measured(FakeEngine([1]), monkeypatch, []) == {"first": 1110, "steps": [], "accepted": []}
+    assert measured(FakeEngine([1]), monkeypatch, []) == {"first": 1110, "steps": [], "ends": [0], "accepted": []}
 
 
 def test_refusals_and_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,9 +130,11 @@ def test_an_engine_is_asked_for_the_order_that_the_job_names(monkeypatch: pytest
     for job, wanted in (({"order": "any"}, "any"), ({}, "schema")):
         worker.measure(engine, {"schema": True, "documents": [[1]], "end": [9]} | job)
         assert engine.order == wanted
-    engine.order = None
-    worker.measure(engine, {"schema": True, "documents": [[1]], "end": [9], "order": "any"})
-    assert engine.order is None
+    worker.measure(engine, {"schema": True, "documents": [[1]], "end": [9], "whitespace": "flexible"})
+    assert engine.whitespace == "flexible"
+    engine.order = engine.whitespace = None
+    worker.measure(engine, {"schema": True, "documents": [[1]], "end": [9], "order": "any", "whitespace": "flexible"})
+    assert engine.order is engine.whitespace is None
 
 
 class OrderWorker:
@@ -219,7 +222,7 @@ def row(name: str, **results: dict[str, Any]) -> dict[str, Any]:
 
 
 def ran(first: int, *steps: int) -> dict[str, Any]:
-    return {"first": first, "steps": list(steps), "accepted": []}
+    return {"first": first, "steps": list(steps), "ends": [len(steps)], "accepted": []}
 
 
 def test_the_comparison_is_over_what_both_compile_and_ratios_are_ours_to_theirs() -> None:
@@ -238,6 +241,46 @@ def test_the_comparison_is_over_what_both_compile_and_ratios_are_ours_to_theirs(
     assert judged["mask + advance, p50"] == (0.25, True)
     assert judged["mask + advance, mean"] == (0.25, True)
     assert judged["first mask, mean"] == (0.2, True)
+
+
+def in_documents(first: int, *documents: list[int], accepted: bool = True) -> dict[str, Any]:
+    """A schema's run: the steps of each document, of which the first is accepted or not."""
+    ends = [sum(map(len, documents[: i + 1])) for i in range(len(documents))]
+    steps = [step for document in documents for step in document]
+    return {"first": first, "steps": steps, "ends": ends, "accepted": [accepted, *[True] * (len(documents) - 1)]}
+
+
+def test_first_documents_are_told_apart_from_later_ones() -> None:
+    """Where both accept them; the median is over schemas, and one figure counts the first mask too."""
+    rows = [
+        row("a", structgen=in_documents(5000, [9000, 1000], [1000]), llguidance=in_documents(5000, [5000] * 2, [4000])),
+        row("b", structgen=in_documents(5000, [2000]), llguidance=in_documents(25_000, [10_000])),
+        row("c", structgen=in_documents(1, [10**9]), llguidance=in_documents(1, [1], accepted=False)),
+    ]
+    compared = report.comparison(rows)
+    assert compared is not None
+    found = compared["documents"]
+    assert found["schemas"] == 2
+    first, later = found["first document"], found["later documents"]
+    assert (first["ours"]["count"], first["ratios"]["mean"], first["ratios"]["median per document"]) == (3, 0.6, 0.6)
+    assert first["ratios"]["with the first mask"] == 0.44
+    assert (later["ours"]["count"], later["ratios"]["mean"]) == (1, 0.25)
+
+
+class BlankBefore:
+    """A tokenizer of one token for each character that puts a blank before every text, as SentencePiece does."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [0x2581, *map(ord, text)]
+
+    def convert_ids_to_tokens(self, tokens: list[int]) -> list[str]:
+        return [chr(token) for token in tokens]
+
+
+def test_documents_have_no_blank_that_the_tokenizer_put_there() -> None:
+    """A text that begins with a blank would be refused by every engine."""
+    assert maskbench.encoded(BlankBefore(), "{}") == [ord("{"), ord("}")]
 
 
 def test_a_missed_target_is_called_missed() -> None:
@@ -303,6 +346,7 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
     about = {"version": "1", "settings": "none", "start_up_s": 1.0, "start_up_rss_mb": 5.0, "end_rss_mb": 9.0}
     engines = [about | {"engine": name} for name in ("structgen", "llguidance")]
     setting = {"data": "x", "schemas": 2, "documents": 0, "vocabulary": 10, "time_limit_s": 1.0, "order": "schema"}
+    setting |= {"whitespace": "spaced", "tokenizer": "t"}
     result = json.loads(json.dumps(report.summary(rows, engines, setting)))
     assert result["engines"][0]["counts"]["refused"] == 1
     assert result["engines"][0]["failures"]["refused"] == ["b: uniqueItems"]
