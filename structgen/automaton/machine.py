@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.table_format import (
-    CALL, GOTO, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, WANT_FRAMES, WANT_NOTHING, WANT_RETURN, WANT_STATE, B,
+    ACTION, CALL, GOTO, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, TEST, WANT_FRAMES, WANT_NOTHING, WANT_RETURN,
+    WANT_STATE, B, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 
@@ -39,6 +40,20 @@ class Blame(NamedTuple):
 
 def _no_expander(state: int) -> None:
     raise AssertionError(f"state {state} has no expander")
+
+
+class Beginning(NamedTuple):
+    """What automata of one kind begin with: rows of their tables, and what is known of them.
+
+    Attributes:
+        checks, ways_out: see `Automaton.checks` and `Automaton.way_out`.
+        pops: the states that leave their frame, by outcome.
+    """
+
+    rows: WrittenRows
+    checks: dict[int, Check]
+    ways_out: dict[int, int]
+    pops: dict[int, int]
 
 
 _first_of = itemgetter(0)
@@ -87,6 +102,25 @@ class Automaton:
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
         self._shortened, self._ways_out = other._shortened, other._ways_out
 
+    def begin_with(self, beginning: Beginning) -> None:
+        """Begin with what another automaton has written. Nothing has been written yet."""
+        self.tables.begin_with(beginning.rows)
+        self.checks.update(beginning.checks)
+        self._ways_out.update(beginning.ways_out)
+        self._pops.update(beginning.pops)
+
+    def written(self, states: Iterable[int]) -> Beginning:
+        """Write `states` and all that follows them, with their ways out, for other automata to begin with."""
+        todo, seen = deque(states), set(states)
+        while todo:
+            state = todo.popleft()
+            self.expand(state)
+            following = [self.way_out(state), *self._following(state)]
+            todo.extend(each for each in following if each not in seen)
+            seen.update(following)
+        ways_out = {state: way for state, way in self._ways_out.items() if way != state}
+        return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
+
     def reading(self) -> JsonReading:
         """What checks are asked about, before the first byte."""
         return JsonReading.start()
@@ -123,12 +157,17 @@ class Automaton:
         while todo and len(seen) < MOST_AHEAD:
             state = todo.popleft()
             self.expand(state)
-            action, a, b = self.tables.row(state)[MISS : B + 1]
-            following = [edge & TARGET for _, _, edge in self.tables.edges_of(state) if edge > 0]
-            following += [a] if action & 3 in (CALL, GOTO) else []
-            following += [b] if action & 3 == CALL and b > 0 else []
+            following = self._following(state)
             todo.extend(each for each in following if each not in seen)
             seen.update(following)
+
+    def _following(self, state: int) -> list[int]:
+        """The states to which a written state leads by itself."""
+        action, a, b = self.tables.row(state)[MISS : B + 1]
+        following = [edge & TARGET for _, _, edge in self.tables.edges_of(state) if edge > 0]
+        following += [a] if action & ACTION in (CALL, GOTO) else []
+        following += [b] if (action & ACTION == CALL or action == TEST) and b > 0 else []
+        return following
 
     def own_ways(self, first: int, way_out: Callable[[int], int]) -> None:
         """`way_out` is asked for the states from `first` on, up to the next block. They are written already."""

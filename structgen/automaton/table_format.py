@@ -31,6 +31,7 @@ All kernels find all of this through `registers`, int64, which hold the arrays' 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +93,15 @@ ASK, YES, REFUSE, OPEN = range(4)
 STEPS_KEPT = 2048
 STACK_DEPTH = 256
 """Rows of the stack for walks that every table has; a vocabulary with longer tokens needs one of its own."""
+
+
+class WrittenRows(NamedTuple):
+    """The rows of one table, from its first on, for other tables to begin with."""
+
+    states: bytes
+    edges: bytes
+    blocks: bytes
+    depths: bytes
 
 
 def merged_edges(targets: Iterable[int]) -> list[Edge]:

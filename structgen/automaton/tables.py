@@ -22,21 +22,21 @@ import numpy.typing as npt
 from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
-    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED,
-    A, Edge, Int32, Int64, hash_frame,
+    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TEST, UNBOUNDED,
+    A, Edge, Int32, Int64, WrittenRows,
 )  # fmt: skip
+from structgen.automaton.hash_tables import hang, put, slot
 from structgen.errors import LimitExceeded
-from structgen.kernels import inner_kernel, kernel
 
 _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
     "blocks": R_BLOCKS, "depths": R_DEPTHS, "exits": R_EXITS,
 }  # fmt: skip
 _CAPACITY = {"frames": R_CAP_FRAMES, "buckets": R_CAP_BUCKETS, "returns": R_CAP_RETURNS}
-_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS = 768, 1536, 64, 32
+_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS, _FIRST_BLOCKS = 1408, 3584, 64, 32, 8
 _SIZES = (
-    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS, 96, 8192,
-    8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
+    32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS,
+    24 * _FIRST_BLOCKS, 8192, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
 """Bytes of the first arrays, in the order of their registers, of the registers themselves, of the stack, and of the
 scratch space."""
@@ -91,6 +91,26 @@ class Tables:
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
         self.counts_items = False
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
+
+    def rows(self) -> WrittenRows:
+        """All that is written, which leads nowhere else."""
+        blocks, depths = self.blocks[: self.n_blocks].tobytes(), self.depths[: self.n_depths].tobytes()
+        states, edges = self._state_bytes[: 32 * self.n_states], self._edge_bytes[: 8 * self.n_edges]
+        return WrittenRows(states.tobytes(), edges.tobytes(), blocks, depths)
+
+    def begin_with(self, rows: WrittenRows) -> None:
+        """Begin with the rows of other tables, which have room in the arena. Nothing has been written yet."""
+        for index, part in (
+            (R_STATES, rows.states),
+            (R_EDGES, rows.edges),
+            (R_BLOCKS, rows.blocks),
+            (R_DEPTHS, rows.depths),
+        ):
+            start = _STARTS[index]
+            assert len(part) <= _SIZES[index]
+            self._arena[start : start + len(part)] = part
+        self.n_states, self.n_edges = len(rows.states) // 32, len(rows.edges) // 8
+        self.n_blocks, self.n_depths = len(rows.blocks) // 24, len(rows.depths)
 
     def keep_steps(self) -> None:
         """From now on masks keep steps that take long: see `kept_steps`."""
@@ -261,6 +281,13 @@ class Tables:
         """A state that enters `callee` on arrival and comes back to `ret` (negative: see `returns`)."""
         return self.ranges(self.stub(), (), miss=(CALL | EAGER, callee, ret))
 
+    def calls(self, callees: Sequence[int], ret: int) -> int:
+        """The first of states that each enter a callee on arrival and come back to the next of those from `ret`."""
+        first, miss = self.stub(len(callees)), CALL | EAGER
+        rows = [x for i, callee in enumerate(callees, ret) for x in (RANGES, 0, 0, miss, callee, i, 0, UNBOUNDED)]
+        struct.pack_into(f"{len(rows)}i", self._state_bytes, first * 32, *rows)
+        return first
+
     def bound(self, state: int, mode: int, lo: int, hi: int) -> None:
         """Give a written state a mode and bounds of the counter."""
         _, start, count, miss, a, b, _, _ = self.row(state)
@@ -299,8 +326,8 @@ class Tables:
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
-        slot = 2 * _slot(self._return_words, ret << 24 | outcome)
-        return self._return_words[slot + 1] if self._return_words[slot] else None
+        at = 2 * slot(self._return_words, ret << 24 | outcome)
+        return self._return_words[at + 1] if self._return_words[at] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
         """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
@@ -308,10 +335,10 @@ class Tables:
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
             words = grown.data.cast("B").cast("q")
             for key, known in self.returns[self.returns[:, 0] != 0].tolist():
-                _put(words, key, known)
+                put(words, key, known)
             self._replace(returns=grown)
         self.n_returns += 1  # first: a count that is too high does no harm
-        _put(self._return_words, ret << 24 | outcome, state)
+        put(self._return_words, ret << 24 | outcome, state)
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int, exits: Int64 | None = None) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
@@ -346,7 +373,7 @@ class Tables:
         if size > MAX_FRAMES:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
         frames, buckets = _grown(self.frames, size), np.zeros(2 * size, np.int32)
-        _hang(frames, self.registers[R_N_FRAMES], buckets)
+        hang(frames, self.registers[R_N_FRAMES], buckets)
         self._replace(frames=frames, buckets=buckets)
 
     @property
@@ -357,33 +384,6 @@ class Tables:
         )  # fmt: skip
         kept = self._kept.nbytes if self.registers[R_KEPT] else 0
         return kept + sum(array.nbytes for array in arrays)
-
-
-_hash_frame = inner_kernel(hash_frame)
-
-
-def _slot(words: memoryview, key: int) -> int:
-    """The row of a hash table (key, state, key, state...) in which a return's key stands, or would be put."""
-    mask = len(words) // 2 - 1
-    slot = hash_frame(key >> 24, key & TARGET, 0) & mask
-    while words[2 * slot] not in (0, key):
-        slot = (slot + 1) & mask
-    return slot
-
-
-def _put(words: memoryview, key: int, state: int) -> None:
-    struct.pack_into("2q", words, 16 * _slot(words, key), key, state)
-
-
-@kernel
-def _hang(frames: Int64, count: int, buckets: Int32) -> None:
-    """Put the first `count` frames into empty buckets, by their hash."""
-    mask = buckets.size - 1
-    for frame in range(1, count):
-        slot = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask
-        while buckets[slot] != 0:
-            slot = (slot + 1) & mask
-        buckets[slot] = frame
 
 
 def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:

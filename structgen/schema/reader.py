@@ -19,6 +19,7 @@ from structgen.schema.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
+from structgen.schema.leaves import leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, Target, in_place, references, resolve
 from structgen.schema.scan import SchemaScan, Trail, escaped
@@ -236,6 +237,10 @@ class SchemaReader:
 
     def shapes_of(self, place: SchemaNode) -> Shapes:
         """Read `place`, after every place that must be read before it."""
+        content = leaf_content(place.schema)
+        if content is not None:
+            draft = self._drafts[id(place.schema)]
+            return leaf_shapes(content, draft, self.formats, lambda: self._build(place))
         if place.schema.keys().isdisjoint(IN_PLACE):
             return self._build(place)
         stack, path = [place], set[int]()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from operator import itemgetter
+from typing import Any, NamedTuple
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.literals import write_literals
-from structgen.automaton.machine import Automaton, Blame
+from structgen.automaton.machine import Automaton, Beginning, Blame
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
-from structgen.schema.algebra import Algebra
+from structgen.schema.algebra import Algebra, Shapes
 from structgen.schema.checks import ALTERNATIVES
-from structgen.schema.normal import Node, Numbers, Strings
-from structgen.schema.reader import algebra_of
+from structgen.schema.normal import ANY, Node, Numbers, Strings
+from structgen.schema.reader import algebra_of, read
 from structgen.schema.places import limited_places, long_places
 from structgen.values.arrays import ArrayWriter
 from structgen.values.blame import blamed
@@ -25,6 +28,21 @@ from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameWriter, quoted
 from structgen.values.objects import ObjectWriter
 from structgen.values.scalars import NumberWriter, StringWriter
+
+
+class Prelude(NamedTuple):
+    """What automata of JSON begin with: values that nearly all schemas have, which lead only to each other.
+
+    Attributes:
+        beginning: rows of the tables, and what is known of them.
+        values: the first states of values, by their shapes.
+        strings, digits: see `StringWriter.free` and `NumberWriter.digits`.
+    """
+
+    beginning: Beginning
+    values: dict[tuple[Shapes, int], int]
+    strings: dict[tuple[int, int | None, int], int]
+    digits: dict[tuple[Any, ...], list[Edge]]
 
 
 class JsonAutomaton(Automaton):
@@ -37,6 +55,7 @@ class JsonAutomaton(Automaton):
         algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
         within: an automaton in whose tables this one lives.
         finite: are numbers but integers and literals only those that a double holds?
+        prelude: does it begin with the frames of bare types and of any value? Not where it lives in other tables.
 
     Attributes:
         root, whitespace, any_order: see above.
@@ -55,6 +74,7 @@ class JsonAutomaton(Automaton):
         algebra: Algebra | None = None,
         within: Automaton | None = None,
         finite: bool = True,
+        prelude: bool = True,
     ) -> None:
         super().__init__(within)
         self._context = Context(
@@ -63,9 +83,23 @@ class JsonAutomaton(Automaton):
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
         self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
+        self._written: dict[tuple[Shapes, int], int] = {}
+        if prelude and within is None:
+            self._begin(_prelude(whitespace, any_order, finite))
         self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite
         start = self.start_of(root)
         self.start = start if within is not None else self._surrounded(start)
+
+    def _begin(self, prelude: Prelude) -> None:
+        self.begin_with(prelude.beginning)
+        self._written.update(prelude.values)
+        self._strings.free.update(prelude.strings)
+        self._numbers.digits.update(prelude.digits)
+
+    def prelude(self, nodes: Iterable[Node]) -> Prelude:
+        """The values of these nodes, whole."""
+        beginning = self.written([self.start, *[self.start_of(node) for node in nodes]])
+        return Prelude(beginning, self._written, self._strings.free, self._numbers.digits)
 
     def again(
         self, root: Node, *, whitespace: Whitespace | None = None, any_order: bool | None = None
@@ -150,6 +184,21 @@ class JsonAutomaton(Automaton):
                 self.expand_on(after)
 
     def _expand_value(self, choice: Lockstep, depth: int, state: int) -> None:
+        """Write the first state of a value, as that of another value with the same shapes."""
+        if len(choice.nodes) > 1:
+            self._write_value(choice, depth, state)
+            return
+        shapes = choice.nodes[0].shapes
+        nested = depth and any(shape.arrays or shape.objects for shape in shapes)
+        key = shapes, depth if nested else 0
+        known = self._written.get(key)
+        if known is None:
+            self._write_value(choice, depth, state)
+            self._written[key] = state
+        else:
+            self.tables.copy_row(known, state)
+
+    def _write_value(self, choice: Lockstep, depth: int, state: int) -> None:
         """Write the first state of a value: its first byte chooses the type."""
         edges: list[Edge] = []
         strings: list[tuple[int, Strings]] = []
@@ -194,3 +243,12 @@ class JsonAutomaton(Automaton):
             return 0
         literals = [(rest, accept)]
         return self._context.shared((rest, accept), lambda state: write_literals(self, state, literals))
+
+
+@lru_cache(16)
+def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> Prelude:
+    """The prelude of automata with these options; without any value where values differ from level to level."""
+    types = [read({"type": name}) for name in ("null", "boolean", "integer", "number", "string")]
+    root = types[0] if whitespace.kind == "indented" else ANY
+    template = JsonAutomaton(root, whitespace, any_order=any_order, finite=finite, prelude=False)
+    return template.prelude(types)

@@ -12,12 +12,14 @@ from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import CALL, DEAD, EAGER
 from structgen.values.array_progress import uncovered
+from structgen.schema.normal import Objects
 from structgen.values.context import Context
-from structgen.values.lockstep import Lockstep
+from structgen.values.lockstep import Lane, Lockstep
 from structgen.values.name_frames import NameTable, NameWriter, quoted
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
 from structgen.values.object_progress import Members, UnorderedMembers
+from structgen.values.plain_objects import PlainObject
 
 
 class _Between(NamedTuple):
@@ -50,6 +52,8 @@ class ObjectWriter:
         living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self._is_empty.objects(lane.part)]
         if not choice.objects.driven([k for k, _ in living]):
             return 0
+        if plain := self._plain(choice, living, depth):
+            return plain.open()
         # What is only watched is a set of values: the order of names means nothing there.
         any_order = self._context.any_order
         members = tuple(
@@ -58,6 +62,17 @@ class ObjectWriter:
         between = _Between(choice, members, depth, self._layout.first(depth), b"}")
         state = self._automaton.later(partial(self._expand_between, between))
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
+
+    def _plain(self, choice: Lockstep, living: list[tuple[int, Lane[Objects]]], depth: int) -> PlainObject | None:
+        """The frame of an object that is plain; None where it is not, or has many names."""
+        if len(living) > 1:
+            return None
+        ((k, lane),) = living
+        part, can = lane.part, self._is_empty.inhabited(lane.part)
+        if not can.uncounted or part.without or len(part.properties) > self._names.many_names:
+            return None
+        close = self._context.accept(choice, choice.objects.accepted((k,)))
+        return PlainObject(self._context, self._names, part, close=close, depth=depth, takes_others=bool(can.others))
 
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from structgen.automaton.chars import lift
 from structgen.automaton.checks import NumberCheck, TextCheck
@@ -11,7 +12,6 @@ from structgen.automaton.literals import write_literals, write_words
 from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.table_format import MAX_COUNT, Edge
 from structgen.errors import LimitExceeded
-from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.regular.number_sets import combined_languages, number_language
 from structgen.regular.string_sets import (
@@ -45,7 +45,7 @@ class NumberWriter:
     def __init__(self, context: Context, *, finite: bool) -> None:
         self._context, self._automaton = context, context.automaton
         self._finite = finite
-        self._digits: dict[tuple[int, ...], list[Edge]] = {}
+        self.digits: dict[tuple[Any, ...], list[Edge]] = {}
 
     def edges(self, choice: Lockstep, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
         """The edges of a value into its numbers; `(callee, ret)` of a call where numbers are tested when they end."""
@@ -58,12 +58,12 @@ class NumberWriter:
         if any(predicates):
             return self._tested(dfa, ends)
         dfa = ends.driven(dfa)
-        key = (id(dfa), *(ends.outcome(final) for final in dfa.kinds[0] if final))
-        if key not in self._digits:
+        key = (dfa, *(ends.outcome(final) for final in dfa.kinds[0] if final))
+        if key not in self.digits:
             start = lift(self._automaton, dfa, ends.outcome, quoted=False)
             self._automaton.expand(start)
-            self._digits[key] = self._automaton.tables.edges_of(start)
-        return self._digits[key]
+            self.digits[key] = self._automaton.tables.edges_of(start)
+        return self.digits[key]
 
     def _tested(self, dfa: CharDfa, ends: _Acceptance) -> list[Edge] | tuple[int, int]:
         """A frame for the number alone: it ends before the byte behind it, and the tests come then."""
@@ -77,10 +77,15 @@ class NumberWriter:
 
 
 class StringWriter:
-    """Writes strings."""
+    """Writes strings.
+
+    Attributes:
+        free: free strings, by the bounds of their length and the state behind them.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context, self._automaton = context, context.automaton
+        self.free: dict[tuple[int, int | None, int], int] = {}
 
     def inside(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""
@@ -147,11 +152,11 @@ class StringWriter:
         if low > MAX_COUNT:
             raise LimitExceeded(f"found a minLength of {low:,}; the limit is {MAX_COUNT:,}")
         high = None if high is None else min(high, MAX_COUNT)
-        return self._counted_string(low, high, close)
-
-    @cached_method
-    def _counted_string(self, low: int, high: int | None, close: int) -> int:
-        return free_string(self._automaton, VALUE, close, min_length=low, max_length=high)
+        string = self.free.get((low, high, close))
+        if string is None:
+            string = free_string(self._automaton, VALUE, close, min_length=low, max_length=high)
+            self.free[low, high, close] = string
+        return string
 
     def _literals(
         self, choice: Lockstep, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]

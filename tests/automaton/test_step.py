@@ -2,7 +2,7 @@
 
 `kept_steps` are the same steps, remembered: a parser's masks with and without them are equal.
 
-Covers `bytewise`, `kept_steps`, `machine` and `tables`.
+Covers `bytewise`, `hash_tables`, `kept_steps`, `machine` and `tables`.
 """
 
 from __future__ import annotations

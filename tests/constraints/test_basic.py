@@ -284,10 +284,12 @@ def test_a_long_bound_costs_no_more_states_than_a_short_one(extra: dict[str, Any
 def test_item_bounds_cost_what_is_met() -> None:
     """`maxItems: 100000` makes states for the items that came, no more."""
     walk = compiled({"type": "array", "items": {"type": "integer"}, "maxItems": 100_000}).matcher()
+    tables = walk.grammar.automaton.tables
+    before = tables.n_states
     for byte in b"[1, 2, 3":
         walk.mask()
         walk.advance(byte)
-    assert walk.grammar.automaton.tables.n_states < 300
+    assert tables.n_states - before < 50
 
 
 def test_a_schema_is_compiled_lazily() -> None:

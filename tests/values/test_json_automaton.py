@@ -14,7 +14,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from structgen.constraints.basic import JsonSchema
+from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
+from structgen.schema.normal import ANY
+from structgen.schema.reader import read
+from structgen.values.json_automaton import JsonAutomaton
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, valid
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}, "required": ["a"]}
@@ -438,3 +442,36 @@ def test_unions_of_patterns_too_large_to_combine_are_told_at_the_end() -> None:
         verdicts.append(validator.is_valid(text))
         assert plain_verdict(grammar, json.dumps(text).encode()) == verdicts[-1], text
     assert len(set(verdicts)) == 2
+
+
+@pytest.mark.parametrize("whitespace", [Whitespace.SPACED, Whitespace.FLEXIBLE, Whitespace.INDENTED(2)], ids=str)
+def test_a_prelude_changes_no_text(whitespace: Whitespace) -> None:
+    """Bare types and any value are there when a schema is compiled: all that is asked of them is as if they were not."""
+    vocabulary = byte_vocabulary()
+    schema = {"properties": {name: {"type": name} for name in ("string", "integer", "number", "boolean", "null")}}
+    for root in (read(schema), ANY):
+        masks: list[list[bytes]] = []
+        for prelude in (True, False):
+            grammar = Grammar(JsonAutomaton(root, whitespace, prelude=prelude), vocabulary)
+            masks.append([])
+            for value in ({"string": "a\u00e9\n", "integer": -1, "number": 2.5e3}, {"null": None, "x": [1, {"x": {}}]}):
+                matcher = grammar.matcher()
+                for byte in json.dumps(value, indent=whitespace.indent or None).encode():
+                    masks[-1].append(matcher.mask().tobytes())
+                    matcher.advance(byte)
+                masks[-1].append(matcher.mask().tobytes())
+        assert masks[0] == masks[1]
+
+
+def test_equal_values_of_one_schema_share_what_is_written() -> None:
+    """A hundred members with the same schema cost little more than one."""
+    sizes = []
+    for count in (1, 100):
+        value = {"type": "string", "pattern": "^[a-z]+-[0-9]{3}$"}
+        automaton = JsonAutomaton(read(closed(**{f"n{i}": value for i in range(count)})))
+        matcher = Grammar(automaton, byte_vocabulary()).matcher()
+        for byte in json.dumps({f"n{i}": "a-123" for i in range(count)}).encode():
+            matcher.mask()
+            matcher.advance(byte)
+        sizes.append(automaton.tables.n_edges)
+    assert sizes[1] - sizes[0] < 100 * 12
