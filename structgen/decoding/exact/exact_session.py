@@ -293,7 +293,7 @@ class ExactSession(Session):
         matcher, canonical = self.matcher, self._checks.canonical
         try:
             words = None if matcher is None else matcher.mask().copy()
-            return words if canonical is None else canonical.allowed(words, matcher, self.tokens)
+            return words if canonical is None else canonical.allowed(words, matcher, self.tokens, each=True)
         except DeadEnd:
             return np.zeros(self._vocabulary.words, np.uint32)
 

@@ -2,8 +2,9 @@
 
 The policy. Of the tokens that everything else allows, those are left that keep the row canonical and behind which it
 can go on like that. Whether it can is looked up `DEPTH` tokens ahead: a token that begins a literal in another way than
-the tokenizer's own is canonical so far, but leads nowhere. Where few tokens are allowed, each is asked about before the
-choice; where there are many, the one that was chosen is, and another one is chosen from the same logits if need be.
+the tokenizer's own is canonical so far, but leads nowhere. The token that was chosen is asked about, for a model's own
+choice mostly leads on. If it does not, each of the others is, where they are few, and another one is chosen from the
+same logits; so a draw has the law of the tokens that lead on.
 Where nothing canonical is left, the step is relaxed (`"prefer"`) and counted, or the row fails (`"strict"`).
 """
 
@@ -55,6 +56,10 @@ class Continuations:
         if known is None or known._canonical is not canonical:
             known = grammar.derived[cls] = cls(grammar, canonical)
         return known
+
+    def known_live(self, position: int, state: CanonicalState) -> Words | None:
+        """What `live` has found before; None where it was not asked."""
+        return self._live.get((position, state[:-1]))
 
     def live(self, position: int, state: CanonicalState) -> Words | None:
         """uint32[words]: the tokens with which a text can go on from here; None where too many are to be asked about.
@@ -193,8 +198,16 @@ class CanonicalRow:
         self._refused = {index: tokens for index, tokens in self._refused.items() if index <= length}
         self.relaxed = {index for index in self.relaxed if index < length}
 
-    def allowed(self, words: Words | None, matcher: Matcher | None, tokens: Sequence[int]) -> Words:
+    def allowed(
+        self, words: Words | None, matcher: Matcher | None, tokens: Sequence[int], *, each: bool = False
+    ) -> Words:
         """What is left of a mask; None is one of every token.
+
+        Args:
+            words: the mask.
+            matcher: where the row stands.
+            tokens: of the row.
+            each: ask about each token, where they are few, before one is chosen.
 
         Raises:
             DeadEnd: nothing, and it is strict.
@@ -205,7 +218,10 @@ class CanonicalRow:
             left = words & left
         if refused := self._refused.get(len(tokens)):
             left = left & ~pack(np.array(refused), self._vocabulary.width)
-        live = None if matcher is None else self._live(matcher, state)
+        live = None
+        if matcher is not None and self._continuations is not None:
+            find = self._continuations.live if each or refused else self._continuations.known_live
+            live = find(matcher.position, state)
         self._asked = live is not None
         if live is not None:
             left = left & live
@@ -234,11 +250,8 @@ class CanonicalRow:
 
     def forces(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:
         """Is this the only token with which the text can go on?"""
-        live = self._live(matcher, self._state(tokens))
+        live = None if self._continuations is None else self._continuations.live(matcher.position, self._state(tokens))
         return live is not None and only_token(live) == token
-
-    def _live(self, matcher: Matcher, state: CanonicalState) -> Words | None:
-        return None if self._continuations is None else self._continuations.live(matcher.position, state)
 
     def _state(self, tokens: Sequence[int]) -> CanonicalState:
         """The state behind the row's tokens."""

@@ -81,7 +81,7 @@ def canonical_law(model: Model, prompt: list[int], constraint: sg.Choice) -> dic
         if matcher.can_finish:
             law[said] = chance
             continue
-        tokens = ids_of(row.allowed(matcher.mask(), matcher, said)).tolist()
+        tokens = ids_of(row.allowed(matcher.mask(), matcher, said, each=True)).tolist()
         with torch.inference_mode():
             logits = model.module(torch.tensor([[*prompt, *said]])).logits[0, -1, tokens].double()
         for token, each in zip(tokens, torch.softmax(logits, 0).tolist(), strict=True):
