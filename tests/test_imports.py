@@ -19,7 +19,7 @@ PACKAGE = Path(structgen.__file__).parent
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
     {"errors", "memo"},
-    {"arguments", "telemetry"},
+    {"arguments", "patience", "telemetry"},
     {"options", "callbacks"},
     {"kernels"},
     {"schema", "vocabulary"},
@@ -40,7 +40,8 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "memo", "arguments", "telemetry", "options", "callbacks", "kernels", "schema", "automaton", "vocabulary",
+    "errors", "memo", "arguments", "patience", "telemetry", "options", "callbacks", "kernels", "schema", "automaton",
+    "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
     "tools", "chat", "rendering", "phrases", "compile_ahead", "trace",
 }  # fmt: skip

@@ -20,7 +20,6 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.check import RowCheck
-from structgen.decoding.refusals.patience import Patience
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.rollback import Rollback
 from structgen.decoding.refusals.row_policies import Checks
@@ -32,6 +31,7 @@ from structgen.masks import Matcher
 from structgen.masks.words import Words
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
+from structgen.patience import Patience
 from structgen.vocabulary import Vocabulary
 
 P = ParamSpec("P")

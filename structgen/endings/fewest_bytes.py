@@ -72,6 +72,8 @@ class Distances:
     def _end(self, frame: int, node: Node) -> Exit:
         best: Exit | None = None
         for exit_ in self._ways(node):
+            if best is not None and len(exit_.text) >= len(best.text):
+                break
             rest = self._behind(frame, exit_)
             if rest is not None and (best is None or len(exit_.text) + len(rest.text) < len(best.text)):
                 best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)

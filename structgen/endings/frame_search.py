@@ -11,11 +11,14 @@ from structgen.automaton.table_format import (
     CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO, Edge,
 )  # fmt: skip
 from structgen.errors import RequestError
+from structgen.patience import check_patience
 
 MOST_NODES = 30_000
 """Nodes that one search may visit."""
 MOST_PUSHED = 200_000
 """Nodes that one search may put into its queue, one after the other: a callee's exits go to all its callers."""
+LOOK_EVERY = 256
+"""Nodes between two looks at the time."""
 MOST_BYTES = 1 << 30
 MOST_LEARNED = 512
 """Bytes of the longest exit that is remembered for all nodes on it; a longer one is remembered where it starts."""
@@ -80,6 +83,7 @@ class FrameSearch:
 
         Raises:
             NoWayOut: it takes too long.
+            LimitExceeded: for the row that it is done for.
         """
         queue, visited = self._queue, 0
         while queue and not self._done:
@@ -94,6 +98,8 @@ class FrameSearch:
                 visited += 1
                 if visited > MOST_NODES or self._pushed > MOST_PUSHED:
                     raise NoWayOut(key)
+                if visited % LOOK_EVERY == 0:
+                    check_patience()
                 frame.came[node] = before, piece, doubted
                 self._visit(frame, node, key)
 
@@ -211,6 +217,8 @@ class FrameSearch:
             inner.parked.clear()
 
     def _exit(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
+        if any(_serves_as_well(earlier, exit_) for earlier in frame.exits):
+            return
         if not frame.exits:
             self._known.learn(frame.start, exit_)
             if not exit_.doubted and len(exit_.text) <= MOST_LEARNED:
@@ -230,6 +238,12 @@ class FrameSearch:
             left -= size
             if size and left:
                 self._known.learn(node, exit_._replace(text=exit_.text[-left:]))
+
+
+def _serves_as_well(earlier: Exit, exit_: Exit) -> bool:
+    """Can whoever wants an exit do with one that came before it, and so costs no more?"""
+    certain = exit_.doubted or not earlier.doubted
+    return certain and earlier.outcome == exit_.outcome and not earlier.barred & ~exit_.barred
 
 
 def _one_of(free: int) -> int:

@@ -19,7 +19,9 @@ from structgen.values.name_frames import NameTable, NameWriter, quoted
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
 from structgen.values.object_progress import Members, UnorderedMembers
+from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
+from structgen.values.settled_lanes import unsettled
 
 
 class _Between(NamedTuple):
@@ -77,25 +79,25 @@ class ObjectWriter:
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""
         ruled = any(progress.objects.some for progress in members)  # else only equal progress is covered
-        members = uncovered(members) if ruled else tuple(dict.fromkeys(members))
+        members = unsettled(choice, uncovered(members) if ruled else tuple(dict.fromkeys(members)))
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
         between = _Between(choice, members, depth, separator, last)
         state = self._context.shared((choice, members, depth), partial(self._expand_between, between))
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
     def _cheapest(self, state: int, between: _Between) -> int:
-        """Between members: the closing brace where it may come, else the next required member of each alternative."""
+        """Between members: the closing brace where it may come, else the names of which one is owed."""
         choice, members, depth, before, last = between
         if close := self._close(choice, members):
             return self._automaton.later(lambda new: self._context.write_behind_gap(new, [(last, close)]))
-        required = list(dict.fromkeys(each.name for progress in members if (each := progress.first_required)))
-        if names_are_ruled(members):
+        names = owed_names(choice, members)
+        if names and names_are_ruled(members):
             by_name = self._next.by_name(members)
         else:
             others = self._next.others(members)
-            by_name = {name: self._next.named(members, name, others) for name in required}
-        owed = [(name, by_name[name]) for name in required if _driven(choice, by_name.get(name, ()))]
-        if not owed or not all(progress.first_required for progress in members):
+            by_name = {name: self._next.named(members, name, others) for name in names}
+        owed = [(name, by_name[name]) for name in names if _driven(choice, by_name.get(name, ()))]
+        if not owed:
             return state
         return self._automaton.later(
             lambda new: self._context.write_behind_gap(new, self._before_names(choice, owed, depth, before))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
 import structgen as sg
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.refusals.patience import Patience
 from structgen.decoding.request import prepare
+from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd, LimitExceeded
-from structgen.testing import scripted
+from structgen.patience import Patience, check_patience
+from structgen.testing import byte_vocabulary, scripted
+
+LONG = {"type": "array", "contains": {"const": 7}, "minContains": 10**9}
 
 
 def work(seconds):
@@ -33,6 +37,32 @@ def test_time_adds_up():
         raise DeadEnd("another error stays")
     with Patience():
         work(0.01)
+
+
+def test_long_work_looks_at_the_time():
+    """Of the row that the thread works for, the inner one where two are nested; of none outside."""
+    check_patience()
+    with pytest.raises(LimitExceeded), Patience(0.0):
+        check_patience()
+    with suppress(LimitExceeded), Patience(0.02):
+        with Patience(30):
+            work(0.03)
+            check_patience()
+        with pytest.raises(LimitExceeded, match=r"0\.02 s"):
+            check_patience()
+    check_patience()
+
+
+def test_a_search_for_a_close_is_ended_in_its_midst():
+    """It would go on for seconds: a row has what its people may take, and the grammar is as it was."""
+    grammar = sg.JsonSchema(LONG).compile(byte_vocabulary())
+    began = time.thread_time()
+    with pytest.raises(LimitExceeded, match=r"0\.05 s"), Patience(0.05):
+        Closing.of(grammar).cost(grammar.start)
+    assert time.thread_time() - began < 0.5
+    short = sg.JsonSchema({"type": "array", "minItems": 2}).compile(byte_vocabulary())
+    with Patience(30):
+        assert Closing.of(short).ending(short.start) == b"[0, 0]"
 
 
 class Slow(sg.Guard[bytes]):

@@ -1,0 +1,88 @@
+"""Names of which one must still come before an object can be closed: where the search for a cheapest end branches.
+
+Without them it would try all members in all orders, which are as many as there are sets of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structgen.schema.normal import Objects
+from structgen.values.lockstep import Lane, Lockstep
+from structgen.values.object_progress import Members, UnorderedMembers
+
+
+def owed_names(choice: Lockstep, members: Sequence[Members]) -> list[str]:
+    """Names one of which may come next on a cheapest way to a closing brace; none where no such names are known."""
+    required = [each.name for progress in members if (each := progress.first_required)]
+    if len(required) == len(members):
+        return list(dict.fromkeys(required))
+    return _Owed(choice.objects.lanes, members).by_drivers()
+
+
+class _Owed:
+    """What each owner of lanes needs, as names of which one must come. No names: that is not known.
+
+    An owner accepts by a lane that has its required members, and whose excluded owners do not accept. So what is owed
+    alternates: a name for each lane of one that must accept, and of one that must not, a name that ends one lane of it.
+    """
+
+    def __init__(self, lanes: Sequence[Lane[Objects]], members: Sequence[Members]) -> None:
+        self._lanes, self._members = lanes, members
+        self._of: dict[int, list[Members]] = {}
+        for progress in members:
+            self._of.setdefault(lanes[progress.lane].owner, []).append(progress)
+        self._accepting: dict[int, bool] = {}
+
+    def by_drivers(self) -> list[str]:
+        """For one of the owners that keep the object alive to accept."""
+        driving = [progress for progress in self._members if self._lanes[progress.lane].drives]
+        names: list[str] = []
+        for progress in driving:
+            owed = self._for_lane(progress)
+            own = {member.name for member in progress.objects.properties}
+            if not isinstance(progress, UnorderedMembers) and progress.first_required is None:
+                owed = [] if not own.isdisjoint(owed) else owed  # they would end declared members before them
+            elif not isinstance(progress, UnorderedMembers):
+                owed += [name for name in self._watched_names() if name in own]  # they can come no more afterwards
+            if not owed:
+                return []
+            names += owed
+        return list(dict.fromkeys(names))
+
+    def _watched_names(self) -> list[str]:
+        """What those that do not drive declare and may still take."""
+        watched = [progress for progress in self._members if not self._lanes[progress.lane].drives]
+        return [member.name for progress in watched for member in progress.left()]
+
+    def _for_lane(self, progress: Members) -> list[str]:
+        """For a lane to accept that does not accept now."""
+        if (first := progress.first_required) is not None:
+            return [first.name]
+        if not progress.may_close:
+            return []
+        excluded = (owner for owner in self._lanes[progress.lane].without if self._accepts(owner))
+        return next((names for owner in excluded if (names := self._against(owner))), [])
+
+    def _for(self, owner: int) -> list[str]:
+        """For an owner to accept that does not accept now."""
+        each = [self._for_lane(progress) for progress in self._of.get(owner, ())]
+        return [name for names in each for name in names] if all(each) else []
+
+    def _against(self, owner: int) -> list[str]:
+        """For an owner that accepts now to do so no more."""
+        lane = next(progress for progress in self._of[owner] if self._lane_accepts(progress))
+        objects, without = lane.objects, self._lanes[lane.lane].without
+        if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:
+            return []  # any name at all may end it
+        names = [member.name for member in lane.left() if not member.value.is_any]
+        each = [self._for(other) for other in without if other in self._of]
+        return names + [name for owed in each for name in owed] if all(each) else []
+
+    def _accepts(self, owner: int) -> bool:
+        if owner not in self._accepting:
+            self._accepting[owner] = any(self._lane_accepts(progress) for progress in self._of.get(owner, ()))
+        return self._accepting[owner]
+
+    def _lane_accepts(self, progress: Members) -> bool:
+        return progress.may_close and not any(self._accepts(owner) for owner in self._lanes[progress.lane].without)
