@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
-from structgen.automaton.machine import Automaton
+from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import (
     CALL,
     CHARS,
@@ -56,6 +56,7 @@ from structgen.parts.composed_text import is_text, leaving, text_block
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
 from structgen.parts.threads import Continuation, Reach, Step, Thread, opened
+from structgen.values.blame import blamed
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
@@ -126,6 +127,15 @@ class Composed(Automaton):
     def json_text(self, text: bytes) -> bytes:
         start = self.reading().feed(text).json_start
         return text[start:]
+
+    def blame(self, taken: bytes, refused: bytes, *, ends: bool) -> Blame:
+        """What refuses the byte behind a text, or its end, where the text stands in JSON."""
+        reading = self.reading().feed(taken)
+        part, text = reading.part, taken[reading.json_start :]
+        family = None if part is None else part.family
+        if part is None or family is None:
+            return Blame()
+        return blamed(part.root, family.whitespace, family.again, text, refused, any_order=family.any_order, ends=ends)
 
     def enter(self, part: Part) -> Entered:
         """The part in these tables."""

@@ -38,9 +38,10 @@ class PartReading(JsonReading):
     Attributes:
         length: bytes of the whole text.
         json_start: the byte with which the JSON part begins.
+        part: the JSON part; None outside of one.
     """
 
-    __slots__ = ("_lanes", "_resume", "_walk", "json_start", "length")
+    __slots__ = ("_lanes", "_resume", "_walk", "json_start", "length", "part")
 
     def __init__(
         self, walk: Bytewise, resume: Resume, length: int, lanes: list[ReadingThread], shown: ReadingThread | None
@@ -49,6 +50,7 @@ class PartReading(JsonReading):
         super().__init__(read.inner, read.rest, read.string())
         self._walk, self._resume, self._lanes = walk, resume, lanes
         self.length, self.json_start = length, shown.start if shown else length
+        self.part = shown.thread.part if shown and shown.read else None
 
     @staticmethod
     def start_of(walk: Bytewise, resume: Resume, begin: Reach) -> PartReading:

@@ -68,9 +68,11 @@ def page(report: Report) -> str:
 
 def fragment(report: Report) -> str:
     """The text token by token and what was taken back, for a notebook: no script, tooltips instead."""
-    rows = _undone_list(report) + _cap_list(report)
+    rows, style = _undone_list(report) + _cap_list(report), asset("page.css")
+    for element in (':root:not([data-theme="light"])', ":root", "body"):  # in a notebook the cell stands for the page
+        style = style.replace(f"{element} {{", ":scope {")
     return (
-        f'<div class="structgen-trace"><style>@scope {{{asset("page.css")}}}</style>'
+        f'<div class="structgen-trace"><style>@scope {{{style}}}</style>'
         f'<main data-mode="chance">{_text_card(report, modes=False)}{rows}{_plots(report)}</main></div>'
     )
 

@@ -41,16 +41,20 @@ def _node(name: str, value: Any, path: tuple[str | int, ...], fields: dict[str, 
             break
         rows.append(_node(str(key), member, (*path, key), fields, left))
     kind = f"{{{len(members)}}}" if isinstance(value, dict) else f"[{len(members)}]"
-    label = f'<b>{escape(name)}</b> <span class="note">{kind}</span>' if name else f'<span class="note">{kind}</span>'
+    label = f'{_name(name)}<span class="note">{kind}</span>'
     line = f'<button type="button" data-p="{escape(pointer)}">{label}{_sure(fields.get(pointer))}</button>'
     return f"<li>{line}<ul>{''.join(rows)}</ul></li>"
 
 
 def _leaf(name: str, text: str, field: FieldReport | None, pointer: str) -> str:
     shown = text if len(text) <= 120 else f"{text[:100]} … {text[-16:]}"
-    label = f"<b>{escape(name)}</b> " if name else ""
-    line = f"{label}<code>{escape(shown)}</code>{_sure(field)}"
+    line = f"{_name(name)}<code>{escape(shown)}</code>{_sure(field)}"
     return f'<li><button type="button" data-p="{escape(pointer)}">{line}</button></li>'
+
+
+def _name(name: str) -> str:
+    shown = name if len(name) <= 40 else f"{name[:30]} … {name[-6:]}"
+    return f"<b>{escape(shown)}</b> " if name else ""
 
 
 def _sure(field: FieldReport | None) -> str:

@@ -239,3 +239,26 @@ def test_the_search_for_a_keyword_ends() -> None:
     assert why is not None
     assert why.expected.startswith('`"`')
     assert time.thread_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "byte", "pointer", "keyword"),
+    [
+        ('Answer: {"items": [{"qty": 50', "1", "/items/0/qty", "maximum"),
+        ("Answer: {", "}", "", "required"),
+        ('Answer: {"items": [{"qty": 50}], "paid": ', "n", "/paid", "type"),
+        ("Answ", "x", "", ""),
+        ('Answer: {"items": [{"qty": 5}]}', "x", "", ""),
+    ],
+)
+def test_json_within_a_composition_has_its_keywords_too(text: str, byte: str, pointer: str, keyword: str) -> None:
+    constraint = sg.Sequence("Answer: ", sg.JsonSchema(ORDER), sg.Regex(r"[.!]"))
+    matcher = constraint.compile(byte_vocabulary()).matcher()
+    for each in text.encode():
+        matcher.advance(each)
+    why = matcher.explain(ord(byte))
+    assert why is not None
+    assert (why.pointer, why.keyword) == (pointer, keyword)
+    end = matcher.explain(matcher.grammar.vocabulary.end_ids[0])
+    assert end is not None
+    assert end.expected == why.expected
