@@ -104,10 +104,10 @@ class WrittenRows(NamedTuple):
     depths: bytes
 
 
-def merged_edges(targets: Iterable[int]) -> list[Edge]:
-    """The edges of a state whose byte `i` leads to `targets[i]` (0: nowhere): one for each run of equal targets."""
+def merged_edges(targets: Iterable[tuple[int, int]]) -> list[Edge]:
+    """The edges of a state from which bytes, ascending, lead to targets (0: nowhere): one for each run of equals."""
     edges: list[Edge] = []
-    for byte, target in enumerate(targets):
+    for byte, target in targets:
         if target and edges and edges[-1][1:] == (byte - 1, target):
             edges[-1] = (edges[-1][0], byte, target)
         elif target:

@@ -263,6 +263,20 @@ class Tables:
         self._write(state, RANGES | mode << 4 | aux << 8, start, count, *miss, lo, hi)
         return state
 
+    def chain(self, text: bytes, after: int) -> int:
+        """The first of states that take a byte of a text each, `after` behind the last; `after` where there is none."""
+        count, start = len(text), self.n_edges
+        if start + count > self._room_edges:
+            self.reserve(edges=count)
+        first = self.stub(count) if count else after
+        targets = (*range(first + 1, first + count), after)
+        flat = [x for byte, target in zip(text, targets, strict=False) for x in (byte | byte << 8, target)]
+        struct.pack_into(f"{2 * count}i", self._edge_bytes, start * 8, *flat)
+        self.n_edges = start + count
+        rows = [x for edge in range(start, start + count) for x in (RANGES, edge, 1, NOTHING, 0, 0, 0, UNBOUNDED)]
+        struct.pack_into(f"{8 * count}i", self._state_bytes, 32 * first, *rows)
+        return first
+
     def row(self, state: int) -> tuple[int, ...]:
         """The eight numbers of a state."""
         return struct.unpack_from("8i", self._state_bytes, 32 * state)

@@ -36,9 +36,7 @@ class Fixed(Part):
         if place < _LEFT_EARLY and place + 1 < len(self.text):
             after = automaton.later(partial(self._write, automaton, place + 1))
         else:
-            after = automaton.pop(0)
-            for byte in reversed(self.text[place + 1 :]):
-                after = automaton.tables.ranges(automaton.tables.stub(), [(byte, byte, after)])
+            after = automaton.tables.chain(self.text[place + 1 :], automaton.pop(0))
         automaton.tables.ranges(state, [(self.text[place], self.text[place], after)])
 
 

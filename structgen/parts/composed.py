@@ -232,13 +232,16 @@ class Composed(Automaton):
         opened = [t.part.opens for t in threads if t.fresh and t.part.opens is not ANY_BYTE]
         known: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}
         row = [0] * 256
-        for byte in np.flatnonzero(columns.any(axis=0)).tolist():
-            column = tuple(columns[:, byte].tolist())
+        taken = np.flatnonzero(columns.any(axis=0))
+        for byte, column in zip(taken.tolist(), map(tuple, columns[:, taken].T.tolist()), strict=True):
             key = column, tuple(byte in opens for opens in opened)
             if key not in known:
                 known[key] = self._moved(threads, base, column, byte)
             row[byte] = known[key]
-        edges = merged_edges(target | SPILL if target & (INC | ROOM) and rest else target for target in row)
+        spilled = [
+            (byte, row[byte] | SPILL if row[byte] & (INC | ROOM) and rest else row[byte]) for byte in taken.tolist()
+        ]
+        edges = merged_edges(spilled)
         miss = (GOTO, rest, 0) if rest else (POP, 0, 0) if ends else (NOTHING, 0, 0)
         mode, aux = self._shortcut(state, threads, columns, row)
         self.tables.ranges(state, edges, miss=miss, mode=mode, aux=aux, hi=self._limit(threads))

@@ -67,5 +67,5 @@ class _Interned:
         with self._calling:
             after = [self._machine.step(of, byte) for byte in range(256)]
             ends = self._machine.accepts(of)
-        edges = merged_edges(0 if state_after is None else self.state(state_after) for state_after in after)
+        edges = merged_edges(enumerate(0 if each is None else self.state(each) for each in after))
         self._automaton.tables.ranges(state, edges, miss=(POP, 0, 0) if ends else (NOTHING, 0, 0))

@@ -109,7 +109,7 @@ class JsonValue(Part):
             )
         numbers = any(shape.numbers is not None for shape in self.root.shapes)
         extends = NUMBER_BYTES if numbers else frozenset[int]()
-        return Entered(family.start_of(self.root), extends, NUMBER_STARTS, self.root, family)
+        return Entered(family.start_of(self.root), extends, NUMBER_STARTS, self.root, family, begun=True)
 
 
 @dataclass(frozen=True, eq=False)
