@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
@@ -60,6 +60,8 @@ class Remote:
         structgen: the endpoint is structgen's own server: what OpenAI's interface has no field for is sent, too.
         timeout: seconds that one answer may take.
         headers: further headers.
+        response_format: how the schema is sent: "json_schema" as in OpenAI's interface, or "json_object" with a
+            `schema` beside it, as llama.cpp's servers take it.
     """
 
     url: str
@@ -68,12 +70,15 @@ class Remote:
     structgen: bool = False
     timeout: float = 600.0
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    response_format: Literal["json_schema", "json_object"] = "json_schema"
 
     def __post_init__(self) -> None:
         is_url = isinstance(self.url, str) and self.url.startswith(("http://", "https://"))
         require(is_url, "url", self.url, "an address that begins with http:// or https://")
         require(isinstance(self.model, str) and bool(self.model), "model", self.model, "a model's name")
         require_flag("structgen", self.structgen)
+        known = self.response_format in ("json_schema", "json_object")
+        require(known, "response_format", self.response_format, "'json_schema' or 'json_object'")
         require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +241,7 @@ def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOption
         if extras and not remote.structgen:
             told = f"{', '.join(extras)}: OpenAI's interface has no field for that"
             raise OptionError(f"{told}; Remote(structgen=True) sends it to a server of structgen's own")
-        body = {"model": remote.model, "messages": _messages(each), **_fields(target, drawn, bounds)}
+        body = {"model": remote.model, "messages": _messages(each), **_fields(remote, target, drawn, bounds)}
         rows.append(({**body, "structgen": extras} if extras else body, target))
     return RemoteRequest(remote, many, rows, limits, min(AT_ONCE, options.batch_size))
 
@@ -249,7 +254,7 @@ def _messages(prompt: Any) -> list[Any]:
     return list(prompt)
 
 
-def _fields(target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:
+def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:
     """The fields that OpenAI's interface has.
 
     Raises:
@@ -263,9 +268,14 @@ def _fields(target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any
         require(target.constraint is None, "stop", limits.stop, "none: a constraint says itself where its text ends")
         fields["stop"] = list(limits.stop)
     if target.is_json:
-        named = {"name": "answer", "schema": _json_schema(target), "strict": True}
-        fields["response_format"] = {"type": "json_schema", "json_schema": named}
+        fields["response_format"] = _response_format(remote, _json_schema(target))
     return fields
+
+
+def _response_format(remote: Remote, schema: Any) -> dict[str, Any]:
+    if remote.response_format == "json_object":
+        return {"type": "json_object", "schema": schema}
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
 
 
 def _changed(given: Any, names: Sequence[str], default: Any) -> dict[str, Any]:

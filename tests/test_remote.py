@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Annotated
 
@@ -173,3 +177,42 @@ def test_what_a_careless_endpoint_says_is_an_error_and_never_a_value():
         run = sg.generate(remote, ["?"], plain, details=True)
         assert isinstance(run[0].error, ValidationFailed)
         server.shutdown()
+
+
+@pytest.fixture
+def llama_server(tmp_path):
+    """The server of llama-cpp-python with the demo model: another one that constrains, by grammars of its own."""
+    for package in ("llama_cpp", "gguf", "pydantic_settings", "starlette_context"):
+        pytest.importorskip(package, reason="needs llama-cpp-python[server] and gguf")
+    from tests.support.gguf_files import write_gguf
+
+    model, tokenizer = load_demo()
+    file = write_gguf(tmp_path / "demo.gguf", model, tokenizer, tokenizer.chat_template)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", file, "--n_ctx", "512", "--port", port]
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        url, until = f"http://127.0.0.1:{port}/v1", time.monotonic() + 120
+        while "startup complete" not in (tmp_path / "log").read_text():
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        try:
+            yield url
+        finally:
+            process.terminate()
+
+
+@pytest.mark.slow
+def test_another_server_that_constrains_is_believed_only_as_far_as_its_values_validate(llama_server):
+    remote = sg.Remote(llama_server, "demo", response_format="json_object")
+    runs = sg.generate(remote, [PROMPT, PROMPT.replace("36", "51")], Person, limits=sg.Limits(100), details=True)
+    assert [run.value.age for run in runs] == [36, 51]
+    assert {run.guarantee for run in runs} == {"validated"}
+    ignored = {"type": "object", "properties": {"n": {"type": "integer", "multipleOf": 70}}, "required": ["n"]}
+    (run,) = sg.generate(remote, [PROMPT], ignored, limits=sg.Limits(100), details=True)
+    assert isinstance(run.error, (ValidationFailed, BudgetExhausted))  # its grammars know no multipleOf
+    assert run.value is None
+    with pytest.raises(RunError, match=r"answers 500: .*response_format"):
+        sg.generate(sg.Remote(llama_server, "demo"), PROMPT, Person)

@@ -1,0 +1,103 @@
+"""The server on Ray Serve, where it is installed: `pip install "structgen[ray-serve]"`, then this file with `-m slow`."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+
+import structgen as sg
+from structgen.demo import load_demo
+from structgen.demo.tasks import Person
+from structgen.errors import OptionError
+from structgen.integrations.ray_serve import serve_on_ray
+from structgen.server import Settings
+
+ASK = "Extract the person: name, age, city.\nText: {}, {}, lives in Lyon."
+
+
+def demo():
+    """Loaded by each replica."""
+    return sg.Model.of(*load_demo())
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(OptionError, match=r"structgen\[ray-serve\]"):
+        serve_on_ray(demo)
+
+
+@pytest.fixture(scope="module")
+def url():
+    ray = pytest.importorskip("ray", reason="needs Ray Serve: pip install 'structgen[ray-serve]'")
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install 'structgen[ray-serve]'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ray.init(num_cpus=4, include_dashboard=False, runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}})
+    try:
+        ray.serve.start(http_options={"host": "127.0.0.1", "port": port})
+        settings = Settings(name="demo", rows=8, queue=40, max_tokens=200)
+        ray.serve.run(serve_on_ray(demo, settings, replicas=2, num_cpus=0.5))
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        ray.serve.shutdown()
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+
+
+@pytest.mark.slow
+def test_replicas_answer_as_one_server_does(client):
+    people = [(name, age) for name in ("Ada Moreau", "Tom Berg") for age in range(20, 30)]
+    local = sg.generate(demo(), [[{"role": "user", "content": ASK.format(*person)}] for person in people], Person)
+
+    def ask(person):
+        content = ASK.format(*person)
+        options = {"model": "demo", "messages": [{"role": "user", "content": content}], "temperature": 0}
+        return client.chat.completions.parse(response_format=Person, **options).choices[0].message.parsed
+
+    with ThreadPoolExecutor(10) as pool:
+        assert list(pool.map(ask, people)) == local
+    with client.responses.stream(
+        model="demo", input=ASK.format(*people[0]), text_format=Person, temperature=0
+    ) as stream:
+        pieces = [event.delta for event in stream if event.type == "response.output_text.delta"]
+        assert stream.get_final_response().output_parsed == local[0]
+    assert len(pieces) > 5
+    with pytest.raises(openai.BadRequestError, match="guided_json"):
+        client.completions.create(model="demo", prompt="a", extra_body={"guided_json": {}})
+
+
+@pytest.mark.slow
+def test_a_client_that_leaves_frees_its_row(url, client):
+    endless = {"model": "demo", "messages": [{"role": "user", "content": "?"}], "max_tokens": 200, "stream": True}
+    endless |= {"extra_body": {"structgen": {"regex": "[a-z]{190,}"}}}
+    for _ in range(12):
+        stream = client.chat.completions.create(**endless)
+        next(iter(stream))
+        stream.close()
+    until = time.monotonic() + 30
+    while sum(running(url) for _ in range(8)):  # of whichever replica answers
+        assert time.monotonic() < until, "rows are still taken"
+
+
+def running(url: str) -> float:
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("structgen_running"))
+
+
+@pytest.mark.slow
+def test_health_and_models(url, client):
+    with urllib.request.urlopen(f"{url}/health") as answer:
+        assert json.load(answer) == {"status": "ok"}
+    assert [model.id for model in client.models.list()] == ["demo"]
