@@ -35,7 +35,8 @@ LAYERS = [
     {"testing"},
     {"calling"},
     {"batch_jobs"},
-    {"integrations", "demo", "server"},
+    {"demo", "server"},
+    {"integrations"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -1,4 +1,4 @@
-"""The server on Ray Serve, where it is installed: `pip install "structgen[ray-serve]"`, then this file with `-m slow`."""
+"""The server on Ray Serve, where that is installed: `pip install "structgen[ray-serve]"`, then this with `-m slow`."""
 
 from __future__ import annotations
 
