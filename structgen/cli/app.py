@@ -51,6 +51,7 @@ def generate(
     """Generate a value and print it: JSON for a schema, text otherwise."""
     from pydantic_core import to_jsonable_python
 
+    _import_engine()
     from structgen import api
     from structgen.cli.models import load_model
     from structgen.options import Limits, Sampling
@@ -94,6 +95,7 @@ def trace(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
+    _import_engine()
     from structgen.cli.tracing import saved, traced
     from structgen.options import Limits, Sampling
     from structgen.trace.output import show, write
@@ -157,6 +159,7 @@ def doctor(
 
 
 def _examine_model(name: str, schema: str, *, as_json: bool) -> None:
+    _import_engine()
     from structgen.cli.diagnosis import FAULT, diagnose
     from structgen.cli.models import load_model
     from structgen.cli.schemas import schema_of
@@ -205,6 +208,7 @@ def bench(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
 ) -> None:
     """Measure how many tokens and values a model gives in a second, as one line of JSON."""
+    _import_engine()
     from structgen.batch_jobs import extract_many
     from structgen.cli.models import load_model
     from structgen.cli.schemas import schema_of
@@ -247,6 +251,7 @@ def extract(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
 ) -> None:
     """Generate a value for each of many inputs: JSON lines. Exit code 2 where some inputs failed."""
+    _import_engine()
     from structgen.batch_jobs import extract_many
     from structgen.cli.models import load_model
     from structgen.cli.schemas import schema_of
@@ -293,6 +298,7 @@ def serve(
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
 ) -> None:
     """Serve a model over HTTP, in OpenAI's interface. Needs the extra structgen[server]."""
+    _import_engine()
     from structgen.cli.models import load_model
     from structgen.errors import OptionError
 
@@ -325,6 +331,12 @@ def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, c
     if regex is not None:
         return Regex(regex)
     return Choice(choice) if choice else None
+
+
+def _import_engine() -> None:
+    """What runs models takes seconds to import; a terminal says so meanwhile."""
+    with errors.status("importing torch and transformers"):
+        import structgen.api  # noqa: F401 - the commands import names from it
 
 
 @contextmanager
