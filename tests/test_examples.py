@@ -2,7 +2,7 @@
 
 An example ends with `# Output:` and its lines as comments. In Markdown, a `python` block that prints is
 followed by a `text` block with what it prints; blocks of a page share their names. A block that shows an example
-(`--8<--`, its path, `--8<--`) runs as the example does, and leaves its names to the page. A block that needs a
+(`--8<--`, its path, `--8<--`) leaves the example's names to the blocks behind it. A block that needs a
 download, a network or another package has a title that says so ("Needs ..."); it must be Python all the same.
 `UPDATE_OUTPUTS=1` writes what is printed into the files (for a new demo model): read the difference before you
 commit it.
@@ -71,7 +71,12 @@ def ran(code: str, path: Path, line: int, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def marked(path: Path) -> Any:
+    """An example as a parameter: one that starts a process of its own is slow."""
+    return pytest.param(path, marks=[pytest.mark.slow] if "import subprocess" in path.read_text("utf-8") else [])
+
+
+@pytest.mark.parametrize("path", map(marked, EXAMPLES), ids=lambda path: path.stem)
 def test_example_prints_what_it_says(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The output in the file is the real one."""
     source = path.read_text(encoding="utf-8")
@@ -120,6 +125,9 @@ def test_page_runs_and_prints_what_it_says(path: Path) -> None:
     def with_output(found: re.Match[str]) -> str:
         code, line = found["code"], source.count("\n", 0, found.start("code"))
         if shown := SHOWN.fullmatch(code):
+            later = (block["code"] for block in STEP.finditer(source, found.end()))
+            if all(map(SHOWN.fullmatch, later)):
+                return found[0]  # nothing on the page needs its names
             example = (ROOT / shown["path"]).read_text(encoding="utf-8")
             if all(map(find_spec, NEEDS.findall(example))):
                 ran(example, path, line, names)
