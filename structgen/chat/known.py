@@ -10,6 +10,7 @@ from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive import derive
 from structgen.chat.derive_thinking import thinking_tags
 from structgen.chat.probes import Probes
+from structgen.chat.response_templates import response_format
 from structgen.chat.spellings import told_format
 from structgen.chat.templates import ChatTemplate, JinjaTemplate, TokenizerTemplate
 from structgen.errors import OptionError, excerpt
@@ -32,7 +33,8 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     ends = [] if vocabulary is None else _ends(vocabulary)
     if isinstance(source, str):
         return _found(JinjaTemplate(source), ends)
-    key = str(getattr(source, "chat_template", None)), tuple(ends)
+    read_by = getattr(source, "response_template", None)
+    key = str(getattr(source, "chat_template", None)), str(read_by), tuple(ends)
     known = _known.get(source)
     if known is None or known[0] != key:
         derived: CallFormat | str
@@ -52,8 +54,9 @@ def _format_of_tokenizer(tokenizer: Any, ends: list[str]) -> CallFormat:
     transformers takes a content of None out of messages. Templates that render calls only where it is there render none
     then: such a format is `told`, so that conversations have calls as content.
     """
+    template = TokenizerTemplate(tokenizer)
     try:
-        return _found(TokenizerTemplate(tokenizer), ends)
+        return _found(template, ends, getattr(tokenizer, "response_template", None))
     except OptionError:
         source = getattr(tokenizer, "chat_template", None)
         if not isinstance(source, str):
@@ -65,12 +68,16 @@ def _format_of_tokenizer(tokenizer: Any, ends: list[str]) -> CallFormat:
         raise
 
 
-def _found(template: ChatTemplate, ends: list[str]) -> CallFormat:
-    """Returns the derived format of a template, or else the one that it tells in its prompt."""
+def _found(template: ChatTemplate, ends: list[str], read_by: Any = None) -> CallFormat:
+    """Returns the derived format of a template, or else the one that its tokenizer reads, or that it tells.
+
+    Args:
+        read_by: the `response_template` of the tokenizer.
+    """
     try:
         return derive(template, ends=ends)
     except OptionError:
-        told = told_format(template)
+        told = response_format(template, read_by) or told_format(template)
         if told is None:
             raise
         return told
