@@ -296,13 +296,17 @@ def serve(
     grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
+    otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
 ) -> None:
     """Serve a model over HTTP, in OpenAI's interface. Needs the extra structgen[server]."""
     _import_engine()
+    from structgen import telemetry
     from structgen.cli.models import load_model
     from structgen.errors import OptionError
 
     with _told():
+        if otel:
+            telemetry.instrument()
         try:
             from structgen import server
         except ImportError as missing:

@@ -14,7 +14,6 @@ from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
 from structgen.trace.output import show, write
 from structgen.trace.page import fragment
-from structgen.trace.records import Undone
 from structgen.trace.report import CapReport, FieldReport, Report, Usage
 from structgen.vocabulary import Vocabulary, spelled
 
@@ -135,7 +134,7 @@ class Generation(Generic[T]):
         thinking: what the model thought before, without its tags; None where it was not asked to. None of the other
             attributes but `stats`, `caps` and the next two knows of it.
         thinking_ids: the generated ids of that, with those of the closing tag where the model chose it.
-        thinking_trace: what was said of it and taken back.
+        thinking_trace: the same of it as `trace`.
         score: of a beam search, what the text was chosen by: the sum of `logprobs` by the length to the power of the
             penalty (see `Beams`); None without beams.
         beams: of a beam search, the complete texts that were found, as many as there are beams at most, best first;
@@ -170,7 +169,7 @@ class Generation(Generic[T]):
     caps: tuple[Cap, ...] = ()
     thinking: str | None = None
     thinking_ids: tuple[int, ...] = ()
-    thinking_trace: tuple[Undone, ...] = ()
+    thinking_trace: Trace = field(default=Trace(), repr=False)
     score: float | None = None
     beams: tuple[Generation[T], ...] = field(default=(), repr=False)
     healed: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard, cast
 
@@ -30,7 +30,6 @@ from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Beams
 from structgen.schema.python.mistaken import require_schema
-from structgen.trace.records import TracedToken
 
 
 class Outcomes(Protocol):
@@ -121,7 +120,7 @@ class Request:
                 error.__cause__ = refusal
         choices = session.choices(ledger)
         tokens, entries, measured = session.tokens, session.entries, choices
-        healed, healing = b"", session.healing
+        healed, healing, is_json = b"", session.healing, self.targets[row].is_json
         if healing is not None:
             healed = self.model.vocabulary.token(session.prompt[-1])
             tokens = [*healing.tokens, *tokens[session.healed :]]
@@ -137,28 +136,35 @@ class Request:
             logprobs=tuple(math.nan if choice is None else choice.logprob for choice in measured),
             removed=tuple(math.nan if choice is None else choice.removed for choice in measured),
             stats=stats,
-            trace=Trace(session.undone, self._traced(row, ledger, tokens, entries, measured, healed)),
+            trace=self._trace(session, ledger, tokens, entries, measured, is_json=is_json, healed=healed),
             seed=session.seed,
-            caps=thinking_caps(session.thinking) + session.caps(is_json=self.targets[row].is_json),
-            **_thinking(session.thinking),
+            caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
+            **self._thinking(session.thinking, ledger),
             **_exact(session),
             healed=healed.decode("utf-8", "replace"),
             error=error,
-            _confidence=None if error else _confidence(session, choices, is_json=self.targets[row].is_json),
+            _confidence=None if error else _confidence(session, choices, is_json=is_json),
             _read=(self.model.vocabulary, tuple(session.prompt)),
         )
 
-    def _traced(
-        self, row: int, ledger: Ledger | None, tokens: Sequence[int], entries: Sequence[Entry | None],
-        choices: Sequence[ChosenToken | None], healed: bytes,
-    ) -> Callable[[], tuple[TracedToken, ...]]:  # fmt: skip
-        """Works out what is known of each token; of none where nobody asked for details."""
+    def _trace(
+        self, session: Session, ledger: Ledger | None, tokens: Sequence[int], entries: Sequence[Entry | None],
+        choices: Sequence[ChosenToken | None], *, is_json: bool, healed: bytes = b"",
+    ) -> Trace:  # fmt: skip
+        """What a session has taken back, and where somebody asked for details what is known of each token."""
         if ledger is None or not ledger.traced:
-            return tuple
-        return TokenReader(
-            self.model.vocabulary, tuple(tokens), tuple(entries), tuple(choices), ledger,
-            is_json=self.targets[row].is_json, prompt_end=healed,
-        ).tokens  # fmt: skip
+            return Trace(session.undone)
+        reader = TokenReader(
+            self.model.vocabulary, ledger, tokens, entries, choices, is_json=is_json, prompt_end=healed
+        )
+        return Trace(session.undone, reader.tokens)
+
+    def _thinking(self, before: Session | None, ledger: Ledger | None) -> dict[str, Any]:
+        """The attributes of a generation that tell of the thinking before the answer."""
+        if before is None:
+            return {}
+        trace = self._trace(before, ledger, before.tokens, before.entries, before.choices(ledger), is_json=False)
+        return {"thinking": before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
 
 
 def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:
@@ -185,15 +191,6 @@ def _is_drawn_locally(session: Session) -> TypeGuard[ExactSession]:
     """Has exact sampling found no text, and shall the row be drawn step by step then?"""
     failed = isinstance(session, ExactSession) and isinstance(session.error, NoExactSample)
     return failed and session.sampling.exact == "prefer"
-
-
-def _thinking(before: Session | None) -> dict[str, Any]:
-    """The attributes of a generation that tell of the thinking before the answer."""
-    if before is None:
-        return {}
-    return {
-        "thinking": before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": tuple(before.undone),
-    }  # fmt: skip
 
 
 def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:

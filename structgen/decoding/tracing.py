@@ -6,7 +6,7 @@ import codecs
 import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
@@ -62,14 +62,24 @@ class Trace(Sequence[Undone]):
         return {"_undone": self._undone, "_tokens": tokens, "_work_out": tuple}
 
 
+class _Measured(NamedTuple):
+    """What the run has measured of one token."""
+
+    token: int
+    forced: bool
+    choice: ChosenToken | None
+    seconds: float | None
+    drafted: bool
+
+
 class TokenReader:
-    """Reads the tokens of one text with what was measured of them.
+    """Reads the tokens of one text with what was measured of them. It keeps nothing of the run alive but that.
 
     Args:
+        ledger: of the run.
         tokens: ids, with an end token or without.
         entries: where each is measured; None where the model was not asked.
-        choices: what was measured; None where nothing was.
-        ledger: of the run.
+        choices: what was measured; a row that has failed may have fewer.
         is_json: the text is JSON.
         prompt_end: the bytes of the first token that stand for the prompt's end, see `healing`.
     """
@@ -77,46 +87,47 @@ class TokenReader:
     def __init__(
         self,
         vocabulary: Vocabulary,
+        ledger: Ledger,
         tokens: Sequence[int],
         entries: Sequence[Entry | None],
         choices: Sequence[ChosenToken | None],
-        ledger: Ledger,
         *,
         is_json: bool,
         prompt_end: bytes = b"",
     ) -> None:
-        self._vocabulary, self._ledger, self._is_json = vocabulary, ledger, is_json
-        self._rows = list(zip_longest(tokens, entries, choices))  # a row that has failed may have no choices
-        self._prompt_end = prompt_end
+        self._vocabulary, self._is_json, self._prompt_end = vocabulary, is_json, prompt_end
+        self._measured = [
+            _Measured(token, entry is None, choice, entry and ledger.seconds(entry[0]), entry in ledger.drafted)
+            for token, entry, choice in zip_longest(tokens, entries, choices)
+        ]
 
     def tokens(self) -> tuple[TracedToken, ...]:
         """What is known of each token."""
         reader, characters = PointerReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
         traced, end = [], len(self._prompt_end)
-        for token, entry, choice in self._rows:
-            said = self._vocabulary.token(token)[end:]
-            end = max(0, end - len(self._vocabulary.token(token)))
+        for measured in self._measured:
+            text = self._vocabulary.token(measured.token)
+            said, end = text[end:], max(0, end - len(text))
             spans = reader.feed(said) if self._is_json else []
             pointer = _pointer(reader, spans) if self._is_json else ""
-            traced.append(self._traced(token, characters.decode(said), pointer, entry, choice))
+            traced.append(self._traced(measured, characters.decode(said), pointer))
         return tuple(traced)
 
-    def _traced(
-        self, token: int, text: str, pointer: str, entry: Entry | None, choice: ChosenToken | None
-    ) -> TracedToken:
-        if entry is None or choice is None:
-            return TracedToken(token, text, pointer, forced=entry is None)
+    def _traced(self, measured: _Measured, text: str, pointer: str) -> TracedToken:
+        choice = measured.choice
+        if choice is None:
+            return TracedToken(measured.token, text, pointer, forced=measured.forced)
         return TracedToken(
-            token,
+            measured.token,
             text,
             pointer,
-            drafted=entry in self._ledger.drafted,
+            drafted=measured.drafted,
             allowed=choice.allowed,
             removed=choice.removed,
             probability=math.exp(choice.logprob),
             chance=choice.chance,
             alternatives=self._alternatives(choice),
-            seconds=self._ledger.seconds(entry[0]),
+            seconds=measured.seconds,
         )
 
     def _alternatives(self, choice: ChosenToken) -> tuple[Alternative, ...]:

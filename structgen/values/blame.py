@@ -26,7 +26,7 @@ from structgen.schema.scan import escaped
 MOST_TRIED = 8
 """Places of one keyword that are tried one by one."""
 SECONDS = 2.0
-"""No further keyword is tried after this time: then none is named."""
+"""No further keyword is tried after this CPU time: then none is named."""
 
 _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
 """Without these a value may be anything; what other schemas say is to be blamed there."""
@@ -47,10 +47,10 @@ def blamed(
         refused: the byte behind it; empty where that is the end.
         ends: the text is to end there.
     """
-    until = time.monotonic() + SECONDS
+    until = time.thread_time() + SECONDS
 
     def would_do(*others: Node, **options: Any) -> bool:
-        if time.monotonic() > until:
+        if time.thread_time() > until:
             return False
         try:
             walk = Walk(again(*(others or (root,)), **options), taken + refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,9 @@ def test_what_is_neither_is_one_line(tmp_path: Path) -> None:
     assert "is no saved trace" in run("trace", tmp_path / "x.json")[1]
     assert run("trace", tmp_path / "none.json")[0] == 1
     assert "ends in .html or .json" in run("trace", "m", "x", "--out", tmp_path / "x.txt")[1].replace("\n", " ")
+
+
+def test_spans_of_a_server_need_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    code, told = run("serve", "some/model", "--otel")
+    assert (code, "structgen[otel]" in told) == (1, True)

@@ -38,6 +38,8 @@ def test_the_value_is_the_answer_and_the_thinking_is_apart():
     assert run.value == City(name="Rome", people=3)
     assert (run.thinking, run.text, run.finish) == (THOUGHT, ANSWER, "complete")
     assert (bytes(run.thinking_ids), run.thinking_trace) == ((THOUGHT + "</think>").encode(), ())
+    assert "".join(token.text for token in run.thinking_trace.tokens) == THOUGHT + "</think>"
+    assert "".join(token.text for token in run.trace.tokens) == run.text
     assert run.prompt_tokens == len("A city?")
     assert list(run.fields) == ["/name", "/people", ""]
     assert run.stats.tokens == len(run.token_ids) + len(THOUGHT + "</think>")
