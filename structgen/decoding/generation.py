@@ -12,13 +12,12 @@ from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
-from structgen.trace.output import show, write
-from structgen.trace.page import fragment
-from structgen.trace.report import CapReport, FieldReport, Report, Usage
 from structgen.vocabulary import Vocabulary, spelled
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what shows a run is imported when one is shown
     from rich.console import Console
+
+    from structgen.trace.report import Report
 
 T = TypeVar("T")
 
@@ -210,6 +209,8 @@ class Generation(Generic[T]):
             OptionError: the name ends otherwise.
             OSError: the file cannot be written.
         """
+        from structgen.trace.output import write
+
         report = report_of(self)
         if path is not None:
             write(report, Path(path))
@@ -221,14 +222,20 @@ class Generation(Generic[T]):
         Args:
             console: of rich; the standard output by default.
         """
+        from structgen.trace.output import show
+
         show(self.report(), console)
 
     def _repr_html_(self) -> str:
+        from structgen.trace.page import fragment
+
         return fragment(self.report())
 
 
 def report_of(run: Generation[Any]) -> Report:
     """The report of a run."""
+    from structgen.trace.report import CapReport, FieldReport, Report, Usage
+
     stats, fields = run.stats, run.fields
     return Report(
         text=run.text,
