@@ -1,11 +1,14 @@
 """The backend of structured outputs, against vLLM's real classes and its real manager.
 
-Covers `vllm` and `text_grammars`.
+Covers `integrations.vllm.backend` and `text_grammars`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
@@ -28,7 +31,8 @@ from vllm.v1.structured_output import backend_outlines
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 from vllm.v1.structured_output.request import StructuredOutputRequest
 
-from structgen.integrations.vllm import StructgenBackend, register, validate
+from structgen.integrations.vllm import make_backend, register
+from structgen.integrations.vllm.backend import StructgenBackend, validate
 
 WIDTH = 2100
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Lyon", "Oslo"]}}, "required": ["city"]}
@@ -138,11 +142,19 @@ def test_the_plugin_takes_its_place_only_where_it_is_asked_to(monkeypatch):
     assert backend_outlines.OutlinesBackend is theirs
     monkeypatch.setenv("STRUCTGEN_VLLM", "1")
     register()
-    assert backend_outlines.OutlinesBackend is StructgenBackend
+    assert backend_outlines.OutlinesBackend is make_backend
     tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no TOML reader")
     project = tomllib.loads((Path(sg.__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     value = project["entry-points"]["vllm.general_plugins"]["structgen"]
     assert EntryPoint("structgen", value, "vllm.general_plugins").load() is register
+
+
+def test_a_worker_that_registers_the_plugin_loads_nothing_of_it():
+    """vLLM's workers look for Triton's kernels in all that is imported, and a module of llvmlite breaks that."""
+    code = "import sys; from structgen.integrations.vllm import register; register(); print('llvmlite' in sys.modules)"
+    environment = {**os.environ, "STRUCTGEN_VLLM": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_vllms_own_manager_compiles_masks_and_accepts(monkeypatch, tokenizer):
@@ -184,7 +196,7 @@ def test_vllms_own_manager_compiles_masks_and_accepts(monkeypatch, tokenizer):
 
 
 def test_a_request_that_cannot_go_on_ends_with_an_error():
-    from structgen.integrations.vllm import StructgenGrammar
+    from structgen.integrations.vllm.backend import StructgenGrammar
 
     vocabulary = sg.Vocabulary.from_tokens([b"a", None], end_ids=[1])
     walk = StructgenGrammar(sg.Regex("ab").compile(vocabulary))

@@ -1,14 +1,7 @@
-"""vLLM: structgen as a backend of its structured outputs.
-
-    STRUCTGEN_VLLM=1 vllm serve ... --structured-outputs-config.backend outlines
-
-vLLM has no registry of backends: the plugin takes the place of the one that vLLM calls "outlines", where the variable
-is set. No file of vLLM's is edited. `register` is an entry point of vLLM's plugins, which each of its processes runs.
-"""
+"""The backend of vLLM's structured outputs, and the validation of its requests."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from vllm.exceptions import VLLMValidationError
-from vllm.v1.structured_output import backend_outlines
 from vllm.v1.structured_output.backend_types import (
     StructuredOutputBackend,
     StructuredOutputGrammar,
@@ -29,16 +21,6 @@ from structgen.errors import StructgenError, TokenRejected
 from structgen.integrations.text_grammars import TextGrammars, constraint_of, fill_row
 from structgen.masks import Grammar
 from structgen.vocabulary import Vocabulary
-
-SWITCH = "STRUCTGEN_VLLM"
-"""The environment variable that lets structgen take its place."""
-
-
-def register() -> None:
-    """Takes the place of the backend "outlines", where the switch is set. May be called again."""
-    if os.environ.get(SWITCH, "") not in ("", "0"):
-        backend_outlines.OutlinesBackend = StructgenBackend
-        backend_outlines.validate_structured_output_request_outlines = validate
 
 
 def validate(params: Any) -> None:
