@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structgen.arguments import is_whole
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.table_format import YES
+from structgen.automaton.table_format import COUNT_SHIFT, YES
 from structgen.errors import DeadEnd, OptionError, RefusedToken, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
@@ -94,11 +94,12 @@ class Grammar(Transitions):
 
     def _filled(self, position: int) -> Filled:
         """The mask at a position, from that of another where they are alike (see `masks.text_walk`, `masks.alike`)."""
-        if self.automaton.tables.counts_items:
+        tables = self.automaton.tables
+        if tables.counts_items:
             other = self._alike(position)
             if other != position:
                 return self._like(other) or self._walked(position)
-        if not self.automaton.tables.n_blocks:  # there is no `CharDfa` yet, and no position in one
+        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and no plain text is lifted
             return self._walked(position)
         main = self._home(position)
         bare = uncounted(self._base, position)
