@@ -1,4 +1,4 @@
-"""A schema's first document in four settings, beside llguidance: what a service sees whose requests bring their schemas.
+"""A schema's first document in four settings, beside llguidance: what a service sees whose requests bring schemas.
 
     python benchmarks/first_documents.py --stride 6
 
@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import maskbench
-import report
 
 SETTINGS = (
     ("Llama-3", []),
@@ -61,8 +60,9 @@ def markdown(results: list[tuple[str, dict[str, Any]]]) -> str:
     lines = [
         "# A schema's first document",
         "",
-        f"{setting['schemas']:,} schemas of `{setting['data']}`, both engines in one run for each setting; over the schemas "
-        "that both compile, and for documents over those whose first document both accept. One thread, thread CPU time.",
+        f"{setting['schemas']:,} schemas of `{setting['data']}`, both engines in one run for each setting; over the "
+        "schemas that both compile, and for documents over those whose first document both accept. One thread, "
+        "thread CPU time.",
         "",
         f"{machine['cpu']}; {machine['system']}; Python {machine['python']}, numpy {machine['numpy']}, "
         f"numba {machine['numba']}; {machine['date']}.",

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 import distortion
 import exact
+import first_documents
 import generate
 import guards
 import maskbench
@@ -265,6 +266,25 @@ def test_first_documents_are_told_apart_from_later_ones() -> None:
     assert (first["ours"]["count"], first["ratios"]["mean"], first["ratios"]["median per document"]) == (3, 0.6, 0.6)
     assert first["ratios"]["with the first mask"] == 0.44
     assert (later["ours"]["count"], later["ratios"]["mean"]) == (1, 0.25)
+
+
+def test_the_table_of_first_documents_has_a_line_for_each_setting() -> None:
+    """Ratios of first documents, of later ones, of all steps, of first masks and of memory."""
+    rows = [
+        row(
+            "a",
+            structgen=in_documents(5000, [9000, 1000], [1000]),
+            llguidance=in_documents(10_000, [5000] * 2, [4000]),
+        )
+    ]
+    setting = {"data": "x", "schemas": 1, "documents": 2}
+    about = {"version": "1", "settings": "none", "start_up_s": 1.0, "start_up_rss_mb": 5.0}
+    engines = [about | {"engine": name, "end_rss_mb": size} for name, size in (("structgen", 30), ("llguidance", 60))]
+    result = report.summary(rows, engines, setting)
+    text = first_documents.markdown([("one", result), ("two", result)])
+    figures = "| 1 | 5.0 / 5.0 | 1.00 | 1.00 | 1.78 | 1.80 | 1.00 | 0.75 | 0.25 | 0.79 | 1.77 | 1.80 | 0.50 | 0.50 |"
+    assert f"| one {figures}" in text
+    assert f"| two {figures}" in text
 
 
 class BlankBefore:
