@@ -12,7 +12,7 @@ from structgen.values.object_progress import Members
 
 
 def unsettled(choice: Lockstep, members: tuple[Members, ...]) -> tuple[Members, ...]:
-    """The progress that can still tell whether a node of the choice accepts."""
+    """The progress that can still tell whether a node of the choice accepts; all of it where none can any more."""
     lanes = choice.objects.lanes
     if not any(lanes[progress.lane].without for progress in members):
         return members
@@ -32,6 +32,8 @@ def unsettled(choice: Lockstep, members: tuple[Members, ...]) -> tuple[Members, 
         ]
         excluded = {owner for progress in kept for owner in lanes[progress.lane].without}
         wanted = [p for p in kept if (owner := lanes[p.lane].owner) < len(choice.nodes) or owner in excluded]
+        if not any(lanes[progress.lane].drives for progress in wanted):
+            return members
         if len(wanted) == len(left):
             return tuple(left)
         left = wanted
