@@ -221,7 +221,8 @@ def _book(words: Words) -> Filled:
     return value, {"title": f'"{value["title"]}"' if rng.random() < 0.3 else value["title"]}
 
 
-def _arguments(words: Words, tool: str) -> Filled:
+def tool_arguments(words: Words, tool: str) -> Filled:
+    """The arguments of a call of a tool, and what its text has besides."""
     rng = words.rng
     if tool == "get_weather":
         return {"city": words.city(), "unit": rng.choice(["celsius", "fahrenheit"])}, {}
@@ -266,7 +267,7 @@ def tool_example(words: Words, *, full: bool) -> Example:
     if not full:
         offered = rng.sample(offered, rng.randint(2, len(offered)))
         offered = offered if tool in offered else [*offered[1:], tool]
-    value, extra = _arguments(words, tool)
+    value, extra = tool_arguments(words, tool)
     text = expand(rng, rng.choice(templates.TEXTS[tool])).format(**(value | extra))
     prompt = compose("Call a tool", [TASKS["tool"].fields[name] for name in offered], text)
     return Example("tool", prompt, dumps({"tool": tool, "arguments": value}))

@@ -16,10 +16,16 @@ from training.corpus import Example
 BOS, EOS = "<|bos|>", "<|eos|>"
 PIECES = r"\p{L}+|\p{N}{1,2}|[^\p{L}\p{N}]+"
 CHAT_TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{{ message['content'] }}"
-    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% elif not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '\\nJSON: ' }}{% endif %}"
+    "{{ bos_token }}{% if tools %}{{ 'Call tools: ' }}{% for tool in tools %}{{ tool.function.name }} "
+    "({{ tool.function.parameters.properties | join(', ') }}){{ '.\\n' if loop.last else ', ' }}{% endfor %}{% endif %}"
+    "{% for message in messages %}{% if message.role == 'assistant' %}{{ '\\nJSON: ' }}{% if message.tool_calls %}["
+    "{% for call in message.tool_calls %}{{ '' if loop.first else ', ' }}"
+    '{"tool": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}{% endfor %}]'
+    "{% else %}{{ message.content }}{% endif %}{{ eos_token }}{% else %}{{ '' if loop.first else '\\n' }}"
+    "{% if message.role == 'tool' %}{{ 'Result: ' }}{% elif tools and message.role == 'user' %}{{ 'Text: ' }}{% endif %}"
+    "{{ message.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '\\nJSON: ' }}{% endif %}"
 )
+"""The tools with their arguments, then the messages; what the model writes stands behind `JSON: `, calls as a list."""
 
 
 def train_tokenizer(examples: Iterator[Example], size: int) -> PreTrainedTokenizerFast:

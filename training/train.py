@@ -12,7 +12,8 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
+from training.calls import calls_example, schema_example
 from training.corpus import Example, draw_example
 from training.optimizer import build_optimizers
-from training.tokenizer import train_tokenizer
+from training.tokenizer import CHAT_TEMPLATE, train_tokenizer
 from training.words import Words
 
 IGNORED = -100
@@ -35,7 +37,10 @@ DRILL, SHORT, EARLY = 6, 13, 20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The schedule; `warmup` is in rounds, `decay` the share of all rounds in which the rate falls to zero."""
+    """The schedule; `warmup` is in rounds, `decay` the share of all rounds in which the rate falls to zero.
+
+    The `second` stage goes on with a trained model: what it knows, calls of tools, and prompts that show a schema.
+    """
 
     rounds: int
     pool: int
@@ -43,6 +48,7 @@ class Plan:
     seed: int
     warmup: float = 1.3
     decay: float = 0.6
+    second: bool = False
 
     def rate(self, done: float) -> float:
         """The factor on the peak learning rates after `done` rounds."""
@@ -51,11 +57,21 @@ class Plan:
     def pool_of(self, index: int) -> list[Example]:
         """The examples of one round."""
         words = Words(random.Random(self.seed * 100_003 + index))
+        if self.second:
+            return [second_example(words) for _ in range(self.pool)]
         records = 0.6 if index < DRILL else 0.3 if index < EARLY else 0.12
         limit = 190 if index < DRILL else 280 if index < SHORT else 10_000
         drawn = (draw_example(words, records=records, full=words.rng.random() < 0.3) for _ in iter(int, 1))
         short = (one for one in drawn if len(one.prompt) + len(one.answer) <= limit)
         return [next(short) for _ in range(self.pool)]
+
+
+def second_example(words: Words, *, full: bool = False) -> Example:
+    """An example of the second stage."""
+    draw = words.rng.random()
+    if draw < 0.4:
+        return draw_example(words, records=0 if full else 0.15, full=full or words.rng.random() < 0.4)
+    return calls_example(words) if draw < 0.75 else schema_example(words)
 
 
 Row = tuple[list[int], int]
@@ -163,12 +179,20 @@ class Run:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.out = arguments, Path(arguments.out)
         self.plan = Plan(arguments.rounds, arguments.pool, arguments.batch_tokens, arguments.seed)
-        words = Words(random.Random(arguments.seed))
-        self.tokenizer = train_tokenizer((draw_example(words) for _ in range(20_000)), arguments.vocabulary)
-        self.model = build_model(self.tokenizer, arguments)
+        if arguments.start:
+            self.plan = replace(self.plan, warmup=0.5, decay=0.8, second=True)
+            self.tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.start)
+            self.tokenizer.chat_template = CHAT_TEMPLATE
+            self.model = LlamaForCausalLM.from_pretrained(arguments.start, dtype=torch.float32)
+            nn.Module.to(self.model, arguments.device)
+        else:
+            words = Words(random.Random(arguments.seed))
+            self.tokenizer = train_tokenizer((draw_example(words) for _ in range(20_000)), arguments.vocabulary)
+            self.model = build_model(self.tokenizer, arguments)
         self.optimizers = build_optimizers(self.model, arguments.lr, arguments.matrix_lr)
         unseen = Words(random.Random(arguments.seed + 1), heldout=True)
-        self.heldout = encode(self.tokenizer, [draw_example(unseen, records=0, full=True) for _ in range(260)])
+        draw = second_example if arguments.start else partial(draw_example, records=0)
+        self.heldout = encode(self.tokenizer, [draw(unseen, full=True) for _ in range(260)])
         self.first, self.seen, self.started = 0, 0, time.time()
 
     def resume(self) -> None:
@@ -245,6 +269,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=3e-3, help="of embeddings and norms")
     parser.add_argument("--matrix-lr", type=float, default=0.02, help="of the layers' matrices")
     parser.add_argument("--report", type=int, default=2, help="rounds between checkpoints")
+    parser.add_argument("--start", help="folder of a trained model that the second stage goes on with")
     parser.add_argument("--resume", action="store_true")
     return parser.parse_args()
 
