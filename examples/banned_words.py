@@ -39,7 +39,7 @@ run = sg.generate(scripted("go go on"), "x", sg.Regex("go [a-z]{2} on"), guards=
 print(run.text, [(step.text, step.reason) for step in run.trace])
 
 # Output:
-# Person(name='Ada Moreau', age=36, city='Laron')
+# Person(name='Ada Moreau', age=36, city='Leton')
 #     behind 16 tokens, 'yon' was taken back: banned word 'Lyon'
-# Person(name='Ada Moreau', age=36, city='Laron')
+# Person(name='Ada Moreau', age=36, city='Leton')
 # go ag on [('go on', "'go' twice")]

@@ -14,7 +14,7 @@ letters = [token for letter in "author" for token in encode(letter)]
 print(model.vocabulary.is_canonical(encode("author")), model.vocabulary.is_canonical(letters))
 
 schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
-drawn = sg.Sampling(temperature=2.0, seed=9)
+drawn = sg.Sampling(temperature=2.0, seed=0)
 for canonical in (False, True):
     run = sg.generate(model, "I read The Last Man.\n", schema, sampling=drawn, canonical=canonical, details=True)
     tokens = [token for token in run.token_ids if token not in model.vocabulary.end_ids]
@@ -28,4 +28,4 @@ print(repr(run.healed), [model.vocabulary.token(token) for token in run.token_id
 # True False
 # False False
 # True True
-# 'coff' [b'coffee', b'"}'] ee
+# 'coff' [b'coffee', b'{"'] ee

@@ -43,9 +43,9 @@ print(word)
 
 # Output:
 # Review(product='kettle', sentiment='negative', rating=1, recommend=False)
-# negative: 0.999
-#     "negative"   0.999
-#     "positive"   0.001
-#     "neutral"    0.001
+# negative: 1.000
+#     "negative"   1.000
+#     "neutral"    0.000
+#     "positive"   0.000
 # to be checked: []
 # negative

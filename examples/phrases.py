@@ -26,8 +26,8 @@ print(["scared" in story and "scream" in story for story in stories])
 
 # In one value of a schema, and in its order; everything else holds, too.
 person = sg.generate(
-    model, "Text: Ada Moreau, 36, lives in Lyon.\nJSON: ", Person, tokenizer=tokenizer, beams=8, canonical=True,
-    phrases=[sg.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],
+    model, "Text: Ada Moreau, 36, left New York for Lyon.\nJSON: ", Person, tokenizer=tokenizer, beams=8,
+    canonical=True, phrases=[sg.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],
 )  # fmt: skip
 print(repr(person))
 

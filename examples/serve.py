@@ -54,4 +54,4 @@ finally:
 
 # Output:
 # Person(name='Ada Moreau', age=36, city='Lyon')
-# {"name": "Ada Moreau", "age": 36, "city": "Laron"}
+# {"name": "Ada Moreau", "age": 36, "city": "Leton"}

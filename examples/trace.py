@@ -50,12 +50,10 @@ run.report(page)
 print(page.name, page.read_text(encoding="utf-8").count('role="option"'), "tokens and texts that were taken back")
 
 # Output:
-# title='Senior Designer' company='Whitcombe Labs' salary=615000 remote=True skills=['Figma', 'Spark']
-# taken back: '500, "remote": ' because of: Value error, the band begins at 62000
-# taken back: '050, "remote": ' because of: Value error, the band begins at 62000
-# taken back: '950, "remote": ' because of: Value error, the band begins at 62000
+# title='Senior Designer' company='Whitcombe Labs' salary=615000 remote=True skills=['Figma', 'Excel']
+# taken back: '0, "remote": ' because of: Value error, the band begins at 62000
 # taken back: 'SQL' because of: banned word 'SQL'
 # max_new_tokens=33 closed /skills/1; the model wanted '", "' next
 # forced: ['{"', 'title', 'company', 'salary', 'remote', '": ', ', "', 'skills']
-# least sure at /skills/1: 'Spark', one of 1919 that were allowed
-# trace.html 37 tokens and texts that were taken back
+# least sure at /company: 'com', one of 1918 that were allowed
+# trace.html 35 tokens and texts that were taken back

@@ -31,6 +31,6 @@ print([matcher.grammar.vocabulary.token(token) for token in matcher.allowed_toke
 # Output:
 # {"name": "Ada Moreau", "age": 36, "city": "Lyon"}
 # {"name": "Tom Berg", "age": 51, "city": "Oslo"}
-# Person(name='Ada Moreau', age=36, city='Laron') complete
+# Person(name='Ada Moreau', age=36, city='Leton') complete
 # Person(name='Tom Berg', age=51, city='Oslo') complete
 # [b'{', b'{"']

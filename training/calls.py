@@ -6,11 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from structgen.demo.tasks import TASKS, AlarmArguments, ConvertArguments, MessageArguments, MusicArguments
-from structgen.demo.tasks import WeatherArguments
+from structgen.demo.tasks import (
+    TASKS,
+    AlarmArguments,
+    ConvertArguments,
+    MessageArguments,
+    MusicArguments,
+    WeatherArguments,
+)  # fmt: skip
 from structgen.rendering import with_schema
 from training import templates
-from training.corpus import Example, Values, dumps, expand, extraction_example, tool_arguments
+from training.corpus import Example, Values, expand, extraction_example, tool_arguments
 from training.words import NOUNS, Words, syllables
 
 TOOLS = {
@@ -24,6 +30,10 @@ TOOLS = {
 
 JOINTS = (" ", " ", " Also: ", " And then: ", " After that: ")
 """What stands between two requests in one text."""
+
+VERBS = ("find", "book", "open", "close", "add", "remove", "get", "show", "start", "stop", "check", "order")
+KEYS = ("name", "city", "date", "code", "count", "product", "title", "number", "year", "place", "person", "price")
+"""Words of invented tools and of their arguments."""
 
 
 def tools_prompt(offered: Mapping[str, list[str]], text: str) -> str:
@@ -65,9 +75,6 @@ def calls_example(words: Words) -> Example:
     return Example("results", f"{prompt}{written_calls(calls)}<|eos|>{given}\nJSON: ", " ".join(results))
 
 
-VERBS = ("find", "book", "open", "close", "add", "remove", "get", "show", "start", "stop", "check", "order")
-
-
 def invented_call(words: Words) -> Example:
     """A call of a tool that only this example has, so that the model learns to take names from the prompt."""
     rng = words.rng
@@ -80,11 +87,10 @@ def invented_call(words: Words) -> Example:
     value: Values = {key: rng.randint(0, 5000) if rng.random() < 0.25 else rng.choice(makers)() for key in tools[name]}
     joint, mark = rng.choice(["; ", ", ", " and "]), rng.choice([": ", " is ", " = ", " "])
     said = joint.join(f"{key}{mark}{each}" for key, each in value.items())
-    text = f"{name.split('_')[0].capitalize()} {rng.choice(['the', 'a', 'one'])} {name.split('_')[1]}{rng.choice([', ', ': ', ' with '])}{said}."
+    verb, noun = name.split("_")
+    text = f"{verb.capitalize()} {rng.choice(['the', 'a', 'one'])} {noun}{rng.choice([', ', ': ', ' with '])}{said}."
     return Example("calls", tools_prompt(tools, text), written_calls([(name, value)]))
 
-
-KEYS = ("name", "city", "date", "code", "count", "product", "title", "number", "year", "place", "person", "price")
 
 RESULTS: dict[str, Callable[[Words, Values], str]] = {
     "get_weather": lambda words, value: (
@@ -116,6 +122,3 @@ def schema_example(words: Words) -> Example:
 def arguments_of(answer: str) -> list[tuple[str, Any]]:
     """The calls of an answer that `written_calls` wrote."""
     return [(call["tool"], call["arguments"]) for call in json.loads(answer)]
-
-
-__all__ = ["TOOLS", "arguments_of", "calls_example", "dumps", "schema_example", "tools_prompt", "written_calls"]

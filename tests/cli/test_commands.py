@@ -77,7 +77,7 @@ def test_doctor_examines_a_model_with_a_schema(schema, tmp_path):
         "tokenizer", "end tokens", "chat template", "tool format", "cache", "schema", "speed", "a value",
     ]  # fmt: skip
     assert told["cache"] == ("fine", "slots")
-    assert told["tool format"][0] == "note"
+    assert told["tool format"][0] == "fine"
     assert "masked" in told["schema"][1]
     assert told["a value"][0] == "fine"
     odd = tmp_path / "odd.json"

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Literal
 
 import pytest
 
+import structgen as sg
+from structgen.chat import call_format
+from structgen.chat.call_format import WrittenCall
+from structgen.demo import load_demo
 from structgen.demo.tasks import TASKS
+from training.calls import TOOLS, arguments_of, calls_example, schema_example, tools_prompt
 from training.corpus import MAKERS, dumps, extraction_example, record_example, tool_example
 from training.handwritten import SENTENCES
 from training.words import Words, held_out
@@ -60,3 +66,53 @@ def test_a_seed_fixes_the_corpus() -> None:
 def test_the_handwritten_answers_are_values_of_their_models(task: str, text: str, value: dict[str, object]) -> None:
     """The evaluation's gold values are valid themselves."""
     assert TASKS[task].model.model_validate(value, strict=True).model_dump() == value
+
+
+def test_prompts_with_tools_are_those_of_the_chat_template() -> None:
+    """What the second stage is taught is what the shipped template renders, and its calls are read back."""
+    _, tokenizer = load_demo()
+    declared = [
+        {"type": "function", "function": {"name": name, "parameters": each.model_json_schema()}}
+        for name, each in TOOLS.items()
+    ]
+    offered = {name: list(each.model_fields) for name, each in TOOLS.items()}
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi."}], tools=declared, add_generation_prompt=True, tokenize=False
+    )
+    assert prompt == tokenizer.bos_token + tools_prompt(offered, "Hi.")
+    format_, words = call_format(tokenizer), Words(random.Random(5))
+    for _ in range(50):
+        calls = calls_example(words)
+        if calls.task == "calls":
+            written = [WrittenCall(*call) for call in arguments_of(calls.answer)]
+            assert format_.render(written) == calls.answer
+            assert calls.prompt.startswith("Call tools: ")
+
+
+def test_a_prompt_that_shows_the_schema_is_that_of_prompt_schema() -> None:
+    """As text and as chat, with the trained words and with the bare text."""
+    words = Words(random.Random(6))
+    prompts = [schema_example(words).prompt for _ in range(40)]
+    assert all("\n\nAnswer with JSON of this form:\n{" in prompt for prompt in prompts)
+    assert {prompt.endswith("\nJSON: ") for prompt in prompts} == {True, False}
+    assert {prompt.startswith("Extract the") for prompt in prompts} == {True, False}
+
+
+def test_the_demo_model_calls_two_tools_and_repeats_their_results() -> None:
+    """The whole loop on the shipped weights: two calls in one turn, then an answer."""
+
+    @sg.tool
+    def get_weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> str:
+        """The weather in a city."""
+        return f"{city}: sunny, 21"
+
+    @sg.tool
+    def set_alarm(time: str, label: str) -> str:
+        """Sets an alarm."""
+        return f"alarm at {time}"
+
+    asked = "What is the weather in Oslo in celsius? Also: wake me at 07:30, label it water the plants."
+    done = sg.run(sg.Model.of(*load_demo()), asked, [get_weather, set_alarm], details=True)
+    results = [message["content"] for message in done.messages if message["role"] == "tool"]
+    assert results == ["Oslo: sunny, 21", "alarm at 07:30"]
+    assert "Oslo: sunny, 21" in done.answer

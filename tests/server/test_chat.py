@@ -204,7 +204,6 @@ def test_a_bias_makes_tokens_more_or_less_likely_among_those_that_may_come(demo,
          "invalid_value", "image_url"),
         ({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}]},
          "invalid_value", "tool_calls"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "option_error", "template"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_by_name(chat, options, code, told):
