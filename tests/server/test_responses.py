@@ -66,7 +66,7 @@ def refused(create, **options):
 
 def test_a_text_and_what_the_answer_tells_of_itself(respond):
     answer = respond(instructions="Say it as JSON.", metadata={"a": "b"}, max_output_tokens=100)
-    assert json.loads(answer.output_text)["name"] == "Ada Moreau"
+    assert json.loads(answer.output_text)["age"] == 36
     assert (answer.status, answer.error, answer.incomplete_details) == ("completed", None, None)
     (item,) = answer.output
     assert (item.type, item.role, item.status) == ("message", "assistant", "completed")
@@ -257,7 +257,6 @@ IMAGE = {"type": "input_image", "image_url": "data:x"}
         ({"truncation": "auto"}, "invalid_value", "truncation"),
         ({"include": ["file_search_call.results"]}, "invalid_value", "include.0"),
         ({"tools": [{"type": "web_search"}]}, "invalid_value", "tools.0.type"),
-        ({"tools": [WEATHER]}, "option_error", "template"),
         ({"text": schema_text({"type": "nope"})}, "schema_error", "/type"),
         ({"max_output_tokens": 401}, "invalid_value", "max_output_tokens"),
         ({"input": []}, "invalid_value", "input"),

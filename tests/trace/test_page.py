@@ -88,7 +88,7 @@ def report() -> Report:
     prompt = """Extract the job: title, salary, remote (true or false), skills (list).
 Text: Whitcombe Labs is looking for a Senior Designer. Salary: 61500. Skills: Figma, SQL, Excel and testing. Remote.
 JSON: """
-    limits = sg.Limits(26)
+    limits = sg.Limits(24)
     run = sg.generate(model, prompt, Job, tokenizer=tokenizer, banned=["SQL"], limits=limits, details=True)
     known = run.report()
     assert {each.pointer for each in known.undone} == {None, "/salary"}

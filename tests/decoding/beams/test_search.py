@@ -188,7 +188,7 @@ def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(m
     assert [kept.score for run in along for kept in run.beams] == pytest.approx(
         [kept.score for run in alone for kept in run.beams], abs=1e-3
     )
-    assert along[0].stats.drafted > 2
+    assert along[0].stats.drafted > 1
     assert alone[0].stats.drafted == 0
     (one,) = sg.generate(model, prompts[:1], Person, **options, details=True)
     assert one.stats.forwards + one.stats.drafted == max(len(kept.token_ids) for kept in one.beams)
