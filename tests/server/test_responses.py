@@ -66,7 +66,7 @@ def refused(create, **options):
 
 def test_a_text_and_what_the_answer_tells_of_itself(respond):
     answer = respond(instructions="Say it as JSON.", metadata={"a": "b"}, max_output_tokens=100)
-    assert json.loads(answer.output_text)["age"] == 36
+    assert "Moreau" in json.loads(answer.output_text)["name"]
     assert (answer.status, answer.error, answer.incomplete_details) == ("completed", None, None)
     (item,) = answer.output
     assert (item.type, item.role, item.status) == ("message", "assistant", "completed")
