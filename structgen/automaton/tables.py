@@ -45,7 +45,6 @@ _REGISTERS, _STACK, _SCRATCH = _STARTS[7:10]
 _ZEROS = bytes(_STACK - _STARTS[2])
 """Zeros for what is read before it is written: frames, buckets, returns, registers. States are cleared one by one."""
 
-
 _STUB = bytes(32)
 _FIRST_REGISTERS = struct.Struct("11q")
 _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
@@ -100,12 +99,7 @@ class Tables:
 
     def begin_with(self, rows: WrittenRows) -> None:
         """Begin with the rows of other tables, which have room in the arena. Nothing has been written yet."""
-        for index, part in (
-            (R_STATES, rows.states),
-            (R_EDGES, rows.edges),
-            (R_BLOCKS, rows.blocks),
-            (R_DEPTHS, rows.depths),
-        ):
+        for index, part in zip((R_STATES, R_EDGES, R_BLOCKS, R_DEPTHS), rows, strict=True):
             start = _STARTS[index]
             assert len(part) <= _SIZES[index]
             self._arena[start : start + len(part)] = part
@@ -228,19 +222,8 @@ class Tables:
             self._publish({R_SCRATCH: int(space.ctypes.data)}, {"_scratch": space.data})
         return self._scratch
 
-    def _write(
-        self,
-        state: int,
-        kind: int,
-        start: int = 0,
-        count: int = 0,
-        miss: int = 0,
-        a: int = 0,
-        b: int = 0,
-        lo: int = 0,
-        hi: int = UNBOUNDED,
-    ) -> None:
-        struct.pack_into("8i", self._state_bytes, state * 32, kind, start, count, miss, a, b, lo, hi)
+    def _write(self, state: int, *row: int) -> None:
+        struct.pack_into("8i", self._state_bytes, state * 32, *row)
 
     def ranges(
         self,

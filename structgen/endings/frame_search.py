@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from structgen.endings.known_exits import Exit, KnownExits, Node, NoWayOut, span
+from structgen.endings.known_exits import Exit, KnownExits, Node, NoWayOut, counter_behind, span
 from structgen.automaton.table_format import (
-    CALL, EAGER, GOTO, INC, LO, NEED, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO, Edge,
+    CALL, EAGER, GOTO, INC, POP, ROOM, SPILL, TARGET, Edge,
 )  # fmt: skip
 from structgen.errors import RequestError
 from structgen.patience import check_patience
@@ -168,16 +168,11 @@ class FrameSearch:
             taken |= both
             if not free or edge < 0 or (filled and edge & (INC | ROOM)):
                 continue
-            target, after = edge & TARGET, counter
-            if edge >= INC:
-                least, limit = self._tables.row(target)[LO:]
-                if (edge & (INC | ROOM) and counter >= limit) or (edge & NEED and counter < low):
-                    taken = taken & ~free if edge & SPILL else taken
-                    continue
-                if edge & INC:
-                    after = min(counter + 1, least) if limit == UNBOUNDED else counter + 1
-                after = 0 if edge & ZERO else after
-            moves.append((_one_of(free), (target, after, 0)))
+            after = counter_behind(self._tables, edge, counter, low)
+            if after is None:
+                taken = taken & ~free if edge & SPILL else taken
+                continue
+            moves.append((_one_of(free), (edge & TARGET, after, 0)))
         for byte, following in sorted(moves):  # of ways that cost the same the first byte decides, not how edges lie
             self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import GOTO, NOTHING
+from structgen.automaton.table_format import GOTO, INC, LO, NEED, NOTHING, ROOM, TARGET, UNBOUNDED, ZERO
+from structgen.automaton.tables import Tables
 from structgen.memo import BoundedCache
 
 Node = tuple[int, int, int]
@@ -48,6 +49,24 @@ class NoWayOut(Exception):
 def span(low: int, high: int) -> int:
     """The bytes from `low` to `high` as bits."""
     return (1 << high + 1) - (1 << low)
+
+
+def counter_behind(tables: Tables, edge: int, counter: int, low: int) -> int | None:
+    """The counter behind an edge (`target | flags`); None where the counter bars it.
+
+    Args:
+        low: the least count with which the state that the edge leaves may be left.
+    """
+    if edge < INC:
+        return counter
+    least, limit = tables.row(edge & TARGET)[LO:]
+    if (edge & (INC | ROOM) and counter >= limit) or (edge & NEED and counter < low):
+        return None
+    if edge & ZERO:
+        return 0
+    if not edge & INC:
+        return counter
+    return min(counter + 1, least) if limit == UNBOUNDED else counter + 1
 
 
 class KnownExits:

@@ -20,17 +20,11 @@ from structgen.automaton.table_format import (
     FRAME_MASK,
     FRAME_SHIFT,
     GOTO,
-    INC,
-    LO,
-    NEED,
     POP,
-    ROOM,
     SPILL,
     TARGET,
-    UNBOUNDED,
-    ZERO,
 )  # fmt: skip
-from structgen.endings.known_exits import KnownExits, span
+from structgen.endings.known_exits import KnownExits, counter_behind, span
 from structgen.errors import RequestError
 from structgen.masks import Grammar
 from structgen.memo import BoundedCache
@@ -174,18 +168,13 @@ class _Reach:
             taken |= both
             if not free or edge < 0:
                 continue
-            target, after = edge & TARGET, counter
-            if edge >= INC:
-                least, limit = self._tables.row(target)[LO:]
-                if (edge & (INC | ROOM) and counter >= limit) or (edge & NEED and counter < low):
-                    taken = taken & ~free if edge & SPILL else taken
-                    continue
-                if edge & INC:
-                    after = min(counter + 1, least) if limit == UNBOUNDED else counter + 1
-                after = 0 if edge & ZERO else after
+            after = counter_behind(self._tables, edge, counter, low)
+            if after is None:
+                taken = taken & ~free if edge & SPILL else taken
+                continue
             for bytes_, reached in self._led(place):
                 if bytes_ & free:
-                    self._push(walk, (target, after, 0, reached))
+                    self._push(walk, (edge & TARGET, after, 0, reached))
         return taken
 
     def _led(self, place: int) -> list[tuple[int, int]]:

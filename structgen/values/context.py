@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from structgen.automaton.checks import Check
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import GOTO, INC, ROOM, Edge
+from structgen.automaton.table_format import CALL, EAGER, GOTO, INC, ROOM, Edge
 from structgen.memo import cached_method
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
@@ -150,6 +150,15 @@ class Context:
         if not self.layout.bound:
             return target
         return self.blanks(state or self.tables.stub(), (GOTO, target, 0))
+
+    def write_member(self, state: int, callee: int, ret: int) -> None:
+        """After a name and its colon (or, where white space is free, before the colon): call the value."""
+        if not self.layout.bound:
+            self.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
+            return
+        value = self.gap(self.tables.call(callee, ret))
+        colon = self.tables.ranges(self.tables.stub(), [(0x3A, 0x3A, value)])
+        self.gap(colon, state)
 
     def blanks(self, state: int, miss: tuple[int, int, int]) -> int:
         """Write a state that takes free white space; `miss`: what it does with any other byte."""

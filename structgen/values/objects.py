@@ -10,7 +10,7 @@ import numpy as np
 
 from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
-from structgen.automaton.table_format import CALL, DEAD, EAGER
+from structgen.automaton.table_format import DEAD
 from structgen.values.array_progress import uncovered
 from structgen.schema.normal import Objects
 from structgen.values.context import Context
@@ -231,12 +231,7 @@ class ObjectWriter:
             depth + 1,
             lambda living: self._after_member(choice, tuple(following[k].after for k in living), depth),
         )
-        if not self._layout.bound:
-            self._tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
-            return
-        value = self._context.gap(self._tables.call(callee, ret))
-        colon = self._tables.ranges(self._tables.stub(), [(0x3A, 0x3A, value)])
-        self._context.gap(colon, state)
+        self._context.write_member(state, callee, ret)
 
     def _behind_name(self, choice: Lockstep, following: NextMembers, depth: int) -> int:
         """The state after the closing quote of a name; 0 where it is refused."""

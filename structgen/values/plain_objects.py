@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
 from structgen.automaton.literals import write_literals
-from structgen.automaton.table_format import CALL, DEAD, EAGER
+from structgen.automaton.table_format import DEAD
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
 from structgen.values.name_frames import NameWriter, quoted
@@ -167,7 +167,7 @@ class PlainObject:
 
             def expand(state: int) -> None:
                 i = state - first
-                self._write_call(state, properties[i].value, self._after(phase, i))
+                self._context.write_member(state, self._value(properties[i].value), self._after(phase, i))
 
             first = self._automaton.later_block(len(properties), expand)
             return first
@@ -177,16 +177,6 @@ class PlainObject:
 
     def _value(self, node: Node) -> int:
         return self._context.value(self._context.choice((node,)), self._depth + 1)
-
-    def _write_call(self, state: int, node: Node, ret: int) -> None:
-        """After a name and its colon (or, where white space is free, before the colon): call the value."""
-        callee = self._value(node)
-        if not self._layout.bound:
-            self._tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
-            return
-        value = self._context.gap(self._tables.call(callee, ret))
-        colon = self._tables.ranges(self._tables.stub(), [(0x3A, 0x3A, value)])
-        self._context.gap(colon, state)
 
     def _any_name(self, phase: Phase, members: list[int]) -> int:
         """The state after the quote of a name, where undeclared ones may come too."""
@@ -213,7 +203,7 @@ class PlainObject:
         rest, ret = self._objects.rest, self._phase(Phase(came, True, True))
         assert rest is not None
         if self._layout.bound:
-            self._write_call(state, rest, ret)
+            self._context.write_member(state, self._value(rest), ret)
             return
         call, (colon, *more) = self._tables.call(self._value(rest), ret), self._layout.colon
         for byte in reversed(more):

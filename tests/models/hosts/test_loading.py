@@ -74,7 +74,7 @@ def test_commands(path, tmp_path):
 
 def test_the_call_format_of_a_file_is_told(path):
     result = CliRunner().invoke(app, ["doctor", str(path)])
-    assert (result.exit_code, "renders no call" in " ".join(result.stdout.split())) == (1, True), result.output
+    assert (result.exit_code, "call format" in result.stdout, "arguments" in result.stdout) == (0, True, True), result.output
 
 
 def test_the_server(path):
@@ -84,7 +84,7 @@ def test_the_server(path):
         parsed = server.client.chat.completions.parse(response_format=Person, **options)
         assert as_wanted(path, parsed.choices[0].message.parsed)
         several = server.client.chat.completions.create(
-            n=6, seed=1, logprobs=True, top_logprobs=2, max_tokens=12, **{**options, "temperature": 1.3}
+            n=6, seed=1, logprobs=True, top_logprobs=2, max_tokens=12, **{**options, "temperature": 4.0}
         )
         assert len({choice.message.content for choice in several.choices}) > 1
         assert all(choice.logprobs.content for choice in several.choices)
