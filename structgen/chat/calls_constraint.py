@@ -15,7 +15,7 @@ from structgen.chat.pieces import Slot
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.errors import OptionError, quoted
-from structgen.parts.parts import AnyOf, Loop, Plan, Series
+from structgen.parts.parts import Either, Loop, Plan, Series
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
@@ -96,7 +96,7 @@ class _TurnPlans:
             )
         if calls and not (mixed and self._begins_as_text()):
             turns.append(Series((self._literal.plan(format_.lead), self._calls())))
-        return AnyOf(tuple(turns))
+        return Either(tuple(turns))
 
     def _begins_as_text(self) -> bool:
         """Is a turn of calls alone also a turn of blank text and calls? Then the second plan has the first in it."""
@@ -113,7 +113,7 @@ class _TurnPlans:
         free = Text(before=tuple(stops)).plan()
         end: Plan = self._literal.plan(content.closing) if closing else Series(())
         if mixed:
-            end = AnyOf((end, Series((self._literal.plan(format_.opening), self._calls()))))
+            end = Either((end, Series((self._literal.plan(format_.opening), self._calls()))))
         return Series((self._literal.plan(content.opening), free, end))
 
     def _calls(self) -> Plan:

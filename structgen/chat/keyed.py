@@ -16,7 +16,7 @@ from structgen.chat.raw_strings import raw_strings
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
-from structgen.parts.parts import AnyOf, Plan, Series, Words
+from structgen.parts.parts import Either, Plan, Series, Words
 from structgen.regular.chardfa import literals
 from structgen.schema.normal import Shape
 
@@ -69,7 +69,7 @@ class KeyedPlans:
         if not branches:
             lost = ", ".join(values.types) or "any value"
             raise UnsupportedSchema(f"the model's call format has no spelling for {lost}: {quoted(name)} of {tool}")
-        return branches[0] if len(branches) == 1 else AnyOf(tuple(branches))
+        return branches[0] if len(branches) == 1 else Either(tuple(branches))
 
     def _read(self, schema: Mapping[str, Any]) -> _Values:
         """Returns the values of a schema. Of a hundred tools, most arguments have one of a few schemas."""
@@ -124,7 +124,7 @@ class _Values:
                 plans += _python(self._schema, self._shapes, type_, format_.writer)
             elif isinstance(format_.writer, Nested):
                 plans += NestedPlans(format_.writer, self._literal, behind).containers(self._shapes, type_)
-        return plans[0] if len(plans) == 1 else AnyOf(tuple(plans)) if plans else None
+        return plans[0] if len(plans) == 1 else Either(tuple(plans)) if plans else None
 
 
 def _python(schema: Mapping[str, Any], shapes: Sequence[Shape], type_: str, writer: PythonText) -> list[Plan]:

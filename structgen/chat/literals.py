@@ -10,7 +10,7 @@ from functools import partial
 from structgen.automaton.machine import Automaton
 from structgen.chat.pieces import common_prefix
 from structgen.memo import cached_method
-from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series
 from structgen.parts.special import Special
 from structgen.vocabulary.vocabulary import special_text
 
@@ -92,5 +92,5 @@ def by_beginning(entries: Sequence[tuple[str, Plan]]) -> Plan:
     groups: dict[str, list[tuple[str, Plan]]] = {}
     for text, rest in entries:
         groups.setdefault(text[len(shared) : len(shared) + 1], []).append((text[len(shared) :], rest))
-    branches = AnyOf(tuple(by_beginning(group) for group in groups.values()))
+    branches = Either(tuple(by_beginning(group) for group in groups.values()))
     return Series((Fixed(shared.encode()), branches)) if shared else branches

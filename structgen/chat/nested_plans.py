@@ -9,7 +9,7 @@ from structgen.chat.literals import Literals, optional
 from structgen.chat.nested import Nested
 from structgen.chat.raw_strings import raw_strings
 from structgen.errors import UnsupportedSchema
-from structgen.parts.parts import AnyOf, JsonValue, Loop, Plan, Series, Words
+from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Words
 from structgen.regular.chardfa import from_pattern, literals
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 
@@ -57,7 +57,7 @@ class NestedPlans:
                 plans.append(self._array(shape.arrays, depth))
             if depth < MOST_DEPTH and shape.objects is not None:
                 plans.append(self._object(shape.objects, depth))
-        return AnyOf(tuple(plans)) if plans else None
+        return Either(tuple(plans)) if plans else None
 
     def _string(self, shape: Shape) -> Plan:
         opening, closing = self._writer.string
@@ -128,7 +128,7 @@ def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
     first: Plan = Series(())
     for plan, needed in reversed(items):
         begun = Series((plan, after))
-        first = begun if needed else AnyOf((begun, first))
+        first = begun if needed else Either((begun, first))
         later = Series((separator, plan))
         after = Series((later if needed else optional(later), after))
     return first

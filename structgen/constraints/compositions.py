@@ -12,7 +12,7 @@ from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
-from structgen.parts.parts import AnyOf, Loop, Plan, Series, Words, parts_of
+from structgen.parts.parts import Either, Loop, Plan, Series, Words, parts_of
 from structgen.parts.special import Special, Stopped, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
@@ -209,7 +209,7 @@ class Union(Composition):
 
     def plan(self) -> Plan:
         """The union as a part."""
-        return AnyOf(tuple(_plan(part) for part in self.parts))
+        return Either(tuple(_plan(part) for part in self.parts))
 
 
 @dataclass(frozen=True, init=False)

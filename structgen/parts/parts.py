@@ -1,6 +1,6 @@
 """What a composition is made of: parts, and how they stand together.
 
-A *plan* is a part or parts in a `Series`, as `AnyOf`, in a `Loop`. A *part* is a language with an automaton of its
+A *plan* is a part or parts in a `Series`, as `Either`, in a `Loop`. A *part* is a language with an automaton of its
 own: it is entered in the tables of a composition, and is over where a walk that began in frame 0 leaves that frame.
 """
 
@@ -120,7 +120,7 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class AnyOf:
+class Either:
     """Any one of the plans."""
 
     items: tuple[Plan, ...]
@@ -141,7 +141,7 @@ class Loop:
         return self.item if self.separator is None else Series((self.separator, self.item))
 
 
-Plan = Part | Series | AnyOf | Loop
+Plan = Part | Series | Either | Loop
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
@@ -153,7 +153,7 @@ def parts_of(plan: Plan) -> Iterator[Part]:
         if id(each) in seen:
             continue
         seen.add(id(each))
-        if isinstance(each, (Series, AnyOf)):
+        if isinstance(each, (Series, Either)):
             todo += reversed(each.items)
         elif isinstance(each, Loop):
             todo.append(each.next)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import Edge
-from structgen.parts.parts import AnyOf, Entered, Families, Loop, Part, Plan, Series, Words, more_bytes, parts_of
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Words, more_bytes, parts_of
 from structgen.regular.chardfa import CharDfa, combine
 
 
@@ -97,7 +97,7 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
         return known[id(plan)]
 
     def _changed(plan: Plan) -> Plan:
-        if isinstance(plan, (Series, AnyOf)):
+        if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from structgen.parts.parts import AnyOf, Entered, Loop, Plan, Series
+from structgen.parts.parts import Either, Entered, Loop, Plan, Series
 
 
 class Then(NamedTuple):
@@ -69,7 +69,7 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
     """What a plan, or what comes after a part, begins with."""
     if isinstance(plan, Series):
         return [(None, Then(plan.items, after))]
-    if isinstance(plan, AnyOf):
+    if isinstance(plan, Either):
         return [(item, after) for item in plan.items]
     if isinstance(plan, Loop):
         return _looped(plan, 0, after)

@@ -145,18 +145,18 @@ class Gap:
         return f"[^{_WORD}]*(?<![{_WORD}])[{_WORD}]+{more}(?![{_WORD}])[^{_WORD}]*"
 
 
-Part = str | PatternPhrase | Gap | EllipsisType
+PhrasePart = str | PatternPhrase | Gap | EllipsisType
 
 
 @dataclass(frozen=True, init=False)
 class _Composed(PatternPhrase):
     """Phrases that are made of others."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PhrasePart, ...]
     at: str | None
 
     def __init__(
-        self, *parts: Part, ignore_case: bool = False, whole_word: bool = False, at: str | None = None
+        self, *parts: PhrasePart, ignore_case: bool = False, whole_word: bool = False, at: str | None = None
     ) -> None:
         name, kinds = type(self).__name__, (Phrase, *self._kinds)
         made = tuple(Phrase(part, ignore_case, whole_word) if isinstance(part, str) else part for part in parts)
@@ -280,7 +280,7 @@ class BytePhrase(Wanted, Generic[S]):
         return PhraseTable(np.array(rows, np.int32), met)
 
 
-def _pattern(part: Part) -> str:
+def _pattern(part: PhrasePart) -> str:
     if isinstance(part, EllipsisType):
         return f"{_ANYTHING}*"
     assert isinstance(part, (PatternPhrase, Gap))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.errors import OptionError
-from structgen.models.hosts.host import Host, Part
+from structgen.models.hosts.host import Host, NewTokens
 from structgen.models.row import Foreseen, Row
 
 AHEAD = 8
@@ -96,15 +96,15 @@ class HostForward:
         return logits
 
     def _append_at_once(self, drafts: Mapping[Row, Sequence[int]]) -> list[NDArray[np.float32]]:
-        parts: dict[int, Part] = {}
+        new: dict[int, NewTokens] = {}
         for row, draft in drafts.items():
             place = self._place(row, keep=drafts)
             held, wanted = self._held.pop(row, None), row.valid
             if held is None or held > wanted:  # what a place held before is not known
                 held = self._host.rewind(place, 0 if held is None else wanted)
-            parts[place] = Part([*row.ids[held:], *draft], 1 + len(draft))
+            new[place] = NewTokens([*row.ids[held:], *draft], 1 + len(draft))
         self.count += 1
-        logits = self._host.append(parts)
+        logits = self._host.append(new)
         for row, draft in drafts.items():
             row.valid = len(row.ids)
             self._held[row] = len(row.ids) + len(draft)

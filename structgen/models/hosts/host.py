@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from structgen.vocabulary import Vocabulary
 
 
-class Part(NamedTuple):
+class NewTokens(NamedTuple):
     """What is read of one sequence.
 
     Attributes:
@@ -50,14 +50,14 @@ class Host(ABC):
         self.lock, self.free = RLock(), list(range(places))[::-1]
 
     @abstractmethod
-    def append(self, parts: Mapping[int, Part]) -> list[NDArray[np.float32]]:
+    def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
         """Reads tokens behind those that the sequences hold.
 
         Args:
-            parts: by the sequence's place.
+            new: by the sequence's place.
 
         Returns:
-            For each part float32[last, width], the logits after each of its last tokens; the caller's own.
+            For each sequence float32[last, width], the logits after each of its last tokens; the caller's own.
 
         Raises:
             RunError: the engine failed.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from structgen.arguments import require_count
 from structgen.errors import OptionError, RunError, quoted
 from structgen.models.hosts.gguf_tokenizer import GgufFile, GgufTokenizer
-from structgen.models.hosts.host import Host, Part
+from structgen.models.hosts.host import Host, NewTokens
 from structgen.vocabulary import Vocabulary
 
 CONTEXT = 4096
@@ -94,19 +94,19 @@ class LlamaCpp(Host):
         tokenizer = GgufTokenizer(file)
         super().__init__(tokenizer, _vocabulary(api, tokenizer), context=context, places=n_seq_max)
 
-    def append(self, parts: Mapping[int, Part]) -> list[NDArray[np.float32]]:
+    def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
         """See `Host`."""
         tokens = []  # the place, the position and the id of each, and which number of the asked logits it has
         asked: list[NDArray[np.float32]] = []
-        for line, (place, part) in enumerate(parts.items()):
-            asked.append(np.empty((part.last, self.vocabulary.width), np.float32))
-            first = len(part.ids) - part.last
-            for index, token in enumerate(part.ids):
+        for line, (place, row) in enumerate(new.items()):
+            asked.append(np.empty((row.last, self.vocabulary.width), np.float32))
+            first = len(row.ids) - row.last
+            for index, token in enumerate(row.ids):
                 tokens.append((place, self._held[place] + index, token, line, index - first))
         for start in range(0, len(tokens), self._n_batch):
             self._decode(tokens[start : start + self._n_batch], asked)
-        for place, part in parts.items():
-            self._held[place] += len(part.ids)
+        for place, row in new.items():
+            self._held[place] += len(row.ids)
         return asked
 
     def _decode(self, tokens: Sequence[tuple[int, int, int, int, int]], asked: list[NDArray[np.float32]]) -> None:

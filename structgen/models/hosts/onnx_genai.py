@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 from structgen.arguments import require, require_count
 from structgen.errors import OptionError, RunError, excerpt, quoted
-from structgen.models.hosts.host import Host, Part
+from structgen.models.hosts.host import Host, NewTokens
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import as_ids
 
@@ -144,7 +144,7 @@ class OnnxGenai(Host):
     def _tells_every_position(self) -> bool:
         """Can it go back, and are the logits of all tokens there that were read together?"""
         place = self.free[-1]
-        self.append({place: Part([self.vocabulary.end_ids[0]] * 2)})
+        self.append({place: NewTokens([self.vocabulary.end_ids[0]] * 2)})
         told = self._generators[place].get_output("logits").shape[1] == 2
         return self.rewind(place, 1) == 1 and told and not self._search_options()["chunk_size"]
 
@@ -152,22 +152,22 @@ class OnnxGenai(Host):
         options: Mapping[str, Any] = self._api.GeneratorParams(self._model).get_search_options()
         return options
 
-    def append(self, parts: Mapping[int, Part]) -> list[NDArray[np.float32]]:
+    def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
         """See `Host`."""
         try:
-            return [self._append(place, part) for place, part in parts.items()]
+            return [self._append(place, tokens) for place, tokens in new.items()]
         except RuntimeError as error:
             raise RunError(f"onnxruntime-genai: {excerpt(error)}") from error
 
-    def _append(self, place: int, part: Part) -> NDArray[np.float32]:
+    def _append(self, place: int, tokens: NewTokens) -> NDArray[np.float32]:
         generator = self._generators[place]
         if generator is None:
             generator = self._generators[place] = self._generator()
-        generator.append_tokens(np.array(part.ids, np.int32))
-        if part.last == 1:
+        generator.append_tokens(np.array(tokens.ids, np.int32))
+        if tokens.last == 1:
             last: NDArray[np.float32] = generator.get_logits()[0]
             return last
-        logits: NDArray[np.float32] = generator.get_output("logits")[0, -part.last :].astype(np.float32)
+        logits: NDArray[np.float32] = generator.get_output("logits")[0, -tokens.last :].astype(np.float32)
         return logits
 
     def _generator(self) -> Any:

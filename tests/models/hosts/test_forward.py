@@ -19,7 +19,7 @@ import structgen as sg
 from structgen.errors import OptionError
 from structgen.models.forward import forward_for
 from structgen.models.hosts.forward import HostForward
-from structgen.models.hosts.host import Host, Part
+from structgen.models.hosts.host import Host, NewTokens
 from structgen.models.row import Row
 from structgen.models.transfer import device_of
 from tests.support.small_tokenizers import byte_level_bpe
@@ -51,13 +51,13 @@ class Uncached(Host):
         with torch.inference_mode():
             return self.module(torch.tensor([ids]), use_cache=False).logits[0].numpy()
 
-    def append(self, parts: Mapping[int, Part]) -> list[np.ndarray]:
+    def append(self, new: Mapping[int, NewTokens]) -> list[np.ndarray]:
         asked = []
-        for place, part in parts.items():
-            assert part.ids
-            self.tokens += len(part.ids)
-            self.sequences[place] += part.ids
-            asked.append(self.logits(self.sequences[place])[-part.last :])
+        for place, each in new.items():
+            assert each.ids
+            self.tokens += len(each.ids)
+            self.sequences[place] += each.ids
+            asked.append(self.logits(self.sequences[place])[-each.last :])
         return asked
 
     def rewind(self, place: int, length: int) -> int:

@@ -18,7 +18,7 @@ import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.models.hosts.forward import HostForward
-from structgen.models.hosts.host import Part
+from structgen.models.hosts.host import NewTokens
 from structgen.models.row import Row
 from tests.support.onnx_folders import write_onnx_folder
 
@@ -201,7 +201,7 @@ def test_a_configuration_with_another_width_is_refused(changed):
 def test_a_sequence_beyond_the_length_is_an_error(loaded):
     host = loaded.module
     with pytest.raises(sg.RunError, match=r"onnxruntime-genai: .*max length"):
-        host.append({host.free[-1]: Part([5] * 600)})
+        host.append({host.free[-1]: NewTokens([5] * 600)})
 
 
 def test_a_file_that_is_no_configuration_is_told(tmp_path):
