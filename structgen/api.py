@@ -286,7 +286,7 @@ async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: boo
     call: Callable[[], Any] = partial(generate, model, prompt, schema, details=True, **options)
     run = asyncio.get_running_loop().run_in_executor(None, context.run, call)
     try:
-        found = await asyncio.shield(run)
+        generations = await asyncio.shield(run)
     except asyncio.CancelledError:
         stop.set()
         while not run.done():  # a step that has begun cannot be stopped, however often that is asked for
@@ -294,8 +294,8 @@ async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: boo
                 await asyncio.wait([run])
         run.exception()
         raise
-    many = isinstance(found, list)
-    return _values(found if many else [found], many=many, details=details)
+    many = isinstance(generations, list)
+    return _values(generations if many else [generations], many=many, details=details)
 
 
 @overload

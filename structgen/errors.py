@@ -156,8 +156,8 @@ class RefusedToken:
         given = f"{self.keyword}={quoted(self.argument)}" if self.keyword and not self.rule else self.keyword
         said = f"{self.keyword} {quoted(self.argument)}" if self.rule else given
         where = f"at {excerpt(self.pointer) or 'the root'}" + (f": {said}" if said else "")
-        at = f", at byte {self.offset} of {quoted(self.token)}" if self.token else ""
-        return f"{where}; expected {self.expected}{at}"
+        place = f", at byte {self.offset} of {quoted(self.token)}" if self.token else ""
+        return f"{where}; expected {self.expected}{place}"
 
 
 class RefusedError(RunError):

@@ -94,15 +94,15 @@ class Remote:
         request = urllib.request.Request(address, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-                found: Any = json.load(answer)
+                reply: Any = json.load(answer)
         except urllib.error.HTTPError as error:
             told = f"{address} answers {error.code}: {_message(error.read())}"
             raise (OptionError(told) if error.code in (400, 404, 413, 422) else RunError(told)) from error
         except (OSError, ValueError) as error:
             raise RunError(f"{address}: {type(error).__name__}: {excerpt(error)}") from error
-        if not isinstance(found, dict) or not found.get("choices"):
-            raise RunError(f"{address} answers what is no chat completion: {quoted(found)}")
-        return found
+        if not isinstance(reply, dict) or not reply.get("choices"):
+            raise RunError(f"{address} answers what is no chat completion: {quoted(reply)}")
+        return reply
 
 
 def _message(body: bytes) -> str:

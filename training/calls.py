@@ -17,7 +17,7 @@ from structgen.demo.tasks import (
 from structgen.rendering import with_schema
 from training import templates
 from training.corpus import Example, Values, expand, extraction_example, tool_arguments
-from training.words import NOUNS, Words, syllables
+from training.words import NOUNS, WordSource, syllables
 
 TOOLS = {
     "get_weather": WeatherArguments,
@@ -33,7 +33,7 @@ JOINTS = (" ", " ", " Also: ", " And then: ", " After that: ")
 
 VERBS = ("find", "book", "open", "close", "add", "remove", "get", "show", "start", "stop", "check", "order")
 KEYS = ("name", "city", "date", "code", "count", "product", "title", "number", "year", "place", "person", "price")
-"""Words of invented tools and of their arguments."""
+"""WordSource of invented tools and of their arguments."""
 
 
 def tools_prompt(offered: Mapping[str, list[str]], text: str) -> str:
@@ -52,7 +52,7 @@ def written_calls(calls: list[tuple[str, Values]]) -> str:
     return json.dumps([{"tool": name, "arguments": value} for name, value in calls], ensure_ascii=False)
 
 
-def calls_example(words: Words) -> Example:
+def calls_example(words: WordSource) -> Example:
     """One or two requests in one text, and the calls; of some, what the tools gave and the answer that repeats it."""
     rng = words.rng
     if rng.random() < 0.2:
@@ -75,7 +75,7 @@ def calls_example(words: Words) -> Example:
     return Example("results", f"{prompt}{written_calls(calls)}<|eos|>{given}\nJSON: ", " ".join(results))
 
 
-def invented_call(words: Words) -> Example:
+def invented_call(words: WordSource) -> Example:
     """A call of a tool that only this example has, so that the model learns to take names from the prompt."""
     rng = words.rng
     tools = {
@@ -92,7 +92,7 @@ def invented_call(words: Words) -> Example:
     return Example("calls", tools_prompt(tools, text), written_calls([(name, value)]))
 
 
-RESULTS: dict[str, Callable[[Words, Values], str]] = {
+RESULTS: dict[str, Callable[[WordSource, Values], str]] = {
     "get_weather": lambda words, value: (
         f"{value['city']}: {words.rng.choice(['sunny', 'rain', 'cloudy', 'snow', 'windy'])}, {words.rng.randint(-9, 39)}"
     ),
@@ -104,7 +104,7 @@ RESULTS: dict[str, Callable[[Words, Values], str]] = {
 """What a tool might give."""
 
 
-def schema_example(words: Words) -> Example:
+def schema_example(words: WordSource) -> Example:
     """An extraction whose prompt shows the schema: behind the trained prompt or the bare text, as text or as chat."""
     rng = words.rng
     name = rng.choice([name for name in TASKS if name != "tool"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from structgen.demo.tasks import TASKS, compose
 from training import templates
-from training.words import ADJECTIVES, DOMAINS, JOBS, LABELS, NOUNS, SKILLS, Words, syllables
+from training.words import ADJECTIVES, DOMAINS, JOBS, LABELS, NOUNS, SKILLS, WordSource, syllables
 
 CHOICE = re.compile(r"\[([^\[\]]*)\]")
 CURRENCY_MARKS = {"EUR": "€", "USD": "$", "GBP": "£"}
@@ -62,18 +62,18 @@ def enumerate_words(rng: random.Random, parts: list[str]) -> str:
     return ", ".join(parts[:-1]) + joint + parts[-1]
 
 
-def _person(words: Words) -> Filled:
+def _person(words: WordSource) -> Filled:
     value = {"name": words.name(), "age": words.rng.randint(18, 99), "city": words.city()}
     return value, {"job": words.pick(JOBS)}
 
 
-def _resident(words: Words) -> Filled:
+def _resident(words: WordSource) -> Filled:
     pattern = words.pick(["#####", "#####", "####", "@@# #@@", "@# #@@"])
     address = {"street": words.street(), "city": words.city(), "postcode": words.code(pattern)}
     return {"name": words.name(), "job": words.pick(JOBS), "address": address}, dict(address)
 
 
-def _meeting(words: Words) -> Filled:
+def _meeting(words: WordSource) -> Filled:
     maker = words.first if words.rng.random() < 0.7 else words.name
     people = words.sample(maker, 1, 4)
     value = {"title": words.event(), "date": words.date(), "time": words.time(), "attendees": people}
@@ -84,7 +84,7 @@ def _meeting(words: Words) -> Filled:
     return value, extra
 
 
-def _order(words: Words) -> Filled:
+def _order(words: WordSource) -> Filled:
     rng = words.rng
     products = words.sample(words.product, 1, 3)
     items: list[Values] = [{"product": product, "quantity": rng.randint(1, 30)} for product in products]
@@ -104,7 +104,7 @@ def _quantity(rng: random.Random, quantity: int) -> str:
     return templates.NUMBERS[quantity] if spelled else str(quantity)
 
 
-def _review(words: Words) -> Filled:
+def _review(words: WordSource) -> Filled:
     rng = words.rng
     sentiment = rng.choice(list(templates.OPINIONS))
     rating = {"positive": [4, 5], "negative": [1, 2], "neutral": [3, 3]}[sentiment][rng.randint(0, 1)]
@@ -117,14 +117,14 @@ def _review(words: Words) -> Filled:
     return value, {name: expand(rng, text) for name, text in extra.items()}
 
 
-def _flight(words: Words) -> Filled:
+def _flight(words: WordSource) -> Filled:
     origin, destination = words.sample(words.city, 2, 2)
     value = {"passenger": words.name(), "origin": origin, "destination": destination, "date": words.date()}
     seat = f"{words.rng.randint(1, 45)}{words.rng.choice('ABCDEF')}"
     return value | {"seat": seat}, {"date_text": spoken_date(words.rng, str(value["date"]))}
 
 
-def _invoice(words: Words) -> Filled:
+def _invoice(words: WordSource) -> Filled:
     rng = words.rng
     currency, paid = rng.choice(list(CURRENCY_MARKS)), rng.random() < 0.5
     value: Values = {
@@ -154,7 +154,7 @@ def money(rng: random.Random, amount: float, currency: str) -> str:
     return rng.choice(forms)
 
 
-def _job(words: Words) -> Filled:
+def _job(words: WordSource) -> Filled:
     rng = words.rng
     skills, remote = words.sample(lambda: rng.choice(SKILLS), 1, 4), rng.random() < 0.5
     salary = words.integer(20, 190) * 1000 + rng.choice([0, 0, 500, rng.randint(0, 999)])
@@ -175,7 +175,7 @@ def _job(words: Words) -> Filled:
     return value, extra
 
 
-def _ticket(words: Words) -> Filled:
+def _ticket(words: WordSource) -> Filled:
     rng = words.rng
     category, priority = rng.choice(list(templates.PROBLEMS)), rng.choice(list(templates.PRESSURES))
     extra = {
@@ -185,7 +185,7 @@ def _ticket(words: Words) -> Filled:
     return {"customer": words.name(), "category": category, "priority": priority}, extra
 
 
-def _contact(words: Words) -> Filled:
+def _contact(words: WordSource) -> Filled:
     rng = words.rng
     name, has_email, has_phone = words.name(), rng.random() < 0.7, rng.random() < 0.7
     local = re.sub(r"[^a-z]+", rng.choice([".", "_", ""]), name.lower())
@@ -201,7 +201,7 @@ def _contact(words: Words) -> Filled:
     return {"name": name, "email": email, "phone": phone}, {"text": text}
 
 
-def _reading(words: Words) -> Filled:
+def _reading(words: WordSource) -> Filled:
     rng = words.rng
     alarm = rng.random() < 0.5
     station = words.city() + rng.choice(["", "", f" {rng.randint(1, 20)}", " North", " Airport", " Harbour"])
@@ -210,7 +210,7 @@ def _reading(words: Words) -> Filled:
     return value, {"alert": expand(rng, rng.choice(templates.ALERTS[alarm]))}
 
 
-def _book(words: Words) -> Filled:
+def _book(words: WordSource) -> Filled:
     rng = words.rng
     value = {
         "title": words.book(),
@@ -221,7 +221,7 @@ def _book(words: Words) -> Filled:
     return value, {"title": f'"{value["title"]}"' if rng.random() < 0.3 else value["title"]}
 
 
-def tool_arguments(words: Words, tool: str) -> Filled:
+def tool_arguments(words: WordSource, tool: str) -> Filled:
     """The arguments of a call of a tool, and what its text has besides."""
     rng = words.rng
     if tool == "get_weather":
@@ -238,12 +238,12 @@ def tool_arguments(words: Words, tool: str) -> Filled:
     return {"amount": words.cents(1, 900), "source": source, "target": target}, {}
 
 
-def _message(words: Words) -> str:
+def _message(words: WordSource) -> str:
     values = {"time": words.time(), "city": words.city(), "product": words.product(), "first": words.first()}
     return expand(words.rng, words.rng.choice(templates.MESSAGES)).format(**values)
 
 
-MAKERS: dict[str, Callable[[Words], Filled]] = {
+MAKERS: dict[str, Callable[[WordSource], Filled]] = {
     "person": _person,
     "resident": _resident,
     "meeting": _meeting,
@@ -259,7 +259,7 @@ MAKERS: dict[str, Callable[[Words], Filled]] = {
 }
 
 
-def tool_example(words: Words, *, full: bool) -> Example:
+def tool_example(words: WordSource, *, full: bool) -> Example:
     """A tool call; unless `full`, the prompt names a random selection of the tools."""
     rng = words.rng
     offered = list(TASKS["tool"].fields)
@@ -273,7 +273,7 @@ def tool_example(words: Words, *, full: bool) -> Example:
     return Example("tool", prompt, dumps({"tool": tool, "arguments": value}))
 
 
-def extraction_example(words: Words, name: str, *, full: bool) -> Example:
+def extraction_example(words: WordSource, name: str, *, full: bool) -> Example:
     """An extraction; unless `full`, some fields may be missing or reordered and the command is varied."""
     rng = words.rng
     value, extra = MAKERS[name](words)
@@ -289,12 +289,12 @@ def extraction_example(words: Words, name: str, *, full: bool) -> Example:
     return Example(name, prompt, dumps({field: value[field] for field in fields}))
 
 
-def _text(words: Words, name: str, values: Values) -> str:
+def _text(words: WordSource, name: str, values: Values) -> str:
     template = words.rng.choice(templates.TEXTS[name])
     return expand(words.rng, template).format(**values)
 
 
-def _distract(words: Words, text: str) -> str:
+def _distract(words: WordSource, text: str) -> str:
     if words.rng.random() < 0.7:
         return text
     values = {
@@ -307,7 +307,7 @@ def _distract(words: Words, text: str) -> str:
     return f"{text} {sentence}" if words.rng.random() < 0.5 else f"{sentence} {text}"
 
 
-def record_example(words: Words) -> Example:
+def record_example(words: WordSource) -> Example:
     """A drill: invented or common field names with any values, which teaches copying and nothing else."""
     rng = words.rng
     keys = words.sample(lambda: rng.choice([syllables(rng), rng.choice(NOUNS), rng.choice(ADJECTIVES)]), 1, 4)
@@ -336,7 +336,7 @@ def dumps(value: Values) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def draw_example(words: Words, *, records: float = 0.15, full: bool = False) -> Example:
+def draw_example(words: WordSource, *, records: float = 0.15, full: bool = False) -> Example:
     """An example of a random task.
 
     Args:

@@ -25,7 +25,7 @@ from structgen.demo.show import complaint_about
 from structgen.demo.tasks import TASKS
 from training.corpus import draw_example
 from training.handwritten import SENTENCES
-from training.words import Words
+from training.words import WordSource
 
 SHIPPED = Path(structgen.__file__).parent / "demo" / "model"
 LIMIT = 200
@@ -94,7 +94,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def heldout_cases(per_task: int, seed: int) -> list[Case]:
     """`per_task` prompts of every task from the held-out world."""
-    words, wanted = Words(random.Random(seed), heldout=True), dict.fromkeys(TASKS, per_task)
+    words, wanted = WordSource(random.Random(seed), heldout=True), dict.fromkeys(TASKS, per_task)
     cases = list[Case]()
     while any(wanted.values()):
         example = draw_example(words, records=0, full=True)

@@ -22,7 +22,7 @@ from training import templates
 from training.calls import JOINTS, TOOLS
 from training.corpus import Values, expand, tool_arguments
 from training.evaluate import LIMIT, SHIPPED, Score, heldout_cases
-from training.words import Words
+from training.words import WordSource
 
 Called = list[tuple[str, Values]]
 
@@ -59,7 +59,7 @@ class CallScore:
 
 def requests(number: int, count: int, seed: int) -> Iterator[tuple[str, Called]]:
     """Texts of the held-out world that ask for `count` calls, and the calls."""
-    words = Words(random.Random(seed), heldout=True)
+    words = WordSource(random.Random(seed), heldout=True)
     for _ in range(number):
         called, texts = list[tuple[str, Values]](), list[str]()
         for name in words.rng.sample(list(TOOLS), count):

@@ -26,7 +26,7 @@ from training.calls import calls_example, schema_example
 from training.corpus import Example, draw_example
 from training.optimizer import build_optimizers
 from training.tokenizer import CHAT_TEMPLATE, train_tokenizer
-from training.words import Words
+from training.words import WordSource
 
 IGNORED = -100
 
@@ -36,7 +36,7 @@ DRILL, SHORT, EARLY = 6, 13, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Schedule:
     """The schedule; `warmup` is in rounds, `decay` the share of all rounds in which the rate falls to zero.
 
     The `second` stage goes on with a trained model: what it knows, calls of tools, and prompts that show a schema.
@@ -56,7 +56,7 @@ class Plan:
 
     def pool_of(self, index: int) -> list[Example]:
         """The examples of one round."""
-        words = Words(random.Random(self.seed * 100_003 + index))
+        words = WordSource(random.Random(self.seed * 100_003 + index))
         if self.second:
             return [second_example(words) for _ in range(self.pool)]
         records = 0.6 if index < DRILL else 0.3 if index < EARLY else 0.12
@@ -66,7 +66,7 @@ class Plan:
         return [next(short) for _ in range(self.pool)]
 
 
-def second_example(words: Words, *, full: bool = False) -> Example:
+def second_example(words: WordSource, *, full: bool = False) -> Example:
     """An example of the second stage."""
     draw = words.rng.random()
     if draw < 0.4:
@@ -178,7 +178,7 @@ class Run:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments, self.out = arguments, Path(arguments.out)
-        self.plan = Plan(arguments.rounds, arguments.pool, arguments.batch_tokens, arguments.seed)
+        self.plan = Schedule(arguments.rounds, arguments.pool, arguments.batch_tokens, arguments.seed)
         if arguments.start:
             self.plan = replace(self.plan, warmup=0.5, decay=0.8, second=True)
             self.tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.start)
@@ -186,11 +186,11 @@ class Run:
             self.model = LlamaForCausalLM.from_pretrained(arguments.start, dtype=torch.float32)
             nn.Module.to(self.model, arguments.device)
         else:
-            words = Words(random.Random(arguments.seed))
+            words = WordSource(random.Random(arguments.seed))
             self.tokenizer = train_tokenizer((draw_example(words) for _ in range(20_000)), arguments.vocabulary)
             self.model = build_model(self.tokenizer, arguments)
         self.optimizers = build_optimizers(self.model, arguments.lr, arguments.matrix_lr)
-        unseen = Words(random.Random(arguments.seed + 1), heldout=True)
+        unseen = WordSource(random.Random(arguments.seed + 1), heldout=True)
         draw = second_example if arguments.start else partial(draw_example, records=0)
         self.heldout = encode(self.tokenizer, [draw(unseen, full=True) for _ in range(260)])
         self.first, self.seen, self.started = 0, 0, time.time()

@@ -98,7 +98,7 @@ def held_out(value: str) -> bool:
     return zlib.crc32(value.encode()) % 8 == 0
 
 
-class Words:
+class WordSource:
     """Draws values from one of the two worlds.
 
     Args:

@@ -118,7 +118,7 @@ class Automaton:
             following = [self.way_out(state), *self._following(state)]
             todo.extend(each for each in following if each not in seen)
             seen.update(following)
-        ways_out = {state: way for state, way in self._ways_out.items() if way != state}
+        ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
         return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
 
     def reading(self) -> JsonReading:

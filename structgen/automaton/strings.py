@@ -23,7 +23,7 @@ CLOSE = (1 << 24) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class StringTemplate:
     """States and edges relative to state 0, which is inside the string."""
 
     states: Int32
@@ -99,7 +99,7 @@ def _name_escapes(first: int) -> list[list[Edge]]:
     ]
 
 
-def _template(rows: list[list[Edge]], kind: int) -> Template:
+def _template(rows: list[list[Edge]], kind: int) -> StringTemplate:
     states: Int32 = np.zeros((len(rows), 8), np.int32)
     states[:, KIND] = RANGES
     states[0, KIND] = RANGES | FREE << 4 | kind << 8
@@ -108,7 +108,7 @@ def _template(rows: list[list[Edge]], kind: int) -> Template:
     counts = [len(row) for row in rows]
     states[:, START] = np.cumsum([0, *counts[:-1]])
     states[:, START + 1] = counts
-    return Template(states, np.array(flat, np.int32))
+    return StringTemplate(states, np.array(flat, np.int32))
 
 
 VALUE, NAME = 0, 1

@@ -323,8 +323,8 @@ class Tables:
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
-        at = 2 * slot(self._return_words, ret << 24 | outcome)
-        return self._return_words[at + 1] if self._return_words[at] else None
+        index = 2 * slot(self._return_words, ret << 24 | outcome)
+        return self._return_words[index + 1] if self._return_words[index] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
         """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""

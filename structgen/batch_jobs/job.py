@@ -181,15 +181,15 @@ class _Job:
     def _finished(self, batch: OpenBatch) -> Iterator[dict[str, Any]]:
         for each in [each for each in self._running if each[2].session.done]:
             row, request, seat = each
-            found: Generation[Any] = request.result(0, seat)
+            generation: Generation[Any] = request.result(0, seat)
             batch.drop(seat)
             self._running.remove(each)
-            self.report.tokens += found.stats.tokens
-            if found.error is not None:
-                yield self._failed(row, found.error)
+            self.report.tokens += generation.stats.tokens
+            if generation.error is not None:
+                yield self._failed(row, generation.error)
                 continue
             self.report.done += 1
-            yield {"id": row.id, "value": to_jsonable_python(found.value), "finish": found.finish}
+            yield {"id": row.id, "value": to_jsonable_python(generation.value), "finish": generation.finish}
 
     def _failed(self, row: InputRow, error: StructgenError) -> dict[str, Any]:
         self.report.failed += 1

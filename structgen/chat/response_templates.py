@@ -101,7 +101,7 @@ def _literals(field: Mapping[str, Any], key: str) -> list[Any] | None:
 def _literal(pattern: str) -> str | None:
     """The shortest text of a pattern that is literal but for white space."""
     plain = _BLANKS.sub("\\n", _OPTIONAL.sub("", pattern))
-    text = re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], plain)
+    text = re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], plain)
     unescaped = re.sub(r"\\.", "", plain)
     return None if re.search(r"[][.*+?()|{}^$]", unescaped) else text
 
@@ -116,9 +116,9 @@ def _is_read_back(format_: CallFormat, response: Any, prompt: str, content: str 
     for several in (calls[:1], calls[:2], calls) if format_.between is not None else (calls[:1],):
         try:
             read = parse(format_.render(several, content), response, prefix=USER + prompt)
-            found = [call["function"] for call in read["tool_calls"]]
+            calls_read = [call["function"] for call in read["tool_calls"]]
             written = [{"name": call.name, "arguments": dict(call.arguments)} for call in several]
-            if [{**each, "arguments": _value(each["arguments"])} for each in found] != written:
+            if [{**each, "arguments": _value(each["arguments"])} for each in calls_read] != written:
                 return False
             if content and (read.get("content") or "").strip() != content:
                 return False

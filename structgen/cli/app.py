@@ -330,8 +330,8 @@ def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, c
     if registry and schema is None:
         raise typer.BadParameter("--registry is for the references of a --schema")
     if schema is not None:
-        found = schema_of(schema)
-        return JsonSchema(found, registry=registry_of(registry)) if registry else found
+        constraint = schema_of(schema)
+        return JsonSchema(constraint, registry=registry_of(registry)) if registry else constraint
     if regex is not None:
         return Regex(regex)
     return Choice(choice) if choice else None

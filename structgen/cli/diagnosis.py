@@ -67,12 +67,12 @@ def _template(model: Model, schema: Any) -> Told:
 
 def _calls(model: Model, schema: Any) -> Told:
     try:
-        found = call_format(model.tokenizer, model.vocabulary)
+        format_ = call_format(model.tokenizer, model.vocabulary)
     except OptionError as error:
         yield NOTE, f"no tools: {excerpt(error)}"
         return
-    yield FINE, dict(found.described())["call"]
-    if found.thinking is None:
+    yield FINE, dict(format_.described())["call"]
+    if format_.thinking is None:
         yield NOTE, "no tags of thinking in the template: thinking=Thinking(opening, closing) names them"
 
 
@@ -84,17 +84,17 @@ def _cache(model: Model, schema: Any) -> Told:
 
 
 def _coverage(model: Model, schema: Any) -> Told:
-    found = explain(schema)
-    counts = {how: sum(rule.how == how for rule in found.rules) for how in ("masked", "checked", "not enforced")}
+    explanation = explain(schema)
+    counts = {how: sum(rule.how == how for rule in explanation.rules) for how in ("masked", "checked", "not enforced")}
     yield FINE, ", ".join(f"{count} {how}" for how, count in counts.items())
-    for rule in found.rules:
+    for rule in explanation.rules:
         if rule.how == "not enforced":
             yield NOTE, f"{rule.pointer}: {rule.why}"
 
 
 def _cliffs(model: Model, schema: Any) -> Told:
-    found = explain(schema).cliffs
-    yield from ((NOTE, f"{cliff.pointer or '/'}: {cliff.what}") for cliff in found)
+    cliffs = explain(schema).cliffs
+    yield from ((NOTE, f"{cliff.pointer or '/'}: {cliff.what}") for cliff in cliffs)
     began = time.perf_counter()
     grammar = grammar_for(JsonSchema(schema), model.vocabulary)
     read = time.perf_counter() - began

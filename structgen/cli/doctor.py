@@ -48,19 +48,19 @@ def examine_format(console: Console, source: str) -> bool:
     try:
         if path.suffix == ".gguf":
             model = load(path)
-            found = call_format(model.tokenizer, model.vocabulary)
+            format_ = call_format(model.tokenizer, model.vocabulary)
         elif path.is_file():
-            found = call_format(path.read_text(encoding="utf-8"))
+            format_ = call_format(path.read_text(encoding="utf-8"))
         else:
             from transformers import AutoTokenizer
 
             tokenizer: Any = AutoTokenizer.from_pretrained(source)
-            found = call_format(tokenizer, Vocabulary.from_tokenizer(tokenizer))
+            format_ = call_format(tokenizer, Vocabulary.from_tokenizer(tokenizer))
     except (OptionError, VocabularyError) as refusal:
         console.print(str(refusal), markup=False)
         return False
     table = Table("part", "as the chat template has it", title="call format")
-    for part, text in found.described():
+    for part, text in format_.described():
         table.add_row(Text(part), Text(text))
     console.print(table)
     return True

@@ -55,13 +55,13 @@ def read_schema(path: Path) -> Any:
         BadParameter: it cannot be read, or has something else.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        contents = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise typer.BadParameter(f"{path} is not JSON: {excerpt(error)}") from error
     except RecursionError as error:
         raise typer.BadParameter(f"{path} nests too deeply to be read as JSON") from error
-    if not isinstance(found, (dict, bool)):
-        raise typer.BadParameter(f"{path} has {quoted(found)}: expected a JSON Schema, an object or true or false")
-    return found
+    if not isinstance(contents, (dict, bool)):
+        raise typer.BadParameter(f"{path} has {quoted(contents)}: expected a JSON Schema, an object or true or false")
+    return contents

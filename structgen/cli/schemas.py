@@ -25,11 +25,11 @@ def schema_of(given: str) -> Any:
         return read_schema(Path(given))
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        named: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            named = getattr(named, part)
     except (ImportError, AttributeError) as error:
         raise typer.BadParameter(f"{given}: {excerpt(error)}") from error
     finally:
         sys.path.remove(os.getcwd())
-    return found
+    return named

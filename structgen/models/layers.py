@@ -21,20 +21,20 @@ BOTH = {"hybrid"}
 """Kinds of layers that keep recurrent states; and those that keep keys and values beside them."""
 
 
-class _Unknown:
+class _WithoutStates:
     """A layer that no cache has."""
 
 
 def _state_layer() -> Any:
     """What transformers' caches keep recurrent states in, from the release on that numbers a layer's states."""
-    kind = getattr(cache_utils, "LinearAttentionLayer", _Unknown)
-    return kind if isinstance(getattr(kind(), "conv_states", None), dict) else _Unknown
+    kind = getattr(cache_utils, "LinearAttentionLayer", _WithoutStates)
+    return kind if isinstance(getattr(kind(), "conv_states", None), dict) else _WithoutStates
 
 
 StateLayer: Any = _state_layer()
 """A cache's layer of recurrent states."""
 
-KNOWS_STATES = StateLayer is not _Unknown
+KNOWS_STATES = StateLayer is not _WithoutStates
 """Can states be copied from one cache into another? Else a model that has them is read by caches of its own."""
 
 

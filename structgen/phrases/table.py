@@ -211,7 +211,7 @@ def table_of_language(language: CharDfa) -> PhraseTable:
         row[0xE1:0xF0] = [node(state, seconds) for seconds in ends[1:16]]
         thirds = np.array([node(state, seconds) for seconds in ends[16:]], np.int32)
         row[0xF0] = node(state, thirds[:48], first=16)
-        row[0xF1:0xF5] = [node(state, thirds[at : at + 64]) for at in range(48, len(thirds), 64)]
+        row[0xF1:0xF5] = [node(state, thirds[start : start + 64]) for start in range(48, len(thirds), 64)]
     table = np.array(rows)
     whole = table >= 0
     for state in (*range(count), *range(count, len(rows))):  # of characters first: the others end in them

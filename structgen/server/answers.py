@@ -29,7 +29,7 @@ DONE = "[DONE]"
 
 
 @dataclass
-class Text:
+class ChoiceText:
     """What is known of one text of the answer.
 
     Attributes:
@@ -89,7 +89,7 @@ class Answer(ABC):
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._texts = [Text() for _ in asked.turns]
+        self._texts = [ChoiceText() for _ in asked.turns]
 
     @property
     def is_over(self) -> bool:
@@ -130,7 +130,7 @@ class Answer(ABC):
         completion = thought + sum(len(end.token_ids) for end in ends)
         return Tokens(sum(end.prompt_tokens for end in ends[::each]), completion, thought)
 
-    def _tokens(self, index: int, text: Text) -> list[TokenLogprobs]:
+    def _tokens(self, index: int, text: ChoiceText) -> list[TokenLogprobs]:
         assert text.generation is not None
         tokens = zip(text.generation.token_ids, text.choices, strict=True)
         return token_logprobs(self._asked.turns[index], tokens, self._asked.top_logprobs or 0)
@@ -206,9 +206,9 @@ class Completion(Answer):
     @abstractmethod
     def _chunk_choice(self, index: int, delta: Body) -> Body: ...
     @abstractmethod
-    def _last_choices(self, index: int, text: Text) -> list[Body]: ...
+    def _last_choices(self, index: int, text: ChoiceText) -> list[Body]: ...
     @abstractmethod
-    def _choice(self, index: int, text: Text) -> Body: ...
+    def _choice(self, index: int, text: ChoiceText) -> Body: ...
 
 
 class ChatAnswer(Completion):
@@ -228,12 +228,12 @@ class ChatAnswer(Completion):
     def _chunk_choice(self, index: int, delta: Body) -> Body:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
-    def _last_choices(self, index: int, text: Text) -> list[Body]:
+    def _last_choices(self, index: int, text: ChoiceText) -> list[Body]:
         last = {**self._chunk_choice(index, {}), "finish_reason": text.finish_reason, "structgen": about(text)}
         told = self._logprobs(index, text)
         return [last] if told is None else [{**self._chunk_choice(index, {}), "logprobs": told}, last]
 
-    def _choice(self, index: int, text: Text) -> Body:
+    def _choice(self, index: int, text: ChoiceText) -> Body:
         message: Body = {"role": "assistant", "content": text.content or (None if text.calls else ""), "refusal": None}
         if text.reasoning:
             message["reasoning_content"] = text.reasoning
@@ -247,7 +247,7 @@ class ChatAnswer(Completion):
             "structgen": about(text),
         }
 
-    def _logprobs(self, index: int, text: Text) -> Body | None:
+    def _logprobs(self, index: int, text: ChoiceText) -> Body | None:
         if self._asked.top_logprobs is None:
             return None
         return {"content": [token.chat for token in self._tokens(index, text)], "refusal": None}
@@ -265,15 +265,15 @@ class TextAnswer(Completion):
     def _chunk_choice(self, index: int, delta: Body) -> Body:
         return {"index": index, "text": delta.get("content", ""), "logprobs": None, "finish_reason": None}
 
-    def _last_choices(self, index: int, text: Text) -> list[Body]:
+    def _last_choices(self, index: int, text: ChoiceText) -> list[Body]:
         logprobs = self._logprobs(index, text)
         last = {"logprobs": logprobs, "finish_reason": text.finish_reason, "structgen": about(text)}
         return [{**self._chunk_choice(index, {}), **last}]
 
-    def _choice(self, index: int, text: Text) -> Body:
+    def _choice(self, index: int, text: ChoiceText) -> Body:
         return {**self._last_choices(index, text)[0], "text": text.content}
 
-    def _logprobs(self, index: int, text: Text) -> Body | None:
+    def _logprobs(self, index: int, text: ChoiceText) -> Body | None:
         if self._asked.top_logprobs is None:
             return None
         tokens = self._tokens(index, text)
@@ -340,7 +340,7 @@ def token_logprobs(
     return told
 
 
-def about(text: Text) -> Body:
+def about(text: ChoiceText) -> Body:
     """What OpenAI's interface has no field for: how the text ended, which limits cut values, what it cost."""
     end = text.generation
     assert end is not None

@@ -152,22 +152,22 @@ def _schema(request: Common) -> Any:
         Problem: the request has several constraints.
     """
     extras, given = request.extras, request.response_format
-    found: list[Any] = []
+    constraints: list[Any] = []
     if isinstance(given, SchemaFormat):
         schema = given.json_schema.schema_
-        found.append(JsonSchema(schema) if isinstance(schema, bool) else schema)
+        constraints.append(JsonSchema(schema) if isinstance(schema, bool) else schema)
     elif given is not None and given.type == "json_object":
-        found.append(ANY_OBJECT)
+        constraints.append(ANY_OBJECT)
     if extras.regex is not None:
-        found.append(Regex(extras.regex))
+        constraints.append(Regex(extras.regex))
     if extras.choice is not None:
-        found.append(Choice(extras.choice))
+        constraints.append(Choice(extras.choice))
     if extras.grammar is not None:
-        found.append(Lark(extras.grammar))
-    if len(found) > 1:
+        constraints.append(Lark(extras.grammar))
+    if len(constraints) > 1:
         told = "give one constraint: response_format, structgen.regex, structgen.choice or structgen.grammar"
         raise Problem(400, told, "invalid_value", param="structgen")
-    return found[0] if found else None
+    return constraints[0] if constraints else None
 
 
 def _options(request: Common, settings: Settings, also: int | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_hex
 
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
-from structgen.server.answers import Answer, Body, Event, Text, about
+from structgen.server.answers import Answer, Body, ChoiceText, Event, about
 from structgen.server.asking import Asked
 from structgen.server.engine import News, Thought
 from structgen.server.problems import Problem
@@ -29,7 +29,7 @@ class ResponseAnswer(Answer):
         self._output, self._number = _Output(), 0
 
     @property
-    def _text(self) -> Text:
+    def _text(self) -> ChoiceText:
         return self._texts[0]
 
     def add(self, news: News) -> list[Body]:

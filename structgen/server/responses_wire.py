@@ -248,7 +248,7 @@ class _ItemFields:
         if not isinstance(given, list):
             return "" if given is None else self.string(name)
         for part in given:
-            found = part.get("type") if isinstance(part, dict) else part
-            if found not in (kind, "input_text", "output_text") or not isinstance(part.get("text"), str):
-                raise self.problem(name, f"{quoted(found)} parts are not read here, only texts")
+            given_kind = part.get("type") if isinstance(part, dict) else part
+            if given_kind not in (kind, "input_text", "output_text") or not isinstance(part.get("text"), str):
+                raise self.problem(name, f"{quoted(given_kind)} parts are not read here, only texts")
         return "".join(part["text"] for part in given)

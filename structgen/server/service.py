@@ -29,17 +29,17 @@ from structgen.server.wire import ChatRequest, TextRequest
 AnyRequest = ChatRequest | TextRequest | ResponsesRequest
 
 
-class _Kind(NamedTuple):
+class _Endpoint(NamedTuple):
     """What is done with a kind of request: the turns it becomes, and the answer."""
 
     ask: Callable[..., Asked]
     answer: Callable[..., Answer]
 
 
-_KINDS: dict[type[AnyRequest], _Kind] = {
-    ChatRequest: _Kind(ask_chat, ChatAnswer),
-    TextRequest: _Kind(ask_text, TextAnswer),
-    ResponsesRequest: _Kind(ask_response, ResponseAnswer),
+_KINDS: dict[type[AnyRequest], _Endpoint] = {
+    ChatRequest: _Endpoint(ask_chat, ChatAnswer),
+    TextRequest: _Endpoint(ask_text, TextAnswer),
+    ResponsesRequest: _Endpoint(ask_response, ResponseAnswer),
 }
 
 

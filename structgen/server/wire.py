@@ -220,6 +220,6 @@ def read_request(kind: type[R], body: bytes) -> R:
             why = REFUSED.get(place, "this server does not know it and ignores nothing")
             told = f"unknown field {quoted(place)}: {why}"
             raise Problem(400, told, "unknown_parameter", param=place) from None
-        found = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
-        told = f"{excerpt(place) or 'the body'}: {first['msg']}{found}"
+        value = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
+        told = f"{excerpt(place) or 'the body'}: {first['msg']}{value}"
         raise Problem(400, told, "invalid_value", param=place) from None

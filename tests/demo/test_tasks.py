@@ -16,7 +16,7 @@ from structgen.demo.tasks import TASKS
 from training.calls import TOOLS, arguments_of, calls_example, schema_example, tools_prompt
 from training.corpus import MAKERS, dumps, extraction_example, record_example, tool_example
 from training.handwritten import SENTENCES
-from training.words import Words, held_out
+from training.words import WordSource, held_out
 
 
 def test_a_prompt_names_the_task_and_its_fields_and_ends_where_the_json_starts() -> None:
@@ -28,7 +28,7 @@ def test_a_prompt_names_the_task_and_its_fields_and_ends_where_the_json_starts()
 @pytest.mark.parametrize("task", MAKERS)
 def test_every_answer_of_the_corpus_is_a_value_of_its_model(task: str) -> None:
     """What the model is taught is valid, ordered as its fields, asked with `Task.prompt`'s words."""
-    words = Words(random.Random(3))
+    words = WordSource(random.Random(3))
     opening = TASKS[task].prompt("").split("\n")[0]
     for _ in range(100):
         example = extraction_example(words, task, full=True)
@@ -39,7 +39,7 @@ def test_every_answer_of_the_corpus_is_a_value_of_its_model(task: str) -> None:
 
 def test_every_tool_call_of_the_corpus_is_a_value_of_its_model() -> None:
     """The same for the union of tools, which has no fields of its own."""
-    words, tools = Words(random.Random(4)), set()
+    words, tools = WordSource(random.Random(4)), set()
     for _ in range(200):
         example = tool_example(words, full=True)
         value = TASKS["tool"].model.model_validate_json(example.answer, strict=True)
@@ -51,14 +51,16 @@ def test_every_tool_call_of_the_corpus_is_a_value_of_its_model() -> None:
 @pytest.mark.parametrize("heldout", [False, True])
 def test_a_world_draws_only_its_own_values(heldout: bool) -> None:
     """No held-out name, city or date can occur in a training text, and the other way round."""
-    words = Words(random.Random(5), heldout=heldout)
+    words = WordSource(random.Random(5), heldout=heldout)
     drawn = [make() for make in (words.first, words.last, words.city, words.date, words.book) for _ in range(50)]
     assert {held_out(value) for value in drawn} == {heldout}
 
 
 def test_a_seed_fixes_the_corpus() -> None:
     """Two runs with one seed see the same examples; another seed gives others."""
-    first, again, other = ([record_example(Words(random.Random(seed))).prompt for _ in range(3)] for seed in (1, 1, 2))
+    first, again, other = (
+        [record_example(WordSource(random.Random(seed))).prompt for _ in range(3)] for seed in (1, 1, 2)
+    )
     assert first == again != other
 
 
@@ -80,7 +82,7 @@ def test_prompts_with_tools_are_those_of_the_chat_template() -> None:
         [{"role": "user", "content": "Hi."}], tools=declared, add_generation_prompt=True, tokenize=False
     )
     assert prompt == tokenizer.bos_token + tools_prompt(offered, "Hi.")
-    format_, words = call_format(tokenizer), Words(random.Random(5))
+    format_, words = call_format(tokenizer), WordSource(random.Random(5))
     for _ in range(50):
         calls = calls_example(words)
         if calls.task == "calls":
@@ -91,7 +93,7 @@ def test_prompts_with_tools_are_those_of_the_chat_template() -> None:
 
 def test_a_prompt_that_shows_the_schema_is_that_of_prompt_schema() -> None:
     """As text and as chat, with the trained words and with the bare text."""
-    words = Words(random.Random(6))
+    words = WordSource(random.Random(6))
     prompts = [schema_example(words).prompt for _ in range(40)]
     assert all("\n\nAnswer with JSON of this form:\n{" in prompt for prompt in prompts)
     assert {prompt.endswith("\nJSON: ") for prompt in prompts} == {True, False}

@@ -80,14 +80,14 @@ class StepLogits:
             parts += [best.values, columns.gather(1, best.indices).float()]
         rows = Download(torch.cat(parts, dim=1)).numbers()
         self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
-        found = []
+        ranked = []
         for number, row in enumerate(rows):
             by_token = dict(zip(row[1 + width : 1 + 2 * width], row[1 : 1 + width], strict=True))
             if longest and len(proposed[number]):
                 half = 1 + 2 * width + min(limit, longest)
                 by_token.update(zip(row[half:], row[1 + 2 * width : half], strict=True))
-            found.append(_ranked(row[0], by_token))
-        return found
+            ranked.append(_ranked(row[0], by_token))
+        return ranked
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
         """Raises the error of a text behind which the probabilities of a row are not numbers.

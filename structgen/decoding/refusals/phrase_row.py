@@ -37,13 +37,13 @@ class PhraseRow:
         """Of another text that begins like this one."""
         twin = copy(self)
         twin._states = self._states[:]
-        twin._refused = {at: tokens[:] for at, tokens in self._refused.items()}
+        twin._refused = {length: tokens[:] for length, tokens in self._refused.items()}
         return twin
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
         """Goes back to the first `length` tokens; see `Follower`."""
         del self._states[length + 1 :]
-        self._refused = {at: tokens for at, tokens in self._refused.items() if at <= length}
+        self._refused = {place: tokens for place, tokens in self._refused.items() if place <= length}
 
     def state(self, tokens: Sequence[int]) -> Progress:
         """The state behind the row's tokens, none of which makes a phrase impossible."""

@@ -78,7 +78,7 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
         )
         raise_first_error([result.error for result in results])
         if beams > 1:
-            results = [found for result in results for found in _best(result, sequences)]
+            results = [beam for result in results for beam in _best(result, sequences)]
         ends = [id_ for id_ in [config.pad_token_id, *owner.vocabulary.end_ids] if id_ is not None]
         given = input_ids[::copies].repeat_interleave(sequences, dim=0)
         output = _sequences(given, [result.token_ids for result in results], ends[0])

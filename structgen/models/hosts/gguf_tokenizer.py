@@ -132,7 +132,7 @@ class GgufTokenizer:
         """A message whose texts have marks around what is written as a control token."""
         if isinstance(value, str):
             clean = re.sub(f"[{''.join(SAID)}]", "", value)
-            return self._control.sub(lambda found: SAID[0] + found[0] + SAID[1], clean)
+            return self._control.sub(lambda match: SAID[0] + match[0] + SAID[1], clean)
         if isinstance(value, Mapping):
             return {key: self._marked(each) for key, each in value.items()}
         return [self._marked(each) for each in value] if isinstance(value, (list, tuple)) else value
