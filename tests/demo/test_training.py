@@ -11,7 +11,7 @@ from structgen.demo import load_demo
 from training.corpus import Example, expand
 from training.evaluate import Case, Score, heldout_cases, leaves
 from training.optimizer import orthogonalize
-from training.train import IGNORED, Plan, batches, encode, tensors
+from training.train import IGNORED, Schedule, batches, encode, tensors
 from training.words import FIRST, held_out
 
 
@@ -63,7 +63,7 @@ def test_an_orthogonal_update_has_singular_values_near_one() -> None:
 
 def test_the_rate_warms_up_and_falls_to_zero() -> None:
     """The schedule's three parts."""
-    plan = Plan(rounds=100, pool=1, batch_tokens=1, seed=0)
+    plan = Schedule(rounds=100, pool=1, batch_tokens=1, seed=0)
     assert [plan.rate(done) for done in (2, 40, 70, 100)] == [1.0, 1.0, 0.5, 0.0]
     assert plan.rate(0) == pytest.approx(0.01)
 
