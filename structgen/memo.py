@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, update_wrapper, wraps
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 K = TypeVar("K")
@@ -17,6 +17,20 @@ V = TypeVar("V")
 S = TypeVar("S")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Counts(NamedTuple):
+    """What a cache says of itself."""
+
+    hits: int
+    misses: int
+    limit: int | None
+    size: int
+
+
+_Kept: Any = type(lru_cache(len))
+"""The class of what `lru_cache` makes. Objects that live for one schema have many: to make one without giving it the
+name and the docstring of its function takes a seventh of the time."""
 
 
 class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_property
@@ -40,7 +54,7 @@ class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_pr
     def __get__(self, instance: S | None, owner: type) -> cached_method[S, P, T] | Callable[P, T]:
         if instance is None:
             return self
-        kept = lru_cache(self._limit)(MethodType(self._method, instance))  # shadows this descriptor from now on
+        kept = _Kept(MethodType(self._method, instance), self._limit, False, _Counts)  # shadows this from now on
         return cast("Callable[P, T]", instance.__dict__.setdefault(self._method.__name__, kept))
 
 

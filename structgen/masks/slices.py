@@ -16,6 +16,7 @@ from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
 from structgen.kernels import kernel
 from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32
+from structgen.masks.suspicious import Suspicious
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
 
@@ -62,6 +63,7 @@ class Slices:
         self.runs = runs_of(np.concatenate([self.whole.cover, self.rest.cover]))
         self.free = (FreeSlice.build(vocabulary, VALUE), FreeSlice.build(vocabulary, NAME))
         self.text = TextSlice.build(vocabulary, self.nodes)
+        self.suspicious = Suspicious(vocabulary)
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))

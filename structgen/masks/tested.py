@@ -10,69 +10,19 @@ followed for the text at hand by an exact walk. They are
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.table_format import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import CheckAnswers, Transitions
-from structgen.memo import once_per_object
+from structgen.masks.words import allowed_among, ids_of
 from structgen.vocabulary import Vocabulary
-
-_WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
-"""What is in every token that holds a whole value or name; a number needs the byte that ends it."""
-
-
-def _hints(vocabulary: Vocabulary) -> list[int]:
-    """The tokens with a quote in them, and all that `_WHOLE` may find something in."""
-    data = vocabulary.data
-    closes = np.flatnonzero(np.isin(data, np.frombuffer(b'"]}', np.uint8)))
-    digits = (data[:-1] >= 0x30) & (data[:-1] <= 0x39)
-    numbers = np.flatnonzero(digits & np.isin(data[1:], np.frombuffer(b"],} \n\t\r", np.uint8)))
-    words = [word.start() for word in re.finditer(b"true|false|null", data.tobytes())]
-    places = np.concatenate([closes, numbers, np.array(words, np.int64)])
-    return [int(i) for i in np.unique(np.searchsorted(vocabulary.offsets, places, side="right") - 1)]
-
-
-class Suspicious:
-    """The tokens of a vocabulary that may be asked about, sorted by how they could come under suspicion.
-
-    Attributes:
-        closing: the tokens with a quote in them, in the order of their bytes, and beside them their ids.
-        heads: what stands in them before the first quote.
-        escaped: those of them that have a backslash too.
-        whole: tokens that hold a whole value or name; the second part, behind their first quote.
-    """
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        tokens = [(vocabulary.token(i), i) for i in _hints(vocabulary)]
-        ordered = sorted((text, i) for text, i in tokens if b'"' in text)
-        self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
-        self.escaped = [i for text, i in ordered if b"\\" in text]
-        self.heads = sorted({text[: text.index(b'"')] for text in self.closing})
-        outside = [i for text, i in tokens if _WHOLE.search(text)]
-        inside = [i for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
-        self.whole = outside, inside
-
-    @staticmethod
-    @once_per_object
-    def of(vocabulary: Vocabulary) -> Suspicious:
-        """The suspicious tokens of a vocabulary, found once."""
-        return Suspicious(vocabulary)
-
-    def starting(self, rest: bytes) -> Sequence[int]:
-        """The tokens that start with what ends in a quote."""
-        first = end = bisect_left(self.closing, rest)
-        while end < len(self.closing) and self.closing[end].startswith(rest):
-            end += 1
-        return self.ids[first:end]
-
 
 @dataclass(slots=True, eq=False)
 class Snapshot:
@@ -127,10 +77,11 @@ class Late:
         self._grammar, self._position, self._hopeless = grammar, position, hopeless
         self._checks = tuple({automaton.checks[test] for test in tests})
         self._branches = bool(automaton.tables.states[list(tests), B].any())
-        self._suspicious = Suspicious.of(grammar.vocabulary)
+        self._suspicious = grammar.suspicious
         self._whole: _Whole | None = None
         self._escaped: list[int] | None = None
         self._passing: list[int] | None = None
+        self._asked: Uint32 | None = None
         self._end_asks = True
 
     def corrected(self, row: Uint32, snapshot: Snapshot) -> Uint32:
@@ -217,26 +168,32 @@ class Late:
             self._escaped = self._that_pass(row, self._suspicious.escaped)
         return self._escaped
 
-    def _that_pass(self, row: Uint32, tokens: Sequence[int]) -> list[int]:
+    def _that_pass(self, row: Uint32, tokens: NDArray[np.int64]) -> list[int]:
         """The tokens, among some, that pass a test."""
-        tokens = self._allowed(row, tokens)
-        if not tokens:
+        if not self._branches:
+            tokens = tokens[allowed_among(row, tokens)]
+        if not tokens.size:
             return []
-        passing = set(self._passing_any(row))
-        return [token for token in tokens if token in passing]
+        passing: list[int] = tokens[allowed_among(self._passes(row), tokens)].tolist()
+        return passing
 
     def _passing_any(self, row: Uint32) -> list[int]:
         """The tokens that pass a test."""
         if self._passing is None:
-            least, widest = np.empty_like(row), row
-            self._grammar.fill(self._position, least, REFUSE)
+            ends = set(self._grammar.vocabulary.end_ids)
+            self._passing = [token for token in ids_of(self._passes(row)).tolist() if token not in ends]
+        return self._passing
+
+    def _passes(self, row: Uint32) -> Uint32:
+        """What the answers to tests decide about, as a mask."""
+        if self._asked is None:
+            self._asked, widest = np.empty_like(row), row
+            self._grammar.fill(self._position, self._asked, REFUSE)
             if self._branches:
                 widest = np.empty_like(row)
                 self._grammar.fill(self._position, widest, OPEN)
-            bits = np.flatnonzero(np.unpackbits((widest & ~least).view(np.uint8), bitorder="little"))
-            ends = set(self._grammar.vocabulary.end_ids)
-            self._passing = [token for token in bits.tolist() if token not in ends]
-        return self._passing
+            np.bitwise_and(widest, ~self._asked, out=self._asked)
+        return self._asked
 
 
 def bit(mask: Uint32, token: int) -> bool:

@@ -64,6 +64,7 @@ class Transitions:
         start: the position at which every text starts.
         lock: held while the automaton grows.
         derived: what the layers above made of this, by its type; forgotten with it.
+        suspicious: the tokens that tests may have to be asked about.
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
@@ -71,6 +72,7 @@ class Transitions:
         self.start, self.lock = automaton.start, automaton.lock
         self.derived: dict[type, Any] = {}
         self._slices = slices = Slices.of(vocabulary)
+        self.suspicious = slices.suspicious
         self._registers = registers = automaton.tables.registers
         self._base = automaton.tables.base
         registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers

@@ -19,6 +19,11 @@ def ids_of(words: Words) -> NDArray[np.int64]:
     return ids
 
 
+def allowed_among(words: Words, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of some tokens are allowed: bool[len(ids)]."""
+    return (words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1).astype(np.bool_)
+
+
 def bits_of(words: Words, width: int) -> NDArray[np.bool_]:
     """The mask unpacked: bool[width]."""
     return np.unpackbits(words.view(np.uint8), count=width, bitorder="little").view(np.bool_)

@@ -1,4 +1,7 @@
-"""Masks where tests stand behind the position: equal to the plain twin's, and the texts are those of the checks."""
+"""Masks where tests stand behind the position: equal to the plain twin's, and the texts are those of the checks.
+
+Covers `suspicious`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,63 @@
+"""The tokens of a vocabulary that a check may be asked about: found once, with all else that its masks need."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.vocabulary import Vocabulary
+
+_WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
+"""What is in every token that holds a whole value or name; a number needs the byte that ends it."""
+_CLOSES, _DIGIT, _ENDS_NUMBER = 1, 2, 4
+_KINDS = np.zeros(256, np.uint8)
+for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER, b"],} \n\t\r")):
+    _KINDS[list(_bytes)] |= _kind
+
+
+def _hints(vocabulary: Vocabulary) -> list[int]:
+    """The tokens with a quote in them, and all that `_WHOLE` may find something in."""
+    kinds = _KINDS[vocabulary.data]
+    closes = np.flatnonzero((kinds & _CLOSES).view(np.bool_))
+    numbers = np.flatnonzero(((kinds[:-1] & _DIGIT) & (kinds[1:] >> 1))!= 0)
+    data = vocabulary.data.tobytes()
+    words = [found.start() for word in (b"true", b"false", b"null") for found in re.finditer(word, data)]
+    places = np.concatenate([closes, numbers, np.array(words, np.int64)])
+    tokens: list[int] = np.unique(np.searchsorted(vocabulary.offsets, places, side="right") - 1).tolist()
+    return tokens
+
+
+class Suspicious:
+    """The tokens of a vocabulary that may be asked about, sorted by how they could come under suspicion.
+
+    Attributes:
+        closing: the tokens with a quote in them, in the order of their bytes, and beside them their ids.
+        heads: what stands in them before the first quote.
+        escaped: int64[.], those of them that have a backslash too.
+        whole: int64[.], twice: tokens that hold a whole value or name; those that do so behind their first quote.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        tokens = [(vocabulary.token(i), i) for i in _hints(vocabulary)]
+        ordered = sorted((text, i) for text, i in tokens if b'"' in text)
+        self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
+        self.heads = sorted({text[: text.index(b'"')] for text in self.closing})
+        self.escaped = _array([i for text, i in ordered if b"\\" in text])
+        outside = [i for text, i in tokens if _WHOLE.search(text)]
+        inside = [i for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
+        self.whole = _array(outside), _array(inside)
+
+    def starting(self, rest: bytes) -> Sequence[int]:
+        """The tokens that start with what ends in a quote."""
+        first = end = bisect_left(self.closing, rest)
+        while end < len(self.closing) and self.closing[end].startswith(rest):
+            end += 1
+        return self.ids[first:end]
+
+
+def _array(ids: list[int]) -> NDArray[np.int64]:
+    return np.array(ids, np.int64)
