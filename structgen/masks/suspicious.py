@@ -23,7 +23,7 @@ def _hints(vocabulary: Vocabulary) -> list[int]:
     """The tokens with a quote in them, and all that `_WHOLE` may find something in."""
     kinds = _KINDS[vocabulary.data]
     closes = np.flatnonzero((kinds & _CLOSES).view(np.bool_))
-    numbers = np.flatnonzero(((kinds[:-1] & _DIGIT) & (kinds[1:] >> 1))!= 0)
+    numbers = np.flatnonzero(((kinds[:-1] & _DIGIT) & (kinds[1:] >> 1)) != 0)
     data = vocabulary.data.tobytes()
     words = [found.start() for word in (b"true", b"false", b"null") for found in re.finditer(word, data)]
     places = np.concatenate([closes, numbers, np.array(words, np.int64)])

@@ -24,6 +24,7 @@ from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.words import allowed_among, ids_of
 from structgen.vocabulary import Vocabulary
 
+
 @dataclass(slots=True, eq=False)
 class Snapshot:
     """What was read behind the first `count` tokens of a walk, and the mask there, if it was asked for.
