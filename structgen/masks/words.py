@@ -21,7 +21,8 @@ def ids_of(words: Words) -> NDArray[np.int64]:
 
 def allowed_among(words: Words, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of some tokens are allowed: bool[len(ids)]."""
-    return (words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1).astype(np.bool_)
+    allowed: NDArray[np.bool_] = (words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1).astype(np.bool_)
+    return allowed
 
 
 def bits_of(words: Words, width: int) -> NDArray[np.bool_]:
