@@ -1,7 +1,6 @@
 """Why a token cannot come next: how far it fits, and what could have come instead, byte by byte.
 
-The automaton that makes masks does not know which keyword of a schema made a state: many do at once. So
-`Automaton.blame` tells that, where it can.
+`Automaton.blame` tells which keyword of a schema refuses it, where it can.
 """
 
 from __future__ import annotations
@@ -30,35 +29,44 @@ def refused_token(automaton: Automaton, said: bytes, token: bytes, *, ends: bool
         if walk.taken == len(text) and (not ends or walk.may_end):
             return None
         expected = walk.expected()
-    blame = automaton.blame(text[: walk.taken], text[walk.taken : walk.taken + 1], ends=ends)
+    blame = automaton.blame(text[: walk.taken], walk.positions, text[walk.taken : walk.taken + 1], ends=ends)
     return RefusedToken(token, walk.taken - len(said), *blame, expected)
 
 
 class Walk:
     """A text in an automaton, as far as it goes.
 
+    Args:
+        start: the position in which it begins, by default that of the automaton.
+
     Attributes:
         taken: the number of bytes that it takes.
+        positions: the position in front of each byte that it takes, and the one behind them.
     """
 
-    def __init__(self, automaton: Automaton, text: bytes) -> None:
+    def __init__(self, automaton: Automaton, text: bytes, start: int | None = None) -> None:
         self._automaton, self._text, self._bytewise = automaton, text, Bytewise(automaton)
-        self.taken, self._position = 0, packed(automaton.start)
+        self.taken, self.positions = 0, [packed(automaton.start) if start is None else start]
         while self.taken < len(text):
-            after = self._bytewise.step(self._position, text[self.taken], self._answer)
+            after = self._bytewise.step(self.positions[-1], text[self.taken], self._answer)
             if not after:
                 return
-            self.taken, self._position = self.taken + 1, after
+            self.taken += 1
+            self.positions.append(after)
 
     @property
     def may_end(self) -> bool:
         """May the text end behind what is taken?"""
-        return self._bytewise.over(self._position, self._answer)
+        return self._bytewise.over(self.positions[-1], self._answer)
 
     def expected(self) -> str:
         """What may come behind what is taken."""
-        after = self._bytewise.successors(self._position, lambda check, taken: self._holds(check, b""))
-        return described([byte for byte in range(256) if after[byte]], end=self.may_end)
+        position = self.positions[-1]
+
+        def allowed(byte: int) -> int:
+            return self._bytewise.step(position, byte, lambda check, taken: self._holds(check, bytes([byte][:taken])))
+
+        return described([byte for byte in range(256) if allowed(byte)], end=self.may_end)
 
     def _answer(self, check: Check, taken: bool) -> bool:
         return self._holds(check, self._text[self.taken : self.taken + taken])

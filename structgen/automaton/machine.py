@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -129,8 +129,15 @@ class Automaton:
         """The part of a text that checks are asked about: the JSON text that is being read at its end."""
         return text
 
-    def blame(self, taken: bytes, refused: bytes, *, ends: bool) -> Blame:
-        """What refuses the byte behind a text, or its end where no byte is given; nothing by name here."""
+    def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
+        """What refuses the byte behind a text, or its end; nothing by name here.
+
+        Args:
+            taken: the text, as far as it is taken.
+            positions: the position in front of each of its bytes, and the one behind them.
+            refused: the byte behind it; empty where that is the end.
+            ends: is the text to end there?
+        """
         return Blame()
 
     def later(self, expand: Callable[[int], None]) -> int:

@@ -20,6 +20,7 @@ whose text they would speak, and they are refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +29,7 @@ import numpy.typing as npt
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
+from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import (
     CALL,
@@ -56,7 +58,6 @@ from structgen.parts.composed_text import is_text, leaving, text_block
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
 from structgen.parts.threads import Continuation, Reach, Step, Thread, opened
-from structgen.values.blame import blamed
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
@@ -128,14 +129,15 @@ class Composed(Automaton):
         start = self.reading().feed(text).json_start
         return text[start:]
 
-    def blame(self, taken: bytes, refused: bytes, *, ends: bool) -> Blame:
-        """What refuses the byte behind a text, or its end, where the text stands in JSON."""
+    def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         reading = self.reading().feed(taken)
         part, text = reading.part, taken[reading.json_start :]
         family = None if part is None else part.family
         if part is None or family is None:
             return Blame()
-        return blamed(part.root, family.whitespace, family.again, text, refused, any_order=family.any_order, ends=ends)
+        with self.lock:
+            own_positions = Walk(family, text + refused, part.start).positions
+        return family.blame(text, own_positions, refused, ends=ends)
 
     def enter(self, part: Part) -> Entered:
         """The part in these tables."""

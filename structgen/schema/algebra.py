@@ -102,17 +102,26 @@ class Not(Node):
         self.operand = operand
 
 
+class UnionNode(Node):
+    """The lazy union of several places."""
+
+    def __init__(self, members: tuple[Node, ...]) -> None:
+        super().__init__(lambda: members[0].pointer, lambda: pack([shape for node in members for shape in node.shapes]))
+        self.members = members
+
+
 class Algebra(ContainerAlgebra):
     """Conjunction, complement and union of nodes and of what holds nodes; owns the interned ones of one schema.
 
-    `ranks` gives the user's own order of member names, where there is one.
+    Attributes:
+        ranks: the user's own order of member names, where there is one.
     """
 
     def __init__(self, ranks: dict[str, int] | None = None) -> None:
         self._interned: dict[frozenset[Node], Node] = {}
         self._negations: dict[Node, Node] = {}
         self._unions: dict[frozenset[Node], Node] = {}
-        self._ranks = ranks
+        self.ranks = ranks
 
     def node(self, a: Node, b: Node) -> Node:
         """The node of what satisfies both `a` and `b`."""
@@ -151,10 +160,7 @@ class Algebra(ContainerAlgebra):
             return ANY if ANY in key else next(iter(key), NEVER)
         known = self._unions.get(key)
         if known is None:
-            members = tuple(dict.fromkeys(node for node in nodes if node in key))
-            known = self._unions[key] = Node(
-                lambda: members[0].pointer, lambda: pack([shape for node in members for shape in node.shapes])
-            )
+            known = self._unions[key] = UnionNode(tuple(dict.fromkeys(node for node in nodes if node in key)))
         return known
 
     def shape(self, a: Shape, b: Shape) -> Shape | None:
@@ -228,7 +234,7 @@ class Algebra(ContainerAlgebra):
 
     def _ordered(self, shapes: Shapes) -> Shapes:
         """The shapes with members in the user's own order: listed names first."""
-        ranks = self._ranks
+        ranks = self.ranks
         if not ranks or shapes is ANY.shapes:
             return shapes
         last = len(ranks)

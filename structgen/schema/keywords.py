@@ -214,6 +214,13 @@ KEYWORDS: tuple[Keyword, ...] = (
     *_ANNOTATIONS,
 )
 
+SPEAKS_OF: dict[str, str] = {
+    row.name: kind
+    for kind, rows in (("number", _NUMBERS), ("string", _STRINGS), ("array", _ARRAYS), ("object", _OBJECTS))
+    for row in rows
+}
+"""The JSON type of the values that a keyword restricts; those that restrict any value are not in it."""
+
 VALIDATION = frozenset(
     row.name
     for row in (*_ANY_SCHEMA, *_NUMBERS, *_STRINGS, *_ARRAYS, *_OBJECTS)

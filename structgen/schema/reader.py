@@ -7,8 +7,8 @@ of any depth are followed with a stack of our own, never by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
@@ -69,8 +69,7 @@ def read(
         from structgen.schema.dynamic import DynamicScopes
 
         scopes = DynamicScopes(scan, dialect, registry)
-    again = partial(read, registry=registry, order=order, formats=formats, plain_integers=plain_integers)
-    return SchemaReader(scan, targets, Algebra(ranks), again, scopes, formats=formats).node(schema, "")
+    return SchemaReader(scan, targets, Algebra(ranks), scopes, formats=formats).node(schema, "")
 
 
 def algebra_of(root: Node) -> Algebra:
@@ -142,17 +141,12 @@ class SchemaNode(Node):
 
 
 class SchemaReader:
-    """All nodes of one root schema: one for each schema object.
-
-    Attributes:
-        again: reads another schema with the same options.
-    """
+    """All nodes of one root schema: one for each schema object."""
 
     def __init__(
-        self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, again: Callable[[Any], Node],
-        scopes: DynamicScopes | None = None, *, formats: bool = True,
+        self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, scopes: DynamicScopes | None = None,
+        *, formats: bool = True,
     ) -> None:  # fmt: skip
-        self.again = again
         self.algebra = algebra
         self.formats = formats
         self.scan = scan
@@ -199,7 +193,8 @@ class SchemaReader:
             tokens += reversed(where[1:])
             place = where[0]
             where = place.where
-        start = self.scan.pointer_of(place.schema) if where is None else where
+        is_name = where is None or (where[:1] not in ("", "/") and "#" not in where)  # of an anchor
+        start = self.scan.pointer_of(place.schema) if where is None or is_name else where
         return start + "".join(f"/{escaped(token)}" for token in reversed(tokens))
 
     def has_lone_reference(self, schema: dict[str, Any]) -> bool:

@@ -1,27 +1,28 @@
 """Which keyword of a schema, or which option, refuses the next byte of a JSON text.
 
-The keywords that speak of the value are left out of the schema one after the other, innermost value first, until the
-same text would have been taken. That is exact, and costs nothing until somebody asks.
+The values that the text has begun are known with the places of the schema that they are read against (`begun`). The
+innermost of these values that refuses the byte has the keyword. Where one keyword alone speaks of such values, it is
+that one. Where several do, they are left out one after the other, of the schemas of this value alone, until what is
+written of the value is taken.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
-from structgen.automaton.pointers import PointerReader
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
-from structgen.regular.patterns import pattern_language
-from structgen.schema.normal import Node
+from structgen.schema.keywords import ANNOTATION, SPEAKS_OF, STRUCTURE
+from structgen.schema.left_out import LeftOut, speaking
+from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import SchemaNode
-from structgen.schema.references import REFERENCES, in_place, references
+from structgen.schema.references import REFERENCES
 from structgen.schema.scan import escaped
+from structgen.values.begun import Begun
 
 MOST_TRIED = 8
 """Places of one keyword that are tried one by one."""
@@ -30,126 +31,128 @@ SECONDS = 2.0
 
 _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
 """Without these a value may be anything; what other schemas say is to be blamed there."""
-_OTHERS = ("additionalProperties", "unevaluatedProperties")
-_ITEMS = ("prefixItems", "items", "additionalItems", "contains", "unevaluatedItems")
+_APPLYING = frozenset(("allOf", *REFERENCES))
+"""What these apply to a value speaks for itself."""
+_ENDING = b",]} \n\t\r"
+_KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.fromkeys(b"-0123456789", "number")}
+
+Rule = tuple[SchemaNode, str]
 
 
-def blamed(
-    root: Node, whitespace: Whitespace, again: Callable[..., Automaton], taken: bytes, refused: bytes,
-    *, any_order: bool, ends: bool,
-) -> Blame:  # fmt: skip
-    """The place, and the keyword or option without which the text would be taken.
+class Level:
+    """A value that is being written.
 
     Args:
-        root, whitespace, any_order: of the automaton that refuses it.
-        again: the automaton of another root, or with another `whitespace=` or `any_order=`.
-        taken: the text, as far as it is taken.
-        refused: the byte behind it; empty where that is the end.
-        ends: the text is to end there.
-    """
-    until = time.thread_time() + SECONDS
+        value: where it begins, and what it is read against.
+        depth: in how many other values it stands.
+        again: the automaton of a value of some nodes, at a depth, perhaps with another `whitespace=` or `any_order=`.
+        taken, refused, ends: see `blamed`.
 
-    def would_do(*others: Node, **options: Any) -> bool:
+    Attributes:
+        places: of the schema, those that speak of the value, the innermost first.
+        branches: is it an object that several alternatives may be?
+    """
+
+    def __init__(
+        self, value: Begun, depth: int, again: Callable[..., Automaton], taken: bytes, refused: bytes, *, ends: bool
+    ) -> None:
+        self._drivers = value.choice.nodes[: value.choice.drivers]
+        self._depth, self._again, self._ends = depth, again, ends
+        self._text, self._refused = taken[value.start :], refused
+        self.places = speaking(self._drivers)[::-1]
+        self.branches = self._text[:1] == b"{" and len(value.choice.objects.lanes) > 1
+
+    def would_do(self, until: float, *, without: Iterable[Rule] = (), free: bool = False, **options: Any) -> bool:
+        """Would the text be taken, as far as this value has a say?
+
+        Args:
+            until: the CPU time from which on it is not tried.
+            without: the rules that are left out.
+            free: is any value allowed in its place?
+            options: of the automaton, others than its own.
+        """
         if time.thread_time() > until:
             return False
+        text = self._text + self._refused
         try:
-            walk = Walk(again(*(others or (root,)), **options), taken + refused)
+            walk = Walk(self._again((ANY,) if free else self._nodes([*without]), self._depth, **options), text)
         except StructgenError:  # so it is no schema, or beyond a limit
             return False
-        return walk.taken == len(taken + refused) and (not ends or walk.may_end)
+        if walk.taken == len(text):
+            return not self._ends or walk.may_end
+        over = self._depth and walk.taken == len(self._text) and self._refused in _ENDING
+        return bool(over) and walk.may_end  # what stands around the value has the say
 
-    def would_do_without(rules: Iterable[str]) -> bool:
-        assert isinstance(root, SchemaNode)
-        schema = reduce(without, rules, root.schema)
-        try:
-            return would_do(root.reader.again(schema))
-        except StructgenError:
-            return False
+    def _nodes(self, without: list[Rule]) -> tuple[Node, ...]:
+        """What the value is read against, without some rules, in nodes that no other thread uses."""
+        nodes = self._drivers
+        for reader in dict.fromkeys(place.reader for place in self.places):
+            twin = LeftOut(reader, [rule for rule in without if rule[0].reader is reader])
+            nodes = tuple(map(twin.twin, nodes))
+        return nodes
 
-    reader = PointerReader()
-    reader.feed(taken)
-    place, nobody = reader.pointer, Blame(reader.pointer, "", "", None)
-    if not any_order and would_do(any_order=True):
-        return Blame(place, "order", "", "schema")
-    if not whitespace.bound and would_do(whitespace=Whitespace.FLEXIBLE):
-        return Blame(place, "whitespace", "", whitespace.kind)
-    if not isinstance(root, SchemaNode):  # true, or {}
-        return nobody
-    for level in _speaking(root, reader.path):
-        keywords = _keywords(level)
-        for keyword, rules in keywords.items():
-            if would_do_without(rules):  # of all schemas of the value: each of several alternatives may have it
-                alone = (rule for rule in list(rules)[:MOST_TRIED] if len(rules) > 1 and would_do_without([rule]))
-                rule = next(alone, next(iter(rules)))
-                return Blame(place, keyword, rule, rules[rule])
-        types = keywords.pop("type", {})  # an enum has a type of its own, so both stand in the way
-        if any(would_do_without([*types, *rules]) for rules in keywords.values() if types):
-            return Blame(place, "type", next(iter(types)), types[next(iter(types))])
-    return nobody
+    def keywords(self) -> dict[str, list[Rule]]:
+        """The rules that restrict values of this JSON type, by keyword; what applies other schemas comes last."""
+        begun = (self._text or self._refused)[:1]
+        kind = _KINDS.get(begun[0], "") if begun else ""
+        rules: dict[str, list[Rule]] = {}
+        for place in self.places:
+            of_names = isinstance(place.where, tuple) and place.where[1] == "propertyNames"
+            for keyword in place.schema:
+                if _restricts(place, keyword, "string" if of_names else kind):
+                    rules.setdefault(keyword, []).append((place, keyword))
+        ranks = {keyword: rank for rank, keyword in enumerate(_LAST, 1)}
+        return {keyword: rules[keyword] for keyword in sorted(rules, key=lambda name: ranks.get(name, 0))}
 
-
-def _keywords(level: Sequence[SchemaNode]) -> dict[str, dict[str, Any]]:
-    """By keyword, the JSON pointers to its arguments in some schemas, and these."""
-    places = [(place.pointer, place.schema) for place in level if place.pointer[:1] in ("", "/")]  # of this document
-    known: dict[str, dict[str, Any]] = {}
-    ranks = {keyword: rank for rank, keyword in enumerate(_LAST, 1)}
-    names = dict.fromkeys(keyword for _, schema in places for keyword in schema)
-    for keyword in sorted(names, key=lambda name: ranks.get(name, 0)):
-        rules = {f"{pointer}/{escaped(keyword)}": schema[keyword] for pointer, schema in places if keyword in schema}
-        known[keyword] = rules
-    return known
+    def blame(self, until: float) -> Rule | None:
+        """The rule that refuses the text; None where none does alone, or the search took too long."""
+        keywords = self.keywords()
+        telling = [rule for keyword, rules in keywords.items() if keyword not in _APPLYING for rule in rules]
+        if len(telling) == 1 and all(isinstance(node, SchemaNode) for node in self._drivers):
+            return telling[0]
+        for rules in keywords.values():  # of all places: each of several alternatives may have it
+            if self.would_do(until, without=rules):
+                tried = rules[:MOST_TRIED] if len(rules) > 1 else []
+                return next((rule for rule in tried if self.would_do(until, without=[rule])), rules[0])
+        types = keywords.pop("type", [])  # an enum has a type of its own, so both stand in the way
+        if types and any(self.would_do(until, without=[*types, *rules]) for rules in keywords.values()):
+            return types[0]
+        return None
 
 
-def without(schema: Any, pointer: str) -> Any:
-    """A copy of a schema without what a JSON pointer leads to; what is not on the way is shared."""
-    name, _, rest = pointer[1:].partition("/")
-    key: Any = name.replace("~1", "/").replace("~0", "~")
-    if isinstance(schema, list):
-        index = int(key)
-        return [*schema[:index], *([without(schema[index], f"/{rest}")] if rest else []), *schema[index + 1 :]]
-    if not rest:
-        return {other: value for other, value in schema.items() if other != key}
-    return {**schema, key: without(schema[key], f"/{rest}")}
+def _restricts(place: SchemaNode, keyword: str, kind: str) -> bool:
+    """Does a keyword of a place restrict values of a JSON type ("": null, true or false)?"""
+    row = place.reader.dialect(place.schema).keywords.get(keyword)
+    if row is None or row.how in (ANNOTATION, STRUCTURE) or (keyword == "format" and not place.reader.formats):
+        return False
+    return SPEAKS_OF.get(keyword, kind) == kind
 
 
-def _speaking(root: SchemaNode, path: tuple[str | int, ...]) -> Iterator[list[SchemaNode]]:
-    """The schemas that speak of a value, then those of the value around it, and so on."""
-    levels = [_in_place([root])]
-    for step in path:
-        levels.append(_in_place([part for node in levels[-1] for part in _parts(node, step)]))
+def blamed(levels: Sequence[Level], pointer: str, whitespace: Whitespace, *, any_order: bool) -> Blame:
+    """The keyword or option without which a text would be taken, with its place.
+
+    Args:
+        levels: the values that the text has begun and not ended, outermost first.
+        pointer: the place in the text.
+        whitespace, any_order: of the automaton that refuses it.
+    """
+    until = time.thread_time() + SECONDS
+    branching = next((level for level in levels if level.branches), None)
+    if (
+        branching and not any_order and branching.would_do(until, any_order=True)
+    ):  # members that came have ruled one out
+        return Blame(pointer, "order", "", "schema")
     for level in reversed(levels):
-        yield level[::-1]
-
-
-def _in_place(nodes: Sequence[Node]) -> list[SchemaNode]:
-    """Schemas, and those that they apply to the same value."""
-    known: list[SchemaNode] = []
-    waiting = deque(nodes)
-    while waiting:
-        node = waiting.popleft()
-        if isinstance(node, SchemaNode) and all(node is not other for other in known):
-            known.append(node)
-            dialect = node.reader.dialect(node.schema)
-            waiting += [node.reader.target(node, keyword) for keyword in references(node.schema, dialect)]
-            waiting += [node.reader.node(branch, (node, *tokens)) for branch, tokens in in_place(node.schema, dialect)]
-    return known
-
-
-def _parts(node: SchemaNode, step: str | int) -> list[Node]:
-    """The schemas that a schema applies to the member or item of this name or index."""
-    schema, read = node.schema, node.reader.node
-    if isinstance(step, int):
-        parts = []
-        for keyword in _ITEMS:
-            value = schema.get(keyword, True)
-            if isinstance(value, list):
-                parts += [read(value[step], (node, keyword, step))] if step < len(value) else []
-            else:
-                parts.append(read(value, (node, keyword)))
-        return parts
-    if step in schema.get("properties", {}):
-        return [read(schema["properties"][step], (node, "properties", step))]
-    patterned = schema.get("patternProperties", {})
-    matching = [pattern for pattern in patterned if pattern_language(pattern).matches(step)]
-    parts = [read(patterned[pattern], (node, "patternProperties", pattern)) for pattern in matching]
-    return parts + [read(schema.get(keyword, True), (node, keyword)) for keyword in _OTHERS]
+        if level.would_do(until):  # whatever is around it refuses the text
+            continue
+        if not any_order and level.would_do(until, any_order=True):
+            return Blame(pointer, "order", "", "schema")
+        if not whitespace.bound and level.would_do(until, whitespace=Whitespace.FLEXIBLE):
+            return Blame(pointer, "whitespace", "", whitespace.kind)
+        if not level.would_do(until, free=True):  # no JSON
+            continue
+        rule = level.blame(until)
+        if rule is not None:
+            place, keyword = rule
+            return Blame(pointer, keyword, f"{place.pointer}/{escaped(keyword)}", place.schema[keyword])
+    return Blame(pointer, "", "", None)

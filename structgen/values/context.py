@@ -81,6 +81,8 @@ class Context:
         layout: where white space stands.
         any_order: may declared members come in any order?
         is_empty: tells which nodes have no value.
+        choices: of the first state of each value, what it is read against. What lies behind may be shared by values of
+            equal sets; a first state is a value's own.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Context:
         self.any_order = any_order
         self.is_empty = Emptiness(algebra)
         self._expand_value = expand_value
+        self.choices: dict[int, Lockstep] = {}
         self._shared: dict[Hashable, int] = {}
 
     @cached_method
@@ -110,7 +113,9 @@ class Context:
 
     @cached_method
     def _value(self, choice: Lockstep, depth: int) -> int:
-        return self.automaton.later(partial(self._expand_value, choice, depth))
+        state = self.automaton.later(partial(self._expand_value, choice, depth))
+        self.choices[state] = choice
+        return state
 
     def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:
         """The state for `key`; `expand` writes it where it is new."""

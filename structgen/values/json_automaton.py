@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import itemgetter
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton, Beginning, Blame
+from structgen.automaton.pointers import pointer_at
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
@@ -21,7 +22,8 @@ from structgen.schema.normal import ANY, Node, Numbers, Strings
 from structgen.schema.reader import algebra_of, read
 from structgen.schema.places import limited_places, long_places
 from structgen.values.arrays import ArrayWriter
-from structgen.values.blame import blamed
+from structgen.values.begun import begun_values
+from structgen.values.blame import Level, blamed
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
@@ -102,20 +104,34 @@ class JsonAutomaton(Automaton):
         return Prelude(beginning, self._written, self._strings.free, self._numbers.digits)
 
     def again(
-        self, root: Node, *, whitespace: Whitespace | None = None, any_order: bool | None = None
+        self,
+        nodes: tuple[Node, ...],
+        depth: int,
+        *,
+        whitespace: Whitespace | None = None,
+        any_order: bool | None = None,
     ) -> JsonAutomaton:
-        """The automaton of another normal form, or with other options; those not given are these."""
-        return JsonAutomaton(
-            root,
+        """The automaton of one value that satisfies one of `nodes`, in tables of its own.
+
+        Args:
+            depth: how deep the value stands in others.
+            whitespace, any_order: other options than these.
+        """
+        automaton = JsonAutomaton(
+            ANY,
             self.whitespace if whitespace is None else whitespace,
             any_order=self.any_order if any_order is None else any_order,
-            algebra=algebra_of(root),
+            algebra=next(map(algebra_of, nodes), None),
             finite=self._finite,
         )
+        automaton.start = automaton._context.value(automaton._context.choice(nodes), depth)
+        return automaton
 
-    def blame(self, taken: bytes, refused: bytes, *, ends: bool) -> Blame:
-        """The keyword or the option that refuses the byte behind a text, or its end."""
-        return blamed(self.root, self.whitespace, self.again, taken, refused, any_order=self.any_order, ends=ends)
+    def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
+        with self.lock:
+            values = begun_values(self.tables, self._context.choices, positions, taken + refused)
+            levels = [Level(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
+        return blamed(levels, pointer_at(taken), self.whitespace, any_order=self.any_order)
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""

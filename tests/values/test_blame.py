@@ -18,7 +18,6 @@ import pytest
 import structgen as sg
 from structgen.automaton.expected import described
 from structgen.errors import OptionError, TokenRejected
-from structgen.values.blame import without
 from tests.support.matching import byte_vocabulary
 
 ITEM = {
@@ -77,6 +76,50 @@ def test_the_keyword_to_blame_is_named_with_its_place(text: str, byte: str, poin
     assert (why.pointer, why.rule, why.offset) == (pointer, rule, 0)
     assert why.keyword == rule.rpartition("/")[2]
     assert matcher.text == text.encode()
+
+
+LIMITED = {"type": "integer", "maximum": 500}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "byte", "pointer", "rule"),
+    [
+        ({"properties": {"a": LIMITED, "b": {**LIMITED}}}, '{"a": 50', "1", "/a", "/properties/a/maximum"),
+        ({"properties": {"a": LIMITED, "b": {**LIMITED}}}, '{"a": 50, "b": 50', "1", "/b", "/properties/b/maximum"),
+        ({"items": {"allOf": [{"minLength": 1}, {"maxLength": 2}]}}, '["ab', "c", "/0", "/items/allOf/1/maxLength"),
+        ({"anyOf": [LIMITED, {"maxLength": 2}]}, '"ab', "c", "", "/anyOf/1/maxLength"),
+        ({"items": LIMITED, "contains": {"minimum": 30}}, "[1, 2", "]", "/1", "/contains"),
+        ({"items": LIMITED, "uniqueItems": True, "maxItems": 2}, "[1, 1", "]", "/1", "/uniqueItems"),
+        ({"items": LIMITED, "uniqueItems": True, "maxItems": 2}, "[1, 2", ",", "/1", "/maxItems"),
+        ({"propertyNames": {"maxLength": 2}}, '{"ab', "c", "", "/propertyNames/maxLength"),
+        ({"properties": {"a": True, "b": True}, "dependentRequired": {"a": ["b"]}}, '{"a": 1', "}", "/a",
+         "/dependentRequired"),
+        ({"const": {"a": [1, 2]}}, '{"a": [1, ', "3", "/a", "/const"),
+        ({"$ref": "#at", "$defs": {"x": {"$anchor": "at", "maxLength": 1}}}, '"a', "b", "", "/$defs/x/maxLength"),
+        ({"$id": "https://a.org/t", "$dynamicAnchor": "n", "properties": {"c": {"items": {"$dynamicRef": "#n"}}, "q": {
+            "type": "string"}}}, '{"c": [{"q": ', "4", "/c/0/q", "/properties/q/type"),
+        ({"$id": "https://a.org/t", "$ref": "/b", "$defs": {"b": {"$id": "https://a.org/b", "maxLength": 1}}},
+         '"a', "b", "", "/b#/maxLength"),
+        ({"uniqueItems": True}, '["foo", "foo', '"', "/1", "/uniqueItems"),
+    ],
+)  # fmt: skip
+def test_the_keyword_is_that_of_the_place(schema: Any, text: str, byte: str, pointer: str, rule: str) -> None:
+    """Also where two places have equal sets, in what `allOf` and references apply, and beside other alternatives."""
+    why = behind(schema, text).explain(ord(byte))
+    assert why is not None
+    assert (why.pointer, why.rule) == (pointer, rule)
+
+
+def test_alternatives_that_the_members_before_have_ruled_out() -> None:
+    """In another order of its members the text would do."""
+    schema = {"anyOf": [{"properties": {"k": {"const": k}, "v": {"const": k}}, "required": ["k"]} for k in "xy"]}
+    schema["anyOf"][0]["properties"] = dict(reversed(schema["anyOf"][0]["properties"].items()))  # type: ignore[call-overload]
+    why = behind(schema, '{"k": "y", "v": "').explain(ord("x"))
+    assert why is not None
+    assert why.keyword == "const"
+    why = behind(schema, '{"k": "').explain(ord("z"))
+    assert why is not None
+    assert why.keyword == "const"
 
 
 def test_it_reads_as_a_sentence() -> None:
@@ -160,13 +203,6 @@ def test_words_for_bytes() -> None:
     assert described([*range(32, 256)], end=False) == 'any character or `"`'
     assert described([*b" \n,"], end=False) == "`,` or white space"
     assert described([], end=False).startswith("nothing")
-
-
-def test_a_schema_without_a_keyword() -> None:
-    schema = {"a/b": {"c": [1, {"d": 2, "e": 3}]}, "f": 4}
-    assert without(schema, "/a~1b/c/1/d") == {"a/b": {"c": [1, {"e": 3}]}, "f": 4}
-    assert without(schema, "/a~1b/c/0") == {"a/b": {"c": [{"d": 2, "e": 3}]}, "f": 4}
-    assert schema["a/b"]["c"][1] == {"d": 2, "e": 3}
 
 
 def rejection(schema: Any, text: str, token: int) -> TokenRejected:

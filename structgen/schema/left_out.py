@@ -1,0 +1,77 @@
+"""A schema read again without some of its keywords: would it then allow what it refuses?
+
+Only what is asked for is read, and the schema is not scanned again, so a try costs what the places asked for cost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+from structgen.schema.algebra import Algebra, Both, Not, UnionNode
+from structgen.schema.facts import Where
+from structgen.schema.normal import Node
+from structgen.schema.reader import SchemaNode, SchemaReader
+from structgen.schema.references import in_place, references
+
+
+class LeftOut(SchemaReader):
+    """A reader that shares no node with another reader of the same schema, so another thread may use that one.
+
+    Args:
+        other: the other reader.
+        rules: the places and keywords that are left out.
+    """
+
+    def __init__(self, other: SchemaReader, rules: Iterable[tuple[SchemaNode, str]] = ()) -> None:
+        algebra = Algebra(other.algebra.ranks)
+        super().__init__(other.scan, dict(other._targets), algebra, other._scopes, formats=other.formats)
+        self._drafts = dict(self._drafts)
+        self._other = other
+        self._instead: dict[int, dict[str, Any]] = {}
+        for place, keyword in rules:
+            kept = {**self._instead.get(id(place.schema), place.schema)}
+            kept.pop(keyword, None)
+            self._instead[id(place.schema)] = self.adopted(kept, place.schema)
+
+    def node(self, schema: Any, where: Where) -> Node:
+        return super().node(self._instead.get(id(schema), schema), where)
+
+    def _scoped(self, schema: dict[str, Any], where: Where, scope: Any) -> Node:
+        return super()._scoped(self._instead.get(id(schema), schema), where, scope)
+
+    def pointer_of(self, place: SchemaNode) -> str:
+        """Nobody is shown where a copy stands."""
+        return ""
+
+    def twin(self, node: Node) -> Node:
+        """What a node of the other reader is here. A node that stands for no place of the schema is itself."""
+        if isinstance(node, SchemaNode) and node.reader is self._other:
+            scoped = self._scopes is not None
+            return self._scoped(node.schema, node.where, node.scope) if scoped else self.node(node.schema, node.where)
+        if isinstance(node, Both):
+            return reduce(self.algebra.node, map(self.twin, node.operands))
+        if isinstance(node, Not):
+            return self.algebra.negation(self.twin(node.operand))
+        if isinstance(node, UnionNode):
+            return self.algebra.union(map(self.twin, node.members))
+        return node
+
+
+def speaking(nodes: Sequence[Node]) -> list[SchemaNode]:
+    """The places of a schema that speak of a value which is read against `nodes`: theirs, and what they apply to the
+    same value. A complement that the algebra made has none."""
+    known: dict[SchemaNode, None] = {}
+    waiting = deque(nodes)
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, (Both, UnionNode)):
+            waiting += node.operands if isinstance(node, Both) else node.members
+        elif isinstance(node, SchemaNode) and node not in known:
+            known[node] = None
+            dialect = node.reader.dialect(node.schema)
+            waiting += [node.reader.target(node, keyword) for keyword in references(node.schema, dialect)]
+            waiting += [node.reader.node(branch, (node, *tokens)) for branch, tokens in in_place(node.schema, dialect)]
+    return [*known]
