@@ -18,11 +18,22 @@ from structgen.decoding.request import prepare
 from structgen.errors import quoted
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling, Thinking, Whitespace
+from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import with_schema
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
-from structgen.server.wire import ChatRequest, Common, Extras, Message, NamedChoice, SchemaFormat, TextRequest
+from structgen.server.wire import (
+    ChatRequest,
+    Common,
+    Extras,
+    GapField,
+    Message,
+    NamedChoice,
+    PhraseField,
+    SchemaFormat,
+    TextRequest,
+)  # fmt: skip
 from structgen.tools import ToolCall
 
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
@@ -44,11 +55,11 @@ class Asked:
 
 
 def texts_of(request: ChatRequest | TextRequest | ResponsesRequest) -> int:
-    """How many texts a request asks for."""
+    """How many texts a request asks for; a beam of a search counts as one."""
     if isinstance(request, ResponsesRequest):
-        return 1
+        return request.chat.extras.beam_count
     prompts = len(_prompts(request)) if isinstance(request, TextRequest) else 1
-    return prompts * (request.n or 1)
+    return prompts * (request.n or 1) * request.extras.beam_count
 
 
 def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
@@ -179,11 +190,33 @@ def _options(request: Common, settings: Settings, also: int | None) -> dict[str,
     options["thinking"] = _thinking(extras)
     if extras.banned:
         options["banned"] = extras.banned
+    options |= {"beams": extras.beam_count, "phrases": [_phrase(each) for each in extras.phrases]}
     if extras.order != "schema":
         options["order"] = extras.order
     if extras.whitespace != "spaced":
         options["whitespace"] = _whitespace(extras.whitespace)
     return options
+
+
+def _phrase(given: PhraseField) -> Wanted:
+    """A phrase as `generate` takes it.
+
+    Raises:
+        Problem: it is no phrase, or several.
+    """
+    options: Any = {"ignore_case": given.ignore_case, "whole_word": given.whole_word, "at": given.at}
+    gaps = [
+        ... if part is None else Gap(part.characters, part.words) if isinstance(part, GapField) else part
+        for part in given.template or ()
+    ]
+    texts = () if given.text is None else (given.text,)
+    kinds = (Phrase, texts), (AnyOf, given.any_of), (Ordered, given.ordered), (Template, gaps)
+    named = [(kind, parts) for kind, parts in kinds if parts]
+    if len(named) != 1:
+        told = "structgen.phrases: expected a text, or one of text, any_of, ordered and template"
+        raise Problem(400, told, "invalid_value", param="structgen.phrases")
+    kind, parts = named[0]
+    return kind(*parts, **options)
 
 
 def _whitespace(given: str | int) -> Whitespace:
@@ -245,7 +278,10 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
     Raises:
         Problem: a bias is for no token.
     """
-    extras = request.extras
+    extras, is_searched = request.extras, request.extras.beam_count > 1
+    if is_searched and (request.n or 1) > 1:
+        raise Problem(400, "n: a beam search finds one text, the likeliest", "invalid_value", param="n")
+    drawn_at = 0.0 if is_searched else settings.temperature
     given = {
         "top_p": request.top_p,
         "frequency_penalty": request.frequency_penalty,
@@ -253,7 +289,7 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
         "seed": None if request.seed is None else request.seed % 2**64,
     }
     sampling = Sampling(
-        temperature=settings.temperature if request.temperature is None else request.temperature,
+        temperature=drawn_at if request.temperature is None else request.temperature,
         top_k=extras.top_k,
         min_p=extras.min_p,
         typical_p=extras.typical_p,

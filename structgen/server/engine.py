@@ -15,6 +15,8 @@ from structgen.chat.parser import TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
+from structgen.decoding.run import Run
+from structgen.decoding.session import Session
 from structgen.decoding.stream import RowEvents
 from structgen.errors import RunError, StructgenError, excerpt
 from structgen.models.evaluation_mode import evaluating
@@ -62,7 +64,7 @@ class Job:
     record: bool
     stream: bool
     tell: Callable[[News], None]
-    texts: list[_Text] = field(default_factory=list, repr=False)
+    texts: list[_SampledText | _SearchedText] = field(default_factory=list, repr=False)
 
 
 class Engine:
@@ -144,6 +146,7 @@ class _Shift:
     def __init__(self, engine: Engine, batch: OpenBatch) -> None:
         self._engine, self._batch = engine, batch
         self._jobs: list[Job] = []
+        self._searches: deque[_SearchedText] = deque()
 
     def work(self) -> None:
         """Runs jobs until there are none; an error of the model's own ends those that are there."""
@@ -153,12 +156,13 @@ class _Shift:
                 going = self._turn_over() and bool(self._jobs)
                 if going:
                     more = self._batch.step()
+                    more = self._search() or more
                     self._engine.steps += 1
                     self._report()
                     if not more and self._jobs:
                         raise AssertionError("a row neither goes on nor is done")
-                self._engine.running = len(self._batch) - self._batch.waiting
-                self._engine.waiting = self._batch.waiting
+                self._engine.running = len(self._batch) - self._batch.waiting + bool(self._searches)
+                self._engine.waiting = self._batch.waiting + max(len(self._searches) - 1, 0)
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
             self._fail(RunError(f"the model's forward pass failed: {type(error).__name__}: {excerpt(error)}"))
         finally:
@@ -176,25 +180,39 @@ class _Shift:
                 self._leave(job)
         for job in arrived:
             if job in self._jobs:
-                options: Any = {"record": job.record, "patience": self._engine.patience}
-                job.texts = [_Text(index, turn, self._batch, **options) for index, turn in enumerate(job.turns)]
+                job.texts = [self._joined(index, turn, job.record) for index, turn in enumerate(job.turns)]
         return True
+
+    def _joined(self, index: int, turn: TurnRequest, record: bool) -> _SampledText | _SearchedText:
+        patience = self._engine.patience
+        if turn.request.beams is None:
+            return _SampledText(index, turn, self._batch, record=record, patience=patience)
+        self._searches.append(_SearchedText(index, turn, record=record, patience=patience))
+        return self._searches[-1]
+
+    def _search(self) -> bool:
+        """A step of the first beam search; the others wait, for each has a cache of its own. False: none."""
+        while self._searches and self._searches[0].is_over:
+            self._searches.popleft()
+        if self._searches:
+            self._searches[0].step()
+        return bool(self._searches)
 
     def _report(self) -> None:
         """Tells what the step has added."""
         told = []
         for job in list(self._jobs):
-            news = [each for text in job.texts if (each := text.news(self._batch, stream=job.stream)) is not None]
+            news = [each for text in job.texts if (each := text.news(stream=job.stream)) is not None]
             failed = next((each for each in news if each.error is not None), None)
             told += [(job, each) for each in (news if failed is None else [failed])]
-            if failed is not None or all(text.seat is None for text in job.texts):
+            if failed is not None or all(text.is_over for text in job.texts):
                 self._leave(job)
         if told:
             self._engine._deliver(told)
 
     def _leave(self, job: Job) -> None:
         for text in job.texts:
-            text.leave(self._batch)
+            text.leave()
         self._jobs.remove(job)
 
     def _fail(self, error: StructgenError) -> None:
@@ -203,55 +221,59 @@ class _Shift:
         self._engine._deliver([(job, News(0, error=error)) for job in jobs])
 
 
-class _Text:
-    """One text of a job, from its place in the batch to its news."""
+class _SampledText:
+    """One text of a job, from its row of the batch to its news."""
 
     def __init__(
         self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool, patience: float | None
     ) -> None:
-        self._index, self._turn = index, turn
+        self._index, self._turn, self._batch = index, turn, batch
         session = turn.request.sessions[0]
         for each in (session, session.before):
             if each is not None:
                 each.patience.seconds = patience
-        self.seat: Seat | None = batch.join(session, record=record)
+        self._seat: Seat | None = batch.join(session, record=record)
         self._watch = TurnWatch(turn)
         thinking = session.thinking
         self._thoughts = None if thinking is None else RowEvents(thinking, str, is_json=False, row=0)
         self._tokens = -1
 
-    def leave(self, batch: OpenBatch) -> None:
-        """Frees the row."""
-        if self.seat is not None:
-            batch.drop(self.seat)
-            self.seat = None
+    @property
+    def is_over(self) -> bool:
+        """Has it told its last news?"""
+        return self._seat is None
 
-    def news(self, batch: OpenBatch, *, stream: bool) -> News | None:
+    def leave(self) -> None:
+        """Frees the row."""
+        if self._seat is not None:
+            self._batch.drop(self._seat)
+            self._seat = None
+
+    def news(self, *, stream: bool) -> News | None:
         """What is new since the last call; None for nothing."""
-        if self.seat is None:
+        if self._seat is None:
             return None
-        session = self.seat.session
+        session = self._seat.session
         if not session.done and (not stream or session.token_count == self._tokens):
             return None
         self._tokens = session.token_count
-        generation = self._turn.request.result(0, self.seat) if session.done else None
+        generation = self._turn.request.result(0, self._seat) if session.done else None
         error = None if generation is None else generation.error
         try:
-            events = [] if error is not None else self._events()
+            events = [] if error is not None else self._events(session)
         except StructgenError as problem:
             events, error = [], problem
         if generation is None:
             return News(self._index, events, error=error) if events or error else None
-        choices = session.choices(self.seat.ledger)
-        self.leave(batch)
+        choices = session.choices(self._seat.ledger)
+        self.leave()
         return News(self._index, events, generation, choices, error)
 
-    def _events(self) -> list[TurnEvent | Thought]:
+    def _events(self, session: Session) -> list[TurnEvent | Thought]:
         """Raises:
         RunError: a text that was told already was taken back.
         """
-        assert self.seat is not None
-        session, events = self.seat.session, list[TurnEvent | Thought]()
+        events = list[TurnEvent | Thought]()
         if self._thoughts is not None:
             for piece in self._thoughts.events():
                 if piece.text:
@@ -264,3 +286,50 @@ class _Text:
             if session.done:
                 events += self._watch.finish()
         return events
+
+
+class _SearchedText:
+    """One text of a job that beams search for: a run of its own, beside the batch. It is told when it is found."""
+
+    def __init__(self, index: int, turn: TurnRequest, *, record: bool, patience: float | None) -> None:
+        self._index, self._turn, self._record = index, turn, record
+        turn.request.sessions[0].patience.seconds = patience
+        self._run: Run[Any] | None = None
+        self._error: StructgenError | None = None
+        self.is_over = False
+
+    def step(self) -> None:
+        """One token more of every beam. What goes wrong is this text's error."""
+        try:
+            if self._run is None:
+                self._run = self._turn.request.batch(record=self._record)
+            self._run.step()
+        except StructgenError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
+            self._error = RunError(f"the beam search failed: {type(error).__name__}: {excerpt(error)}")
+
+    def leave(self) -> None:
+        """Frees the run's cache."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+        self.is_over = True
+
+    def news(self, *, stream: bool) -> News | None:
+        """The whole text once it is found; None before, and behind that."""
+        run = self._run
+        if self.is_over or (self._error is None and (run is None or not run.rows[0].done)):
+            return None
+        news = News(self._index, error=self._error)
+        if self._error is None:
+            assert run is not None
+            session, generation = run.rows[0].texts[0][0], self._turn.request.result(0, run)
+            try:
+                watch = TurnWatch(self._turn)
+                events = [*watch.events(session)[0], *watch.finish()] if generation.error is None else []
+                news = News(self._index, events, generation, session.choices(run.ledger), generation.error)
+            except StructgenError as error:
+                news = News(self._index, error=error)
+        self.leave()
+        return news

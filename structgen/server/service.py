@@ -111,7 +111,7 @@ class Service:
             told = f"there is no model {request.model!r} here: this server has {settings.name!r}"
             raise Problem(404, told, "model_not_found", param="model")
         if texts > settings.max_choices:
-            told = f"{texts} texts in one request: this server gives {settings.max_choices} at most"
+            told = f"{texts} texts or beams in one request: this server gives {settings.max_choices} at most"
             raise Problem(400, told, "invalid_value", param="n")
         if self._texts + texts > settings.rows + settings.queue:
             told = f"the queue is full: {self._texts} texts are on their way"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from structgen.errors import excerpt, quoted
 from structgen.server.problems import Problem
@@ -13,14 +13,8 @@ R = TypeVar("R", bound=BaseModel)
 Number = Annotated[float, Field(strict=True)]
 
 
-_WITHOUT_BEAMS = "the server's continuous batching has no beam search; in Python it is generate(beams=..., phrases=...)"
-
-REFUSED = {
-    "structgen.phrases": f"phrases need beam search, and {_WITHOUT_BEAMS}",
-    "structgen.beams": _WITHOUT_BEAMS,
-    "best_of": f"it is no field of the server: {_WITHOUT_BEAMS}; n gives several texts",
-}
-"""Fields that are asked for elsewhere, and why they are not here."""
+REFUSED = {"best_of": "n gives several texts, and structgen.beams searches for the likeliest one"}
+"""Fields that are asked for elsewhere, and what there is here."""
 
 
 class Strict(BaseModel):
@@ -50,12 +44,41 @@ class Budget(Strict):
     max_characters: StrictInt | None = 65_536
 
 
+class GapField(Strict):
+    """`Gap`'s attributes: a count, or the fewest and the most."""
+
+    characters: StrictInt | tuple[StrictInt, StrictInt] | None = None
+    words: StrictInt | tuple[StrictInt, StrictInt] | None = None
+
+
+class PhraseField(Strict):
+    """A phrase with its options: one of `text`, `any_of`, `ordered` and `template`, where null is a gap of any text.
+
+    A text alone is short for `{"text": ...}`.
+    """
+
+    text: StrictStr | None = None
+    any_of: list[StrictStr] | None = None
+    ordered: list[StrictStr] | None = None
+    template: list[StrictStr | GapField | None] | None = None
+    ignore_case: StrictBool = False
+    whole_word: StrictBool = False
+    at: StrictStr | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        return {"text": given} if isinstance(given, str) else given
+
+
 class Extras(Strict):
     """The field `structgen`: what OpenAI's interface has no field for.
 
     Attributes:
         regex, choice, grammar: a constraint that is no JSON Schema; `grammar` is Lark's syntax.
         banned: words and phrases that are never said.
+        phrases: what must be said.
+        beams: of a beam search; None for 8 with phrases, and for none without.
         canonical: only tokens that the tokenizer itself would write.
         order: of an object's members.
         whitespace: of JSON; a number indents by as many blanks.
@@ -70,6 +93,8 @@ class Extras(Strict):
     choice: list[StrictStr] | None = None
     grammar: StrictStr | None = None
     banned: list[StrictStr] = []
+    phrases: list[PhraseField] = []
+    beams: Annotated[StrictInt, Field(ge=1)] | None = None
     canonical: StrictBool | Literal["off", "prefer", "strict"] = "off"
     order: StrictStr | list[StrictStr] = "schema"
     whitespace: Literal["spaced", "compact", "flexible"] | Annotated[StrictInt, Field(ge=0, le=100)] = "spaced"
@@ -81,6 +106,11 @@ class Extras(Strict):
     min_p: Number = 0.0
     typical_p: Number = 1.0
     repetition_penalty: Number = 1.0
+
+    @property
+    def beam_count(self) -> int:
+        """The beams of each text's search; 1 where none is asked for."""
+        return self.beams or (8 if self.phrases else 1)
 
 
 class NamedSchema(Strict):
