@@ -10,7 +10,7 @@ from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import CallFormat
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed import KeyedPlans
-from structgen.chat.literals import Literals, by_beginning
+from structgen.chat.literals import Literals, by_text
 from structgen.chat.pieces import Slot
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
@@ -144,7 +144,7 @@ class _TurnPlans:
                     text, rest = tool.name + first, ["".join(others), *behind[1:]]
             after = Series(tuple(self._piece(piece, tool.name, index) for piece in rest))
             entries.append((text, after))
-        return Series((*before, by_beginning(entries)))
+        return Series((*before, by_text(entries)))
 
     def _piece(self, piece: str | Slot, tool: str, index: str | None) -> Plan:
         if isinstance(piece, str):

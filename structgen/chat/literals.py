@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 from structgen.automaton.machine import Automaton
-from structgen.chat.pieces import common_prefix
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Switch, Texts
 from structgen.parts.special import Special
 from structgen.vocabulary.vocabulary import special_text
 
@@ -75,22 +75,17 @@ def optional(plan: Plan) -> Plan:
     return Loop(plan, 0, 1)
 
 
-def by_beginning(entries: Sequence[tuple[str, Plan]]) -> Plan:
+def by_text(entries: Iterable[tuple[str, Plan]]) -> Plan:
     """Returns the alternatives of several texts, each with the plan that follows it.
 
-    Texts with a common beginning share its states, as in a trie: of `get_time` and `get_weather` the automaton follows
-    one branch up to `get_`.
-
     Args:
-        entries: at least one pair of a text and its plan; the texts differ.
+        entries: at least one pair of a text, which is not empty, and its plan; the texts differ.
     """
-    if len(entries) == 1:
-        text, rest = entries[0]
-        return Series((Fixed(text.encode()), rest)) if text else rest
-    texts = [text for text, _ in entries]
-    shared = texts[0][: common_prefix(min(texts), max(texts))]
-    groups: dict[str, list[tuple[str, Plan]]] = {}
-    for text, rest in entries:
-        groups.setdefault(text[len(shared) : len(shared) + 1], []).append((text[len(shared) :], rest))
-    branches = Either(tuple(by_beginning(group) for group in groups.values()))
-    return Series((Fixed(shared.encode()), branches)) if shared else branches
+    cases: list[tuple[str, Plan, list[tuple[str, Plan]]]] = []  # of a text, also those that it begins, less itself
+    for text, plan in sorted(entries, key=itemgetter(0)):
+        if cases and text.startswith(cases[-1][0]):
+            cases[-1][2].append((text[len(cases[-1][0]) :], plan))
+        else:
+            cases.append((text, plan, []))
+    texts = Texts(tuple(text.encode() for text, _, _ in cases))
+    return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))

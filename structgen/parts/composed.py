@@ -20,7 +20,7 @@ whose text they would speak, and they are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -50,6 +50,7 @@ from structgen.automaton.table_format import (
     TARGET,
     UNBOUNDED,
     ZERO,
+    A,
     merged_edges,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, UnsupportedSchema
@@ -57,7 +58,7 @@ from structgen.memo import cached_method
 from structgen.parts.composed_text import is_text, leaving, text_block
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
-from structgen.parts.threads import Continuation, Reach, Step, Thread, opened
+from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind, opened
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
@@ -104,6 +105,11 @@ class Composed(Automaton):
         self._join(reach.threads)
         return reach
 
+    def behind(self, over: Iterable[Thread]) -> Reach:
+        """Where a text stands behind threads whose parts are over."""
+        outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
+        return self.reach(*(behind(thread.after, outcome) for thread, outcome in outcomes))
+
     def _join(self, threads: set[Thread]) -> None:
         """JSON values that begin together, before the same, are one thread: their automaton reads them in lockstep."""
         groups: dict[tuple[JsonAutomaton, Continuation], list[Thread]] = {}
@@ -123,7 +129,7 @@ class Composed(Automaton):
         return replace(ordered[0], start=start, extends=frozenset[int]().union(*(part.extends for part in ordered)))
 
     def reading(self) -> PartReading:
-        return PartReading.start_of(self.walk, self.reach, self.begin)
+        return PartReading.start_of(self.walk, self.behind, self.begin)
 
     def json_text(self, text: bytes) -> bytes:
         start = self.reading().feed(text).json_start
@@ -148,7 +154,9 @@ class Composed(Automaton):
 
     @cached_method
     def _after(self, after: Continuation) -> int:
-        """The state in which what comes after a part begins."""
+        """The state in which what comes after a part begins, or a return that tells it by the part's outcome."""
+        if isinstance(after, Chosen):
+            return self.returns(lambda outcome: self._state(self.reach(behind(after, outcome))))
         return self._state(self.reach((None, after)))
 
     def _state(self, reach: Reach) -> int:
@@ -194,7 +202,7 @@ class Composed(Automaton):
         go on begins them. 0 where it is not so."""
         if thread.after is None or self._ambiguous(thread) or not self.walk.over(thread.position, refuse):
             return 0
-        return self._called(thread) if self.reach((None, thread.after)).state_of() == (others, ends) else 0
+        return self._called(thread) if self.behind([thread]).state_of() == (others, ends) else 0
 
     def _expand_call(self, thread: Thread, state: int) -> None:
         """One part, which takes the next byte whatever that is."""
@@ -287,7 +295,7 @@ class Composed(Automaton):
     def _moved(self, threads: tuple[Thread, ...], base: Thread | None, moved: tuple[int, ...], byte: int) -> int:
         """The edge for a byte that leads the threads to these positions (0: nowhere)."""
         alive: list[Thread] = []
-        begun: list[Step] = []
+        over: list[Thread] = []
         flags = ZERO if base and base.counted else 0
         for thread, position in zip(threads, moved, strict=True):
             if position:
@@ -299,8 +307,8 @@ class Composed(Automaton):
                     flags |= 0 if self._goes_on(position) else ZERO
                 alive.append(Thread(position, thread.part, thread.after, extends, counted))
                 if self.walk.over(position, refuse):
-                    begun.append((None, thread.after))
-        reach = self.reach(*begun)
+                    over.append(alive[-1])
+        reach = self.behind(over)
         # What is complete stays only where it counts: its bound has to be met for the byte that has completed it.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
         state = self._state(reach)

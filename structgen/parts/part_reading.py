@@ -14,8 +14,8 @@ from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
 from structgen.parts.threads import Reach, Thread
 
-Resume = Callable[..., Reach]
-"""Where a text stands before plans (see `Composed.reach`)."""
+Resume = Callable[[list[Thread]], Reach]
+"""Where a text stands behind threads that are over (see `Composed.behind`)."""
 
 
 class ReadingThread(NamedTuple):
@@ -73,16 +73,16 @@ class PartReading(JsonReading):
     def _after(self, lanes: list[ReadingThread], more: bytes, i: int) -> list[ReadingThread]:
         """The threads behind `more[i]`."""
         moved: dict[Thread, ReadingThread] = {}
-        begun = []
+        over = []
         for lane in lanes:
             position = self._walk.step(lane.thread.position, more[i], self._answer(lane, more, i))
             if position:
                 thread = lane.thread._replace(position=position)
                 moved.setdefault(thread, lane._replace(thread=thread))
                 if self._walk.over(position, self._answer(lane, more, i + 1)):
-                    begun.append((None, thread.after))
-        if begun:
-            for lane in _begun(self._resume(*begun), self.length + i + 1):
+                    over.append(thread)
+        if over:
+            for lane in _begun(self._resume(over), self.length + i + 1):
                 moved.setdefault(lane.thread, lane)
         return list(moved.values())
 

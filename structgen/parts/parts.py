@@ -1,7 +1,8 @@
 """What a composition is made of: parts, and how they stand together.
 
-A *plan* is a part or parts in a `Series`, as `Either`, in a `Loop`. A *part* is a language with an automaton of its
-own: it is entered in the tables of a composition, and is over where a walk that began in frame 0 leaves that frame.
+A *plan* is a part or parts in a `Series`, as `Either`, in a `Loop`, behind a `Switch`. A *part* is a language with an
+automaton of its own: it is entered in the tables of a composition, and is over where a walk that began in frame 0
+leaves that frame.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
 from structgen.automaton.chars import lift
+from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
+from structgen.automaton.table_format import POP
 from structgen.options import Whitespace
 from structgen.regular.chardfa import CharDfa
 from structgen.schema.algebra import Algebra
@@ -113,6 +116,29 @@ class JsonValue(Part):
 
 
 @dataclass(frozen=True, eq=False)
+class Texts(Part):
+    """One of several texts. Its states are written when a text of the composition comes to it, all at once.
+
+    Attributes:
+        texts: their bytes, at least one each; none begins another one.
+    """
+
+    texts: tuple[bytes, ...]
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
+
+    def _write(self, automaton: Automaton, state: int) -> None:
+        """Writes a trie. Behind each text is a state of its own, which leaves the frame with the text's number."""
+        ends = automaton.later_block(len(self.texts), lambda end: self._write_end(automaton, end, end - ends))
+        write_literals(automaton, state, zip(self.texts, range(ends, ends + len(self.texts)), strict=True))
+
+    def _write_end(self, automaton: Automaton, state: int, outcome: int) -> None:
+        """Writes the state behind a text. It leaves its frame with the next byte: until then it tells the outcome."""
+        automaton.tables.ranges(state, (), miss=(POP, outcome, 0))
+
+
+@dataclass(frozen=True, eq=False)
 class Series:
     """One plan after the other."""
 
@@ -141,7 +167,23 @@ class Loop:
         return self.item if self.separator is None else Series((self.separator, self.item))
 
 
-Plan = Part | Series | Either | Loop
+@dataclass(frozen=True, eq=False)
+class Switch:
+    """One of several texts, each with the plan that follows it.
+
+    Of `Either` of as many series, all are followed side by side until their texts differ; these texts are one
+    automaton, and a plan begins when its text was read.
+
+    Attributes:
+        texts: the texts.
+        plans: the plan behind each text, in the same order.
+    """
+
+    texts: Texts
+    plans: tuple[Plan, ...]
+
+
+Plan = Part | Series | Either | Loop | Switch
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
@@ -157,5 +199,7 @@ def parts_of(plan: Plan) -> Iterator[Part]:
             todo += reversed(each.items)
         elif isinstance(each, Loop):
             todo.append(each.next)
+        elif isinstance(each, Switch):
+            todo += (*reversed(each.plans), each.texts)
         else:
             yield each

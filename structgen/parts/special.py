@@ -12,7 +12,19 @@ from dataclasses import dataclass, replace
 from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import Edge
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Words, more_bytes, parts_of
+from structgen.parts.parts import (
+    Either,
+    Entered,
+    Families,
+    Loop,
+    Part,
+    Plan,
+    Series,
+    Switch,
+    Words,
+    more_bytes,
+    parts_of,
+)  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 
 
@@ -99,6 +111,8 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     def _changed(plan: Plan) -> Plan:
         if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
+        if isinstance(plan, Switch):
+            return replace(plan, plans=tuple(map(changed, plan.plans)))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
         return plan.among(names) if isinstance(plan, Stopped) else plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from structgen.parts.parts import Either, Entered, Loop, Plan, Series
+from structgen.parts.parts import Either, Entered, Loop, Plan, Series, Switch
 
 
 class Then(NamedTuple):
@@ -23,7 +23,14 @@ class Again(NamedTuple):
     after: Continuation
 
 
-Continuation = Then | Again | None
+class Chosen(NamedTuple):
+    """One of these plans comes next: that of the part's outcome."""
+
+    plans: tuple[Plan, ...]
+    after: Continuation
+
+
+Continuation = Then | Again | Chosen | None
 """What comes after a part; None: the end."""
 
 Step = tuple[Plan | None, Continuation]
@@ -73,11 +80,23 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
         return [(item, after) for item in plan.items]
     if isinstance(plan, Loop):
         return _looped(plan, 0, after)
+    if isinstance(plan, Switch):
+        return [(plan.texts, Chosen(plan.plans, after))]
     if isinstance(after, Then):
         rest = Then(after.items[1:], after.after) if len(after.items) > 1 else after.after
         return [(after.items[0], rest)] if after.items else [(None, after.after)]
     assert isinstance(after, Again)
     return _looped(after.loop, after.done, after.after)
+
+
+def behind(after: Continuation, outcome: int) -> Step:
+    """What begins behind a part that is over.
+
+    Args:
+        after: what comes after the part.
+        outcome: of the part; only `Chosen` asks for it.
+    """
+    return (after.plans[outcome], after.after) if isinstance(after, Chosen) else (None, after)
 
 
 def _looped(loop: Loop, count: int, after: Continuation) -> list[Step]:
