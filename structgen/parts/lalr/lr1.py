@@ -72,6 +72,7 @@ class LR1:
         symbols = {symbol for rule in grammar.rules for symbol in rule.expansion} - {r.origin for r in grammar.rules}
         self._terminals = [END, *sorted(symbols)]
         self._bits = {terminal: 1 << place for place, terminal in enumerate(self._terminals)}
+        self._inherits = 1 << len(self._terminals)
         self._firsts, self._nullable = self._first_sets()
         self._items = self._numbered()
         self.first = self._state(grammar.first_state, [(0, self._bits[END])])
@@ -112,6 +113,7 @@ class LR1:
         whole = Tail(tail.origin, tail.read + 1)
         return tail if tail.read and all(self._completed(state, symbol) == whole for symbol in last) else None
 
+    @cached_method
     def _completed(self, state: LrState, symbol: str) -> Tail | None:
         """The rule that is complete behind a symbol, whatever comes next; None where that is not sure."""
         items = [self._items[number] for number, _ in self.goto(state, symbol).kernel]
@@ -154,17 +156,29 @@ class LR1:
     def _closure(self, state: LrState) -> dict[int, int]:
         """All items of a state, and what may come behind each."""
         items = dict(state.kernel)
-        todo = list(items)
+        for number, behind in state.kernel:
+            for opened, first in self._opened(number):
+                if first & self._inherits:
+                    first = first ^ self._inherits | behind
+                items[opened] = items.get(opened, 0) | first
+        return items
+
+    @cached_method
+    def _opened(self, number: int) -> tuple[tuple[int, int], ...]:
+        """The items that an item begins with, whatever state it is in; and what may come behind the rule of each. The
+        bit `_inherits` among that stands for what may come behind the rule of `number` itself."""
+        items = {number: self._inherits}
+        todo = [number]
         while todo:
-            number = todo.pop()
-            item = self._items[number]
-            behind = item.first | items[number] if item.hollow else item.first
+            opening = todo.pop()
+            item = self._items[opening]
+            behind = item.first | items[opening] if item.hollow else item.first
             for opened in item.opens:
                 known = items.get(opened)
                 if known is None or behind & ~known:
                     items[opened] = behind | (known or 0)
                     todo.append(opened)
-        return items
+        return tuple(items.items())
 
     def _actions(self, state: LrState) -> int:
         moves, done = self._read(state)

@@ -202,7 +202,7 @@ class _Parser:
     @cached_method
     def _scanned(self, top: LrState) -> int:
         """The row of returns for the tokens that are found in a state."""
-        return -self._automaton.returns(lambda outcome: self._act(top, self._scanners.tokens[outcome]))
+        return -self._automaton.returns(lambda outcome: self._written(self._act(top, self._scanners.tokens[outcome])))
 
     def _scanner(self, top: LrState) -> CharDfa:
         return self._scanners.scanner(top.lalr, self._states.viable(top))
@@ -213,4 +213,9 @@ class _Parser:
         return lift(self._automaton, dfa, lambda final: final - 1, quoted=False)
 
     def _call(self, state: int, callee: int, ret: int) -> None:
-        self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
+        self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, self._written(callee), ret))
+
+    def _written(self, state: int) -> int:
+        """A state that a walk enters at once: it is written now, so that the walk does not stop for it."""
+        self._automaton.expand(state)
+        return state
