@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, KIND, LO, MISS, NOTHING, POP, RANGES, START, STUB, A, B, Int32, Int64,
+    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -36,18 +36,26 @@ _LEADS: Int32 = np.array(
 )  # fmt: skip
 
 
-def alive_depths(bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32) -> npt.NDArray[np.uint8]:
+def alive_depths(
+    bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32, limits: Int32 | None = None
+) -> npt.NDArray[np.uint8]:
     """uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
-    they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many."""
+    they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many.
+
+    Args:
+        limits: int32[states]: how often a state may lead to itself, at least `MANY` times; None for any number.
+    """
+    if limits is None:
+        limits = np.full(len(nexts), UNBOUNDED, np.int32)
     depths = np.full((len(ends), len(nexts) - 1), MAX_DEPTH, np.uint8)
     lasts = np.append(bounds[1:] - 1, np.int32(0x10FFFF))
-    _alive_depths(bounds, lasts, classes, nexts, spans, ends, np.zeros(nexts.shape[1], np.uint8), depths)
+    _alive_depths(bounds, lasts, classes, nexts, spans, ends, limits, np.zeros(nexts.shape[1], np.uint8), depths)
     return depths
 
 
 @kernel
 def _alive_depths(
-    bounds: Int32, lasts: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32,
+    bounds: Int32, lasts: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32, limits: Int32,
     used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """`alive_depths`, in `depths`, which is full of MAX_DEPTH.
@@ -73,6 +81,7 @@ def _alive_depths(
                     depths[k, q - 1] = level
                     changed = True
             level += 1
+        changed = _mark_limited(nexts, limits, used, depths[k]) or changed
         _mark_finite(nexts, used, depths[k], changed=changed)
 
 
@@ -94,6 +103,20 @@ def _dies(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8]
         if used[c] and (row[c] == 0 or depths[row[c] - 1] < level):
             return True
     return False
+
+
+@inner_kernel
+def _mark_limited(nexts: Int32, limits: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8]) -> bool:
+    """Give `MANY` to the states left that a used class leads back to themselves a limited number of times: are there
+    any?"""
+    limited = False
+    for q in range(1, nexts.shape[0]):
+        if limits[q] != UNBOUNDED and depths[q - 1] == MAX_DEPTH:
+            for c in range(nexts.shape[1]):
+                if used[c] and nexts[q, c] == q:
+                    depths[q - 1] = MANY
+                    limited = True
+    return limited
 
 
 @inner_kernel
@@ -158,7 +181,8 @@ ENDS, LIMITS, CONTINUED = range(3)
 """Rows of `per_state`, int32[3, states], of a DFA on its way to bytes.
 
 ENDS: where an accepting state leads: inside quotes the state behind the closing quote, else the outcome to pop with,
-plus 1; 0 for states that do not accept. LIMITS: HI of each state. CONTINUED: the first of the seven states
+plus 1; 0 for states that do not accept. LIMITS: HI of each state: where characters are counted, how many there may be
+before it; else, of a run (see `counted_runs`), how often it leads to itself. CONTINUED: the first of the seven states
 (`write_utf8`) in the middle of characters that lead to a state; 0 where they are not written yet.
 """
 FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED = range(6)
@@ -181,13 +205,18 @@ def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
 
 
 @inner_kernel
-def _ascii_edges(base: int, settings: Int64, nexts: Int32, spans: Int32, q: int, n: int) -> int:
-    """Write the edges of `q` for ASCII characters, neighbours with the same target as one; the new count of edges."""
+def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans: Int32, q: int, n: int) -> int:
+    """Write the edges of `q` for ASCII characters, neighbours with the same target as one; the new count of edges.
+
+    Where not all characters are counted, only a state with a limit counts those that lead to itself."""
     edges, start, first, inc = edges_at(base), n, settings[FIRST], settings[INC_FLAG]
+    counts = inc == 0 and limits[q] != UNBOUNDED
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
         t = nexts[q, spans[i, 2]]
         if t > 0:
             target = first + t - 1 | inc
+            if counts:
+                target |= INC if t == q else ZERO
             low, high = spans[i, 0], spans[i, 1]
             # Spans come from high to low: this one may end right before the edge that was written last.
             if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] & 255 == high + 1:
@@ -267,7 +296,7 @@ def lift_rows(
             n_edges = write_utf8(base, n_states, target, int64(limits[wide]), n_edges)
             n_states += 7
         start = n_edges
-        n_edges = _ascii_edges(base, settings, nexts, spans, q, n_edges)
+        n_edges = _ascii_edges(base, settings, nexts, limits, spans, q, n_edges)
         if settings[QUOTED]:
             n_edges = _quote_edges(base, settings, nexts, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:

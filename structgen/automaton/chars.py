@@ -20,6 +20,7 @@ from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
+from structgen.automaton.counted_runs import counted_runs
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.table_format import CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32, Int64
 
@@ -41,6 +42,7 @@ class Lifted:
         name: of strings, is it the name of a member? Each has one spelling, `json.dumps(name, ensure_ascii=False)`.
         most: the longest length in characters.
         also: by the DFA's final mask: further edges of a state, with bytes that stand in no character.
+        runs: of plain text: are runs of states counted (see `counted_runs`)? Then states are no longer the DFA's own.
     """
 
     def __init__(
@@ -53,9 +55,12 @@ class Lifted:
         name: bool = False,
         most: int | None = None,
         also: Callable[[int], list[Edge]] | None = None,
+        runs: bool = False,
     ) -> None:
+        folded = counted_runs(dfa) if runs else None
+        dfa = dfa if folded is None else folded.dfa
         self._automaton, self._dfa, self._quoted, self._name, self._also = automaton, dfa, quoted, name, also
-        self._outline = outline_of(dfa, quoted=quoted, name=name)
+        self._outline = outline_of(dfa, quoted=quoted, name=name) if folded is None else folded.outline
         n = len(dfa.next)
         finals, kinds = dfa.kinds
         by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
@@ -63,7 +68,7 @@ class Lifted:
         self._ends, self._limits, self._continued = (self._per_state[row] for row in (ENDS, LIMITS, CONTINUED))
         self._ends[:] = np.array(by_kind, np.int32)[kinds]
         self._counted = most is not None
-        self._limits[:] = UNBOUNDED
+        self._limits[:] = UNBOUNDED if folded is None else folded.limits
         slack = 0
         if most is not None:
             distances = shortest_ends(dfa)
@@ -335,6 +340,7 @@ def lift(
     name: bool = False,
     most: int | None = None,
     also: Callable[[int], list[Edge]] | None = None,
+    runs: bool = False,
 ) -> int:
     """The start state of `dfa` lifted; see `Lifted`."""
-    return Lifted(automaton, dfa, ends=ends, quoted=quoted, name=name, most=most, also=also).start
+    return Lifted(automaton, dfa, ends=ends, quoted=quoted, name=name, most=most, also=also, runs=runs).start

@@ -20,6 +20,7 @@ class DfaOutline:
     Args:
         quoted: inside a JSON string, or plain UTF-8?
         name: is the string the name of a member?
+        limits: int32[states]: how often a state may lead to itself, see `counted_runs`; None for any number.
 
     Attributes:
         spans, wides: `ascii_spans` and `wide_classes`.
@@ -28,7 +29,7 @@ class DfaOutline:
         exits: see `automaton.text_loops`; None where the DFA has no state that is plain text.
     """
 
-    def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool) -> None:
+    def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
         escaped = set(range(dfa.next.shape[1]))
@@ -37,7 +38,7 @@ class DfaOutline:
         self.escaped: Int32 = np.array(sorted(escaped - {0}), np.int32)
         self.spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
-        self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends)
+        self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends, limits)
         self.exits: Int64 | None = None
         if not quoted and self.wides.size:
             leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides)

@@ -60,7 +60,7 @@ class NumberWriter:
         dfa = ends.driven(dfa)
         key = (dfa, *(ends.outcome(final) for final in dfa.kinds[0] if final))
         if key not in self.digits:
-            start = lift(self._automaton, dfa, ends.outcome, quoted=False)
+            start = lift(self._automaton, dfa, ends.outcome, quoted=False, runs=True)
             self._automaton.expand(start)
             self.digits[key] = self._automaton.tables.edges_of(start)
         return self.digits[key]
@@ -72,7 +72,7 @@ class NumberWriter:
         dfa = ending(dfa, outcomes)
         if dfa.empty:
             return []
-        start = lift(self._automaton, dfa, outcomes.index, quoted=False)
+        start = lift(self._automaton, dfa, outcomes.index, quoted=False, runs=True)
         return start, self._automaton.returns(lambda outcome: states[outcomes[outcome]])
 
 

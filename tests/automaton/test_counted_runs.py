@@ -1,0 +1,156 @@
+"""A run of states that count characters is one state with a counter, and takes what the run takes: same texts, same
+masks, wherever its end is near or far."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from structgen.automaton.bytewise import Bytewise
+from structgen.automaton.chars import lift
+from structgen.automaton.counted_runs import LEAST, counted_runs
+from structgen.automaton.machine import Automaton
+from structgen.automaton.outline import outline_of
+from structgen.automaton.table_format import UNBOUNDED
+from structgen.masks.grammar import Grammar
+from structgen.regular.chardfa import CharDfa, from_pattern, intersect
+from structgen.regular.number_sets import number_language
+from structgen.regular.numbers import any_finite_dfa
+from structgen.schema.normal import Numbers
+from structgen.vocabulary import Vocabulary
+from tests.automaton.test_step import takes
+
+LANGUAGES = {
+    "finite numbers": any_finite_dfa(),
+    "from 0 on": number_language(Numbers(minimum=Fraction(0))),
+    "above 3.7": number_language(Numbers(minimum=Fraction(37, 10), exclusive_minimum=True)),
+    "below -1": number_language(Numbers(maximum=Fraction(-1))),
+    "a bounded word": from_pattern("^x[a-f]{0,80}$"),
+    "again and again": from_pattern("^(x[a-f]{0,80}-)*$"),
+    "two of them": from_pattern("^x[a-f]{1,80}(-[a-c]{1,90}|é)?$"),
+}
+UNCOUNTED = {
+    "beyond ASCII": from_pattern("^x[a-f]{0,80}é$"),
+    "back to its first state": from_pattern("^(x[a-f]{0,80})+-$"),
+    "short": from_pattern(f"^x[a-f]{{0,{LEAST - 1}}}$"),
+    "at least": from_pattern("^x[a-f]{80,}$"),
+    "two ways in": from_pattern("^x([a-f]{0,80}|-[a-f]{0,50})$"),
+    "a multiple": number_language(Numbers(integer=True, multiples=(Fraction(97),))),
+}
+
+
+class Plain(Automaton):
+    """One language as text, its runs counted or not."""
+
+    def __init__(self, dfa: CharDfa, *, runs: bool) -> None:
+        super().__init__()
+        self.start = lift(self, dfa, lambda final: 0, quoted=False, runs=runs)
+
+
+def texts(dfa: CharDfa, draw: random.Random) -> list[str]:
+    """Members and near misses: random walks, many of which stay in a run for long."""
+    characters = [chr(start) for start, kind in zip(dfa.bounds.tolist(), dfa.classes.tolist(), strict=True) if kind]
+    found = []
+    for _ in range(60):
+        text, state, longest = "", 1, draw.choice([3, 20, 78, 79, 80, 81, 82, 83, 305, 306, 307, 308, 309, 310])
+        while state and len(text) < longest:
+            alive = [
+                char for char in characters if dfa.next[state, dfa.classes[np.searchsorted(dfa.bounds, ord(char))]]
+            ]
+            if not alive:
+                break
+            same = [char for char in alive if text.endswith(char)]
+            text += draw.choice(same if same and draw.random() < 0.97 else alive)
+            state = dfa.state_after(text)
+        found += [text, text + draw.choice(characters)]
+    return found
+
+
+@pytest.mark.parametrize("name", [*LANGUAGES, *UNCOUNTED])
+def test_the_same_texts_are_taken(name: str) -> None:
+    dfa = (LANGUAGES | UNCOUNTED)[name]
+    automaton = Plain(dfa, runs=True)
+    walk, verdicts = Bytewise(automaton), set[bool]()
+    for text in texts(dfa, random.Random(name)):
+        verdicts.add(dfa.matches(text))
+        assert takes(walk, automaton.start, text.encode()) == dfa.matches(text), text
+    assert verdicts == {False, True}
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_the_same_masks_are_made(name: str) -> None:
+    """Tokens of one and of many characters that count, alone and before others; at each place of the texts."""
+    dfa, draw = LANGUAGES[name], random.Random(name)
+    words = [
+        "0",
+        "7",
+        "12",
+        "345",
+        "6" * 20,
+        "9" * 70,
+        ".",
+        ".5",
+        "e",
+        "e5",
+        "E-3",
+        "-",
+        "x",
+        "a",
+        "abc",
+        "f" * 30,
+        "-a",
+    ]
+    words += ["é", "fé", "a" * 79 + "-b", "1" * 290 + ".0", "0" * 9 + "e2"]
+    vocabulary = Vocabulary.from_tokens([word.encode() for word in words], end_ids=[len(words)], width=len(words) + 1)
+    grammars = [Grammar(Plain(dfa, runs=runs), vocabulary) for runs in (True, False)]
+    masks = 0
+    for text in texts(dfa, draw)[:16]:
+        matchers = [grammar.matcher() for grammar in grammars]
+        while text:
+            rows = [matcher.mask() if not matcher.finished else None for matcher in matchers]
+            assert np.array_equal(*rows), matchers[0].text
+            masks += 1
+            fitting = [i for i, word in enumerate(words) if text.startswith(word) and rows[0][0] >> i & 1]
+            if not fitting:
+                break
+            token = draw.choice(fitting)
+            text = text[len(words[token]) :]
+            for matcher in matchers:
+                matcher.advance(token)
+    assert masks > 16
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_as_many_characters_may_follow(name: str) -> None:
+    """The outline of the runs is that of the states that are left, made from fewer."""
+    dfa = LANGUAGES[name]
+    runs = counted_runs(dfa)
+    assert runs is not None
+    assert len(runs.dfa.next) + LEAST / 2 < len(dfa.next)
+    assert (runs.limits[runs.limits != UNBOUNDED] >= LEAST).all()
+    states, todo = {1: 1}, [1]
+    while todo:  # states of the runs, and those of the original that are reached by the same characters
+        q = todo.pop()
+        for target, own in zip(runs.dfa.next[q].tolist(), dfa.next[states[q]].tolist(), strict=True):
+            if target and target not in states:
+                states[target] = own
+                todo.append(target)
+    kept = [states[q] - 1 for q in range(1, len(runs.dfa.next))]
+    whole = outline_of(dfa, quoted=False, name=False)
+    assert np.array_equal(runs.outline.depths, whole.depths[:, kept])
+
+
+@pytest.mark.parametrize("name", UNCOUNTED)
+def test_what_is_no_run_is_left_alone(name: str) -> None:
+    runs = counted_runs(UNCOUNTED[name])
+    assert runs is None
+
+
+def test_an_intersection_keeps_its_runs() -> None:
+    dfa = intersect(any_finite_dfa(), from_pattern("^[1-9][0-9]*$"))
+    runs = counted_runs(dfa)
+    assert runs is not None
+    assert max(limit for limit in runs.limits.tolist() if limit != UNBOUNDED) == 307
