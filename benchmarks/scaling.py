@@ -82,6 +82,85 @@ def tagged(count: int, draw: random.Random) -> Made:
     return {"type": "array", "items": {"anyOf": branches}}, json.dumps(values)
 
 
+def untagged(count: int, draw: random.Random) -> Made:
+    """A list of objects out of `count` alternatives that are open, and told by which names they have."""
+    names = [word(draw) for _ in range(count)]
+    branches = [{"type": "object", "properties": {name: {"type": "integer"}}, "required": [name]} for name in names]
+    return {"type": "array", "items": {"anyOf": branches}}, json.dumps(
+        [{name: 17} for name in draw.choices(names, k=5)]
+    )
+
+
+def optional(count: int, draw: random.Random) -> Made:
+    """A closed object of `count` optional members, of which the text has every fifth."""
+    names = list({word(draw) for _ in range(count)})
+    properties = {name: {"type": draw.choice(["string", "integer", "boolean"])} for name in names}
+    values = {"string": "some words", "integer": 17, "boolean": True}
+    text = {name: values[properties[name]["type"]] for name in names[::5]}
+    return {"type": "object", "properties": properties, "additionalProperties": False}, json.dumps(text)
+
+
+def nested(depth: int, draw: random.Random) -> Made:
+    """Objects in objects, each with other names."""
+    schema: dict[str, Any] = {"type": "string"}
+    value: Any = word(draw)
+    for _ in range(depth):
+        name, other = word(draw), word(draw)
+        schema = {"type": "object", "properties": {name: schema, other: {"type": "integer"}}, "required": [name]}
+        value = {name: value, other: 17}
+    return schema, json.dumps(value)
+
+
+def recursive(depth: int, draw: random.Random) -> Made:
+    """A tree by `$ref`, `depth` levels deep."""
+    name, value = word(draw), "leaf"
+    node = {"type": "object", "properties": {name: {"type": "string"}, "next": {"$ref": "#/$defs/node"}}}
+    tree: dict[str, Any] = {name: value}
+    for _ in range(depth):
+        tree = {name: word(draw), "next": tree}
+    return {"$ref": "#/$defs/node", "$defs": {"node": node}}, json.dumps(tree)
+
+
+def objects(count: int, draw: random.Random) -> Made:
+    """`count` objects of three members, as many as there must be."""
+    name, size, done = (word(draw) for _ in range(3))
+    properties = {name: {"type": "string"}, size: {"type": "number"}, done: {"type": "boolean"}}
+    items = {"type": "object", "properties": properties, "required": [name, size], "additionalProperties": False}
+    values = [{name: word(draw), size: draw.randrange(1000) / 4, done: True} for _ in range(count)]
+    return {"type": "array", "minItems": count, "items": items}, json.dumps(values)
+
+
+def longest(length: int, draw: random.Random) -> Made:
+    """A string that is free but for its length, nearly as long as it may be, or 990 characters."""
+    text = " ".join(word(draw, 2, 9) for _ in range(200))[: min(length - 1, 990)]
+    return {
+        "type": "object",
+        "properties": {(name := word(draw)): {"type": "string", "maxLength": length}},
+    }, json.dumps({name: text})
+
+
+def repeated(most: int, draw: random.Random) -> Made:
+    """Letters counted by their pattern, nearly as many as there may be, or 500."""
+    letters = "".join(draw.choices(string.ascii_lowercase[:20], k=min(most - 1, 500)))
+    return {"type": "string", "pattern": f"^[a-{draw.choice('tuvwxyz')}]{{1,{most}}}$"}, json.dumps(letters)
+
+
+FORMATS = {
+    "uri": "https://example.org/{}?q={}#top",
+    "email": "{}.{}@example.org",
+    "date-time": "2024-02-29T12:34:56Z",
+    "uuid": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+}
+"""Formats, and a text of each with room for two words."""
+
+
+def formatted(name: str, draw: random.Random) -> Made:
+    """A list of strings of a format."""
+    texts = [FORMATS[name].format(word(draw), word(draw)) for _ in range(10)]
+    schema = {"type": "string", "format": name, "description": word(draw)}
+    return {"type": "array", "items": schema}, json.dumps(texts)
+
+
 def right_recursive(length: int, draw: random.Random) -> Made:
     """A text of a grammar that reads letter by letter. A comment makes it one that was not read before."""
     text = " ".join(word(draw, 2, 9) for _ in range(length))[:length]
@@ -96,6 +175,14 @@ CASES: dict[str, Callable[[random.Random], Made]] = {
     **{f"minItems and maxItems {n:,}": partial(integers, n, {"minItems": n, "maxItems": n}) for n in (100, 1_000)},
     **{f"uniqueItems {n:,}": partial(integers, n, {"uniqueItems": True}) for n in (10, 100, 1_000)},
     **{f"pattern, maxLength {n:,}": partial(pattern, n) for n in (1_000, 100_000, 2**31)},
+    **{f"maxLength {n:,}": partial(longest, n) for n in (10, 1_000, 2**31)},
+    **{f"letters, at most {n:,}": partial(repeated, n) for n in (10, 100, 1_000, 10_000)},
+    **{f"format {name}": partial(formatted, name) for name in FORMATS},
+    **{f"optional members {n:,}": partial(optional, n) for n in (10, 100, 1_000)},
+    **{f"objects in objects {n:,}": partial(nested, n) for n in (1, 10, 40)},
+    **{f"recursive $ref {n:,}": partial(recursive, n) for n in (1, 10, 40)},
+    **{f"array of objects {n:,}": partial(objects, n) for n in (100, 1_000)},
+    **{f"anyOf open {n:,}": partial(untagged, n) for n in (2, 32, 128)},
     **{f"anyOf tagged {n:,}": partial(tagged, n) for n in (2, 32, 128, 512)},
     **{f"Lark right-recursive {n:,}": partial(right_recursive, n) for n in (100, 1_000)},
 }
