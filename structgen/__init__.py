@@ -197,7 +197,10 @@ if not TYPE_CHECKING:  # a type checker would take any name for granted
     def __getattr__(name: str) -> object:
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOME_OF[name]), name)
+        from structgen.waiting import waiting
+
+        with waiting(f"importing what {name} needs"):
+            value = getattr(import_module(_HOME_OF[name]), name)
         globals()[name] = value
         return value
 

@@ -26,6 +26,7 @@ from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.reasking import require_reask, results_asking_again
 from structgen.remote import Remote, prepare_remote
 from structgen.rendering import with_schema
+from structgen.waiting import waiting
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
@@ -286,7 +287,8 @@ async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: boo
     call: Callable[[], Any] = partial(generate, model, prompt, schema, details=True, **options)
     run = asyncio.get_running_loop().run_in_executor(None, context.run, call)
     try:
-        generations = await asyncio.shield(run)
+        with waiting("generating"):
+            generations = await asyncio.shield(run)
     except asyncio.CancelledError:
         stop.set()
         while not run.done():  # a step that has begun cannot be stopped, however often that is asked for

@@ -35,6 +35,7 @@ from structgen.errors import (
 )
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
+from structgen.waiting import waiting
 
 AT_ONCE = 16
 """Requests of one call that are on their way at once, unless `batch_size=` is smaller."""
@@ -133,7 +134,8 @@ class RemoteRequest:
         """The outcome of each row; a row's failure stays in the row."""
         if not self.rows:
             return []
-        with ThreadPoolExecutor(min(self.at_once, len(self.rows))) as pool:
+        told = f"waiting for {self.remote.model}"
+        with waiting(told), ThreadPoolExecutor(min(self.at_once, len(self.rows))) as pool:
             return list(pool.map(self._result, range(len(self.rows))))
 
     def _result(self, row: int) -> Generation[Any]:

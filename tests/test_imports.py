@@ -18,7 +18,7 @@ PACKAGE = Path(structgen.__file__).parent
 # Lower layers first; a part may import its own layer's names and those of layers below, never above. Parts of
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
-    {"errors", "memo"},
+    {"errors", "memo", "waiting"},
     {"arguments", "patience", "telemetry"},
     {"options", "callbacks"},
     {"kernels"},
@@ -41,8 +41,8 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "memo", "arguments", "patience", "telemetry", "options", "callbacks", "kernels", "schema", "automaton",
-    "vocabulary",
+    "errors", "memo", "waiting", "arguments", "patience", "telemetry", "options", "callbacks", "kernels", "schema",
+    "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
     "tools", "chat", "rendering", "phrases", "compile_ahead", "trace",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import TracebackType
 
 from rich.console import Console
@@ -9,28 +10,36 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from typing_extensions import Self
 
+from structgen.waiting import muted, waiting
+
 
 class Progress:
-    """A bar on the standard error; without a total it counts.
+    """A bar on the standard error; without a total it counts. Without a bar, a job that takes long is told in a line.
 
     Args:
         total: the number of inputs; None where it is not known.
-        shown: False shows nothing.
+        shown: is there a bar?
     """
 
     def __init__(self, total: int | None, *, shown: bool) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
         self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
         self._task = self._bar.add_task("extract", total=total)
+        self._shown, self._told = shown, "no input done yet"
+        self._within = ExitStack()
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._shown:
+            self._within.enter_context(muted())
+            self._within.enter_context(self._bar)
+        else:
+            self._within.enter_context(waiting(lambda: self._told))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._bar.stop()
+        self._within.close()
 
     def tell(self, done: int, failed: int, skipped: int) -> None:
         """Shows how many inputs are over, and what became of them."""
-        told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
-        self._bar.update(self._task, completed=done + failed + skipped, description=told)
+        self._told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
+        self._bar.update(self._task, completed=done + failed + skipped, description=self._told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from structgen.decoding.stream import RowEvents, in_one_run
 from structgen.errors import OptionError, StructgenError
 from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
+from structgen.waiting import first_waited
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,10 +90,10 @@ def stream_call(
     if asked.request.beams is not None:
         raise OptionError("beams= in a stream of calls: a search has no calls before its end; use `call`")
     in_one_run(asked.request)
-    return _streamed(asked)
+    return first_waited(_streamed(asked), "reading the prompt")
 
 
-def _streamed(asked: CallRequest) -> Iterator[CallEvent]:
+def _streamed(asked: CallRequest) -> Generator[CallEvent]:
     request, sessions = asked.request, asked.request.sessions
     watches = [_Watch(turn) for turn in asked.turns]
     running = list(range(len(sessions)))
@@ -107,7 +108,7 @@ def _streamed(asked: CallRequest) -> Iterator[CallEvent]:
                     last = watches[row].last(request.result(row, batch))
                     if last.error is not None and not asked.many:
                         raise last.error
-                    cuts.note(row, noted(asked.turns[row], last), stacklevel=2)
+                    cuts.note(row, noted(asked.turns[row], last), stacklevel=3)
                     yield CallEvent(reply=last, row=row)
             more = more and batch.step()
 

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from structgen.cli.registries import HELP, read_schema, registry_of
+from structgen.waiting import each_waited, waiting
 
 MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
 app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
@@ -126,7 +127,8 @@ def explain(
 
     with _told():
         known = registry_of(registry) if registry else None
-        explanation = explain_schema(read_schema(schema), format=format, registry=known)
+        with waiting("reading the schema"):
+            explanation = explain_schema(read_schema(schema), format=format, registry=known)
         told = json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else explanation.text(every=every)
         _print(told)
 
@@ -165,7 +167,7 @@ def _examine_model(name: str, schema: str, *, as_json: bool) -> None:
     from structgen.cli.schemas import schema_of
 
     wanted, sound = schema_of(schema), True
-    for finding in diagnose(load_model(name), wanted):
+    for finding in each_waited(diagnose(load_model(name), wanted), "examining the model"):
         sound &= finding.state != FAULT
         _print(json.dumps(asdict(finding)) if as_json else f"{finding.state:<5}  {finding.part}: {finding.told}")
     if not sound:
@@ -190,7 +192,7 @@ def check(
         if not documents:
             _print(json.dumps({"schema": schema, "error": ""}) if as_json else f"{schema}: a schema")
         valid = True
-        for verdict in verdicts(wanted, documents or ()):
+        for verdict in each_waited(verdicts(wanted, documents or ()), "checking the documents"):
             valid &= not verdict.error
             _print(json.dumps(asdict(verdict), ensure_ascii=False) if as_json else str(verdict))
         if not valid:
@@ -308,7 +310,8 @@ def serve(
         if otel:
             telemetry.instrument()
         try:
-            from structgen import server
+            with waiting("importing the server"):
+                from structgen import server
         except ImportError as missing:
             told = f"the server needs {missing.name}: install structgen[server]"
             raise OptionError(told) from missing
@@ -338,8 +341,8 @@ def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, c
 
 
 def _import_engine() -> None:
-    """What runs models takes seconds to import; a terminal says so meanwhile."""
-    with errors.status("importing torch and transformers"):
+    """What runs models takes seconds to import."""
+    with waiting("importing torch and transformers"):
         import structgen.api  # noqa: F401 - the commands import names from it
 
 

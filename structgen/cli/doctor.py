@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from structgen.errors import OptionError, StructgenError, VocabularyError
+from structgen.waiting import waiting
 
 PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
 
@@ -24,8 +25,10 @@ def examine(console: Console) -> bool:
     table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
     for package in PACKAGES:
         table.add_row(package, _version_of(package))
-    table.add_row("devices", _devices())
-    seconds, again, outcome = _one_value()
+    with waiting("importing torch"):
+        table.add_row("devices", _devices())
+    with waiting("generating a value, and using every kernel once"):
+        seconds, again, outcome = _one_value()
     table.add_row("first value, kernels compiled or loaded", f"{seconds:.2f} s")
     table.add_row("second value", f"{again * 1e3:.1f} ms")
     table.add_row("constrained value", outcome or "as expected")
@@ -40,22 +43,24 @@ def examine_format(console: Console, source: str) -> bool:
         console: to print on.
         source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; or a GGUF or Jinja file.
     """
-    from structgen.api import load
-    from structgen.chat import call_format
-    from structgen.vocabulary import Vocabulary
+    with waiting("importing torch and transformers"):
+        from structgen.api import load
+        from structgen.chat import call_format
+        from structgen.vocabulary import Vocabulary
 
     path = Path(source)
     try:
-        if path.suffix == ".gguf":
-            model = load(path)
-            format_ = call_format(model.tokenizer, model.vocabulary)
-        elif path.is_file():
-            format_ = call_format(path.read_text(encoding="utf-8"))
-        else:
-            from transformers import AutoTokenizer
+        with waiting("reading the chat template"):
+            if path.suffix == ".gguf":
+                model = load(path)
+                format_ = call_format(model.tokenizer, model.vocabulary)
+            elif path.is_file():
+                format_ = call_format(path.read_text(encoding="utf-8"))
+            else:
+                from transformers import AutoTokenizer
 
-            tokenizer: Any = AutoTokenizer.from_pretrained(source)
-            format_ = call_format(tokenizer, Vocabulary.from_tokenizer(tokenizer))
+                tokenizer: Any = AutoTokenizer.from_pretrained(source)
+                format_ = call_format(tokenizer, Vocabulary.from_tokenizer(tokenizer))
     except (OptionError, VocabularyError) as refusal:
         console.print(str(refusal), markup=False)
         return False

@@ -26,6 +26,7 @@ from structgen.schema.python.types import from_type
 from structgen.schema.reader import algebra_of, read, require_order
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
+from structgen.waiting import waiting
 
 
 class TextAutomaton(Automaton):
@@ -85,6 +86,7 @@ class JsonSchema:
         require(known, "registry", self.registry, "a referencing.Registry")
         require_flag("finite", self.finite)
 
+    @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it, but for lists of more than 1,000 values or names, or
         of more than 50 alternatives."""
@@ -152,6 +154,7 @@ class Regex:
             raise OptionError(f"pattern={quoted(self.pattern)}: expected a regular expression as text")
         require_unicode("pattern", self.pattern)
 
+    @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
         return Grammar(TextAutomaton(self.language()), vocabulary)
@@ -198,6 +201,7 @@ class Choice:
         require_unicode("options", *texts)
         object.__setattr__(self, "options", tuple(texts))
 
+    @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
         return Grammar(TextAutomaton(self.language()), vocabulary)

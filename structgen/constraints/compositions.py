@@ -17,6 +17,7 @@ from structgen.parts.special import Special, Stopped, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
 from structgen.vocabulary import Vocabulary, require_vocabulary, special_text
+from structgen.waiting import waiting
 
 
 @runtime_checkable
@@ -43,6 +44,7 @@ class Composition(ABC):
     def plan(self) -> Plan:
         """The composition as a part of another."""
 
+    @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
         require_vocabulary(vocabulary)

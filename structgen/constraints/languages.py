@@ -15,6 +15,7 @@ from structgen.parts.lalr.part import LarkPart
 from structgen.parts.machines import ByteMachine, MachinePart
 from structgen.parts.parts import Plan
 from structgen.vocabulary import Vocabulary
+from structgen.waiting import waiting
 
 __all__ = ["ByteMachine", "Lark", "Machine"]
 
@@ -61,6 +62,7 @@ class Lark:
         """The texts as a part of a composition."""
         return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
 
+    @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
         """The grammar; states of the parser and its scanners are made when a text needs them."""
         return MaskGrammar(Composed(self.plan()), vocabulary)
@@ -102,6 +104,7 @@ class Machine:
         """The texts as a part of a composition."""
         return MachinePart(self.machine)
 
+    @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
         """The grammar; states are asked for when a walk meets them."""
         return MaskGrammar(Composed(self.plan()), vocabulary)

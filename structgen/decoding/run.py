@@ -21,6 +21,7 @@ from structgen.decoding.session import Session
 from structgen.errors import RunError, StructgenError
 from structgen.models.attention import of_any_shape
 from structgen.models.forward import Forward, Over
+from structgen.waiting import waiting
 
 stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
 """Ends the runs of this context between two steps, when it is set from another thread."""
@@ -133,11 +134,19 @@ class Run(ABC, Generic[R]):
             RunError: `stopped_by` says to stop.
         """
         stop = stopped_by.get()
-        with closing(self):
+        with closing(self), waiting(self._told):
             while self.step():
                 if stop is not None and stop.is_set():
                     raise RunError("the call was cancelled")
         return self
+
+    def _told(self) -> str:
+        """How far the run is, for who waits for it."""
+        done = sum(row.done for row in self.rows)
+        tokens = sum(row.token_count for row in self.rows)
+        if not self._steps:
+            return "reading the prompt"
+        return f"generating, {tokens:,} tokens" + (f", {done} of {len(self.rows)} done" if len(self.rows) > 1 else "")
 
     @abstractmethod
     def _advance(self) -> None:

@@ -19,6 +19,7 @@ from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.row import common
+from structgen.waiting import first_waited
 
 T = TypeVar("T")
 
@@ -179,7 +180,7 @@ def told(request: Request) -> Iterator[Event[Any]]:
     """
     cuts = Cuts(len(request.sessions), many=request.many)
     with closing(events(request)) as source:
-        for event in source:
+        for event in first_waited(source, "reading the prompt"):
             if event.result is not None:
                 cuts.note(event.row, event.result, stacklevel=2)
             yield event

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from structgen.demo.tasks import TASKS, Task
+from structgen.waiting import waiting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -85,17 +86,19 @@ def complaint_about(text: str, model: type[BaseModel]) -> str:
 
 def compare(sentences: Sequence[tuple[str, str]] = SENTENCES) -> list[Comparison]:
     """Reads each (name in `SHOWN`, sentence) with the bundled model, freely and constrained."""
-    import structgen
-    from structgen.demo import load_demo
+    with waiting("importing torch and transformers"):
+        import structgen
+        from structgen.demo import load_demo
 
-    model, tokenizer = load_demo()
-    results = []
-    for name, sentence in sentences:
-        task = SHOWN[name]
-        prompt = task.prompt(sentence)
-        free = write_freely(model, tokenizer, prompt)
-        value = structgen.generate(model, prompt, schema=task.model, tokenizer=tokenizer)
-        results.append(Comparison(task, sentence, free, complaint_about(free, task.model), value))
+    results: list[Comparison] = []
+    with waiting(lambda: f"reading {len(results) + 1} of {len(sentences)} sentences, without and with the constraint"):
+        model, tokenizer = load_demo()
+        for name, sentence in sentences:
+            task = SHOWN[name]
+            prompt = task.prompt(sentence)
+            free = write_freely(model, tokenizer, prompt)
+            value = structgen.generate(model, prompt, schema=task.model, tokenizer=tokenizer)
+            results.append(Comparison(task, sentence, free, complaint_about(free, task.model), value))
     return results
 
 

@@ -1,15 +1,16 @@
-"""What a user sees while kernels are compiled: a line on a terminal, which is kept up to date, and a log record."""
+"""What a user sees while kernels are compiled: a line on a terminal, and a log record."""
 
 from __future__ import annotations
 
 import logging
-import sys
+from contextlib import ExitStack
 from typing import Any
 
 from numba.core.event import Event, Listener, register
 
+from structgen.waiting import waiting
+
 _log = logging.getLogger("structgen.kernels")
-_CLEAR = "\r\x1b[K"
 
 
 class _Announcement(Listener):  # type: ignore[misc]
@@ -18,6 +19,7 @@ class _Announcement(Listener):  # type: ignore[misc]
     def __init__(self) -> None:
         self._count = 0
         self._depth = 0
+        self._told = ExitStack()
 
     def on_start(self, event: Event) -> None:
         """Numba begins with a function: a kernel of ours, a part of it, or somebody else's."""
@@ -28,26 +30,20 @@ class _Announcement(Listener):  # type: ignore[misc]
             if not self._count:
                 _log.info("compiling the kernels for this machine, once: some 10 seconds in all")
             self._count += 1
-            _show(f"structgen compiles its kernels for this machine, once: {self._count} of some 40")
+            told = f"compiles its kernels for this machine, once: {self._count} of some 40"
+            self._told.enter_context(waiting(told, at_once=True))
 
     def on_end(self, event: Event) -> None:
         """It is done with the function."""
         if self._depth:
             self._depth -= 1
             if not self._depth:
-                _show("")
+                self._told.close()
 
 
 def _is_ours(event: Event) -> bool:
     dispatcher: Any = (event.data or {}).get("dispatcher")
     return str(getattr(getattr(dispatcher, "py_func", None), "__module__", "")).startswith("structgen.")
-
-
-def _show(text: str) -> None:
-    """Write a line over the one before; an empty one removes it. Nothing where nobody looks."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(_CLEAR + text)
-        sys.stderr.flush()
 
 
 def announce() -> None:

@@ -29,6 +29,7 @@ from structgen.models.local_files import require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import declared_ends, declared_width
+from structgen.waiting import waiting
 
 _SHARED = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
 """Arguments of `from_pretrained` about where files come from: the model and the tokenizer both get them."""
@@ -156,6 +157,12 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     """
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
+    with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"):
+        return _loaded(id_or_path, tokenizer, device, options)
+
+
+def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:
+    """See `load`."""
     hosted = load_host(id_or_path, tokenizer, device, options)
     if hosted is not None:
         return Model(*hosted)

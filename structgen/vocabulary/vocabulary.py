@@ -20,6 +20,7 @@ from structgen.vocabulary.ends import declared_ends, declared_width
 from structgen.vocabulary.sources import source_of
 from structgen.vocabulary.table import TokenTable, digest
 from structgen.vocabulary.trie import Trie
+from structgen.waiting import waiting
 
 _FORMAT = 2
 """Counts up when what is stored on disk, or how a tokenizer is read, changes."""
@@ -84,6 +85,7 @@ class Vocabulary:
         return cls._assemble(TokenTable(given, special), ends, _width(width))
 
     @classmethod
+    @waiting("reading the vocabulary")
     def from_tokenizer(
         cls,
         tokenizer: Any,

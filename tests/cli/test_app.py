@@ -5,15 +5,12 @@ Covers `demo.show`, `doctor`, `models`, `registries` and `schemas`.
 
 from __future__ import annotations
 
-import importlib
-import io
 import json
 import os
 import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 import structgen
@@ -287,15 +284,3 @@ def test_serve_names_the_extra_that_is_missing(monkeypatch):
     result = run("serve", "demo")
     assert result.exit_code == 1
     assert "structgen[server]" in result.stderr
-
-
-def test_a_terminal_is_told_what_takes_seconds(monkeypatch):
-    """Importing torch and transformers does; a file is told nothing."""
-    commands = importlib.import_module("structgen.cli.app")  # `structgen.cli.app` is the command line itself
-    shown, kept = io.StringIO(), io.StringIO()
-    monkeypatch.setattr(commands, "errors", Console(file=shown, force_terminal=True))
-    commands._import_engine()
-    assert "importing torch and transformers" in shown.getvalue()
-    monkeypatch.setattr(commands, "errors", Console(file=kept))
-    commands._import_engine()
-    assert kept.getvalue().strip() == ""

@@ -22,7 +22,7 @@ for _ in range(2):
 def seen(folder: Path, kept: Path) -> tuple[str, str]:
     """What a new process writes to a terminal, and its records, when it uses a kernel."""
     pty = pytest.importorskip("pty", reason="there are no such terminals here")
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(kept), "STRUCTGEN_KERNELS": str(folder)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(kept), "STRUCTGEN_KERNELS": str(folder), "TERM": "xterm"}
     ours, theirs = pty.openpty()
     records = folder / "records"
     subprocess.run([sys.executable, "-c", COMPILE, str(records)], env=environment, stderr=theirs, check=True)
@@ -45,7 +45,7 @@ def seen(folder: Path, kept: Path) -> tuple[str, str]:
 def test_the_first_compilation_says_so_and_the_next_process_says_nothing(tmp_path):
     """A line on the terminal that is removed at the end, and one record."""
     text, records = seen(tmp_path, tmp_path / "kept")
-    assert "structgen compiles its kernels for this machine, once" in text
+    assert "structgen: compiles its kernels for this machine, once" in text
     assert text.endswith("\r\x1b[K")
     assert records.count("compiling the kernels") == 1
     assert seen(tmp_path, tmp_path / "kept") == ("", "")
