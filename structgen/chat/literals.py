@@ -26,6 +26,7 @@ class Fixed(Part):
         text: the bytes of the text, at least one.
     """
 
+    late = True
     text: bytes
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
@@ -54,7 +55,8 @@ class Literals:
     @cached_method
     def plan(self, text: str) -> Plan:
         """Returns a text as one plan: the same one for the same text, so that its states are made once."""
-        return Series(tuple(self._piece(piece) for piece in self.split(text)))
+        pieces = [self._piece(piece) for piece in self.split(text)]
+        return pieces[0] if len(pieces) == 1 else Series(tuple(pieces))
 
     @cached_method
     def _piece(self, text: str) -> Plan:

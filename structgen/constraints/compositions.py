@@ -49,16 +49,18 @@ class Composition(ABC):
         """The grammar; nothing is expanded before a text needs it."""
         require_vocabulary(vocabulary)
         plan = self.plan()
-        tokens = [token for part in parts_of(plan) for token in tokens_of(part)]
+        parts = list(parts_of(plan))
+        tokens = [token for part in parts for token in tokens_of(part)]
         if not tokens:
             return Grammar(Composed(plan), vocabulary)
         known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
         for token in tokens:
             if token.needed and token.name not in known:
                 raise _unknown(token.name, vocabulary)
-        if known.isdisjoint(token.name for token in tokens):
-            return Grammar(Composed(with_tokens(plan, ())), vocabulary)
-        return Grammar(Composed(with_tokens(plan, known)), vocabulary.with_special_text)
+        if any(isinstance(part, Stopped) for part in parts):
+            plan = with_tokens(plan, known)
+        there = not known.isdisjoint(token.name for token in tokens)
+        return Grammar(Composed(plan), vocabulary.with_special_text if there else vocabulary)
 
 
 def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:

@@ -79,8 +79,9 @@ class Composed(Automaton):
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
         self.walk = Bytewise(self)
-        for part in parts_of(plan):  # what a part refuses is refused now, not where a text comes to it
-            self.enter(part)
+        for part in parts_of(plan):
+            if not part.late:  # what a part refuses is refused now, not where a text comes to it
+                self.enter(part)
         self.begin = self.reach((plan, None))
         self.start = self._state(self.begin)
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,7 +57,13 @@ class Entered:
 
 
 class Part(ABC):
-    """A language."""
+    """A language.
+
+    Attributes:
+        late: is it entered only when a text comes to it? A part that may refuse what it was given is entered at once.
+    """
+
+    late: ClassVar[bool] = False
 
     @abstractmethod
     def enter(self, automaton: Automaton, families: Families) -> Entered:
@@ -75,6 +82,7 @@ class Words(Part):
         most: the longest length in code points; None for what the language itself says.
     """
 
+    late = True
     language: CharDfa
     most: int | None = None
 
@@ -123,6 +131,7 @@ class Texts(Part):
         texts: their bytes, at least one each; none begins another one.
     """
 
+    late = True
     texts: tuple[bytes, ...]
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
@@ -189,12 +198,12 @@ Plan = Part | Series | Either | Loop | Switch
 def parts_of(plan: Plan) -> Iterator[Part]:
     """The parts that a plan is made of, in their order, each once."""
     todo: list[Plan] = [plan]
-    seen: set[int] = set()
+    seen: set[Plan] = set()
     while todo:
         each = todo.pop()
-        if id(each) in seen:
+        if each in seen:
             continue
-        seen.add(id(each))
+        seen.add(each)
         if isinstance(each, (Series, Either)):
             todo += reversed(each.items)
         elif isinstance(each, Loop):

@@ -23,7 +23,6 @@ from structgen.parts.parts import (
     Switch,
     Words,
     more_bytes,
-    parts_of,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 
@@ -38,6 +37,7 @@ class Special(Part):
         needed: is a vocabulary without it an error? Otherwise it is left out.
     """
 
+    late = True
     name: str
     spelling: bytes
     needed: bool = True
@@ -57,6 +57,7 @@ class Stopped(Part):
         most: the longest length in code points, without the token; None for any.
     """
 
+    late = True
     closed: CharDfa
     open: CharDfa
     tokens: tuple[Special, ...]
@@ -99,8 +100,6 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     """The plan where only special tokens with these names are to be had; those that are needed are among them."""
-    if not any(isinstance(part, Stopped) for part in parts_of(plan)):
-        return plan
     known: dict[int, Plan] = {}
 
     def changed(plan: Plan) -> Plan:
