@@ -64,6 +64,10 @@ FINDS = {
 """What people type into the search, and the page that must be among the first three ("": the home page)."""
 
 
+REPOSITORY = "https://example.org/people/structgen"
+"""Where the built site is said to come from."""
+
+
 def options_table() -> str:
     """The options of `generate`, each with its default and the first sentence of its description."""
     described = inspect.getdoc(sg.generate) or ""
@@ -112,9 +116,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocstrings")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    built = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    )
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "STRUCTGEN_REPOSITORY": REPOSITORY}
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert built.returncode == 0, built.stderr
     return folder
 
@@ -153,6 +156,17 @@ def test_the_search_finds_what_people_type(site: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     results = {term: pages[:3] for term, pages in json.loads(ran.stdout).items()}
     assert {term: pages for term, pages in results.items() if FINDS[term] not in pages} == {}
+
+
+@pytest.mark.slow
+def test_the_site_links_to_the_repository_that_is_named(site: Path) -> None:
+    """Without a name there is no link: `STRUCTGEN_REPOSITORY` is all that says where it is."""
+    for page in ("index.html", "reference/generate/index.html"):
+        assert f'<a href="{REPOSITORY}"' in (site / page).read_text(encoding="utf-8")
+    configuration = pytest.importorskip("mkdocs.config")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("STRUCTGEN_REPOSITORY", raising=False)
+        assert configuration.load_config(str(ROOT / "mkdocs.yml")).repo_url is None
 
 
 def test_a_notebook_becomes_its_cells_and_what_they_print() -> None:

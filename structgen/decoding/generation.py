@@ -244,6 +244,8 @@ def report_of(run: Generation[Any]) -> Report:
         error="" if run.error is None else str(run.error),
         prompt=run.prompt,
         thinking=run.thinking,
+        thinking_tokens=[] if run.thinking_trace is None else list(run.thinking_trace.tokens),
+        thinking_undone=[] if run.thinking_trace is None else list(run.thinking_trace),
         usage=Usage(
             prompt_tokens=run.prompt_tokens,
             completion_tokens=stats.completion_tokens,

@@ -33,7 +33,7 @@
     const [id, said, pointer, forced, drafted, allowed, removed, probability, chance, time, choices] = data.tokens[index];
     find("#i-title").textContent = `Token ${index + 1} of ${data.tokens.length}`;
     text.className = ""; text.textContent = said ? visible(said) : "(no text of its own)";
-    place.textContent = [pointer || "the root", `id ${id}`, forced ? "forced: nothing else could stand there" : "", drafted ? "drafted" : ""].filter(Boolean).join(" · ");
+    place.textContent = [pointer === null ? "thinking" : pointer || "the root", `id ${id}`, forced ? "forced: nothing else could stand there" : "", drafted ? "drafted" : ""].filter(Boolean).join(" · ");
     facts.replaceChildren(...(forced ? [] : [
       fact("chance among allowed", percent(chance)), fact("before the mask", percent(probability)),
       fact("removed by the mask", percent(removed)), fact("allowed tokens", allowed === null ? "all" : allowed.toLocaleString("en")),
@@ -82,7 +82,7 @@
     select(stops[Math.max(0, Math.min(last, next))], true);
   });
   for (const row of all(".tree [data-p]")) {
-    const within = (pointer) => pointer === row.dataset.p || pointer.startsWith(row.dataset.p + "/");
+    const within = (pointer) => pointer !== null && (pointer === row.dataset.p || pointer.startsWith(row.dataset.p + "/"));
     const mark = (on) => spans.forEach((span, index) => span.classList.toggle("lit", on && within(data.tokens[index][2])));
     for (const [event, on] of [["mouseenter", true], ["focus", true], ["mouseleave", false], ["blur", false]])
       row.addEventListener(event, () => mark(on));

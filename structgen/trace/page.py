@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from structgen.trace.plots import along_text, distribution, percent
-from structgen.trace.records import TracedToken
+from structgen.trace.records import TracedToken, Undone
 from structgen.trace.report import CapReport, Report, places_of_undone
 from structgen.trace.tree import tree
 
@@ -123,32 +123,71 @@ def _text_card(report: Report, *, modes: bool = True) -> str:
     return (
         f'<section class="card text"><h2>Text, token by token</h2>{chosen}{_legend(report)}'
         '<div class="tokens" role="listbox" aria-label="Tokens of the text; arrow keys move">'
-        f"{''.join(_tokens(report))}</div></section>"
+        f"{_thinking(report)}{''.join(_answer(report))}</div></section>"
     )
 
 
 def _legend(report: Report) -> str:
     entries = ['<span><i class="key heat"></i>less sure</span>', '<span><i class="key forced">ab</i>forced</span>']
     entries.append('<span><i class="key drafted">ab</i>drafted</span>')
-    if report.undone:
+    if _undone(report):
         entries.append('<span><i class="key undone"><s>ab</s></i>taken back</span>')
     if report.caps:
         entries.append('<span><i class="key capped">✂</i>closed by a limit</span>')
     return f'<p class="legend" aria-label="Legend">{"".join(entries)}</p>'
 
 
-def _tokens(report: Report) -> Iterator[str]:
-    """The spans of the tokens, and between them what was taken back and where a limit closed a value."""
-    slowest = max((token.seconds or 0.0 for token in report.tokens[1:]), default=0.0)
-    undone, offset, caps = places_of_undone(report), 0, sorted(report.caps, key=lambda cap: cap.offset)
-    for index, token in enumerate(report.tokens):
-        yield from _undone_at(report, undone.get(index, []))
-        while caps and caps[0].offset <= offset and index:
-            yield _cap_mark(caps.pop(0))
+def _thinking(report: Report) -> str:
+    """The span of the thinking, between its marks, which are folded; nothing where there was none."""
+    tokens, mark = _thought(report)
+    if not tokens and not mark:
+        return ""
+    caps = [cap for cap in report.caps if _is_of_thinking(cap)]
+    said = "".join(_tokens(tokens, report.thinking_undone))
+    end = "".join(map(_cap_mark, caps)) or f'<span class="mark" title="{escape(mark)}">answer</span>'
+    begin = '<span class="mark">thinking</span>'
+    return f'<span class="thought" role="group" aria-label="Thinking">{begin} {said} {end}</span>'
+
+
+def _thought(report: Report) -> tuple[list[TracedToken], str]:
+    """The tokens of the thinking itself, and the text of the mark that ends it."""
+    length, offset, tokens = len((report.thinking or "").encode()), 0, report.thinking_tokens
+    for index, token in enumerate(tokens):
+        if offset >= length:
+            return tokens[:index], "".join(each.text for each in tokens[index:])
         offset += len(token.text.encode())
-        yield _token(index, token, slowest)
-    yield from _undone_at(report, undone.get(len(report.tokens), []))
-    yield from (_cap_mark(cap) for cap in caps)
+    return tokens, ""
+
+
+def _is_of_thinking(cap: CapReport) -> bool:
+    return cap.name.startswith("thinking.")
+
+
+def _answer(report: Report) -> Iterator[str]:
+    caps = [cap for cap in report.caps if not _is_of_thinking(cap)]
+    first = len(_thought(report)[0]), len(report.thinking_undone)
+    return _tokens(report.tokens, report.undone, caps, first=first)
+
+
+def _tokens(
+    tokens: Sequence[TracedToken], undone: Sequence[Undone], caps: Sequence[CapReport] = (), *,
+    first: tuple[int, int] = (0, 0),
+) -> Iterator[str]:  # fmt: skip
+    """The spans of the tokens, and between them what was taken back and where a limit closed a value.
+
+    Args:
+        first: the numbers of the first token, and of the first text that was taken back.
+    """
+    slowest = max((token.seconds or 0.0 for token in tokens[1:]), default=0.0)
+    places, offset, waiting = places_of_undone(undone, len(tokens)), 0, sorted(caps, key=lambda cap: cap.offset)
+    for index, token in enumerate(tokens):
+        yield from _undone_at(undone, places.get(index, []), first[1])
+        while waiting and waiting[0].offset <= offset and index:
+            yield _cap_mark(waiting.pop(0))
+        offset += len(token.text.encode())
+        yield _token(first[0] + index, token, slowest)
+    yield from _undone_at(undone, places.get(len(tokens), []), first[1])
+    yield from map(_cap_mark, waiting)
 
 
 def _token(index: int, token: TracedToken, slowest: float) -> str:
@@ -178,12 +217,11 @@ def _told(token: TracedToken) -> str:
     return f"{token.pointer or 'the root'}: {percent(token.chance)} of what was allowed{removed}"
 
 
-def _undone_at(report: Report, indexes: list[int]) -> Iterator[str]:
+def _undone_at(undone: Sequence[Undone], indexes: list[int], first: int) -> Iterator[str]:
     for index in indexes[:INLINE]:
-        undone = report.undone[index]
         yield (
-            f'<span class="u" role="option" aria-selected="false" tabindex="-1" data-u="{index}" '
-            f'title="{escape(undone.reason)}"><b>↺</b><s>{escape(_short(undone.text, 60))}</s></span>'
+            f'<span class="u" role="option" aria-selected="false" tabindex="-1" data-u="{first + index}" '
+            f'title="{escape(undone[index].reason)}"><b>↺</b><s>{escape(_short(undone[index].text, 60))}</s></span>'
         )
     if len(indexes) > INLINE:
         yield f'<span class="more">+{len(indexes) - INLINE} more</span>'
@@ -212,17 +250,22 @@ def _tree_card(report: Report) -> str:
     return f'<section class="card tree"><h2>Value</h2>{shown}</section>' if shown else ""
 
 
+def _undone(report: Report) -> list[Undone]:
+    """All that was taken back, of the thinking and of the answer."""
+    return [*report.thinking_undone, *report.undone]
+
+
 def _undone_list(report: Report) -> str:
-    if not report.undone:
+    rows, every = [], _undone(report)
+    if not every:
         return ""
-    rows = []
-    for index, undone in enumerate(report.undone[:LISTED]):
+    for index, undone in enumerate(every[:LISTED]):
         who = f"validator, {escape(undone.pointer or 'the whole value')}" if undone.pointer is not None else "refused"
         rows.append(
             f'<li data-u="{index}"><code>{escape(_short(undone.text, 300))}</code>'
             f'<p><span class="tag">{who}</span> {escape(undone.reason)}</p></li>'
         )
-    more = len(report.undone) - LISTED
+    more = len(every) - LISTED
     rest = f'<p class="note">and {more} more</p>' if more > 0 else ""
     return f'<section class="card back"><h2>What was taken back, and why</h2><ol>{"".join(rows)}</ol>{rest}</section>'
 
@@ -235,16 +278,18 @@ def _cap_list(report: Report) -> str:
 
 
 def _plots(report: Report) -> str:
-    tokens, figures = report.tokens, []
+    tokens, figures, number = report.tokens, [], len(_thought(report)[0])
     if tokens:
         told = [f"{token.text}  {_told(token)}" for token in tokens]
-        bars = along_text([token.removed for token in tokens], 1.0, told, "Probability removed by the mask, by token")
+        bars = along_text(
+            [token.removed for token in tokens], 1.0, told, "Probability removed by the mask, by token", first=number
+        )
         figures.append(_figure("Removed by the mask, along the text", bars, "0 to 100%"))
         times = [token.seconds for token in tokens]
         slowest = max((each for each in times[1:] if each is not None), default=0.0)
         if slowest:
             told = [f"{token.text}  {_seconds(token.seconds)}" for token in tokens]
-            bars = along_text(times, slowest, told, "Time of each step, by token")
+            bars = along_text(times, slowest, told, "Time of each step, by token", first=number)
             first = _seconds(tokens[0].seconds or next((each for each in times if each is not None), 0.0))
             figures.append(_figure("Time of each step", bars, f"up to {_seconds(slowest)}; the first {first}"))
     for pointer, field in report.fields.items():
@@ -275,8 +320,9 @@ def _is_said(report: Report, pointer: str, text: str) -> bool:
 
 
 def _behind(report: Report) -> str:
-    """The prompt and the thinking, folded."""
-    parts = [("Prompt", report.prompt), ("Thinking", report.thinking or "")]
+    """The prompt, folded; so is thinking of whose tokens nothing is known."""
+    told = bool(report.tokens and report.thinking_tokens)
+    parts = [("Prompt", report.prompt), ("Thinking", "" if told else report.thinking or "")]
     return "".join(
         f'<details class="card"><summary>{name}</summary><pre>{escape(text)}</pre></details>'
         for name, text in parts
@@ -288,13 +334,15 @@ def _data(report: Report) -> str:
     """What the script reads, as JSON without `<`, `>` and `&`."""
     tokens = [
         [
-            token.id, token.text, token.pointer, token.forced, token.drafted, token.allowed, token.removed,
+            token.id, token.text, pointer, token.forced, token.drafted, token.allowed, token.removed,
             token.probability, token.chance, token.seconds,
             [[each.text, each.probability, each.allowed, each.id == token.id] for each in token.alternatives],
         ]
-        for token in report.tokens
+        for token, pointer in [
+            *((token, None) for token in _thought(report)[0]), *((token, token.pointer) for token in report.tokens)
+        ]
     ]  # fmt: skip
-    undone = [[each.text, each.reason, each.pointer, each.count] for each in report.undone]
+    undone = [[each.text, each.reason, each.pointer, each.count] for each in _undone(report)]
     told = json.dumps({"tokens": tokens, "undone": undone})  # NaN cannot be: unknown is null
     return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

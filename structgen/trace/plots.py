@@ -11,7 +11,7 @@ HEIGHT = 56
 """Units of a bar of full height."""
 
 
-def along_text(heights: Sequence[float | None], full: float, told: Sequence[str], name: str) -> str:
+def along_text(heights: Sequence[float | None], full: float, told: Sequence[str], name: str, *, first: int = 0) -> str:
     """A bar for each token, from left to right; a gap where the model was not asked.
 
     Args:
@@ -19,6 +19,7 @@ def along_text(heights: Sequence[float | None], full: float, told: Sequence[str]
         full: the height of a whole bar.
         told: of each token, what its tooltip says.
         name: what a screen reader says.
+        first: the number of the first token.
     """
     columns = _columns(heights)
     width = max(1, len(columns))
@@ -30,7 +31,7 @@ def along_text(heights: Sequence[float | None], full: float, told: Sequence[str]
             continue
         tall = max(1.0, min(1.0, height / full if full else 0.0) * HEIGHT)
         bars.append(
-            f'<rect data-t="{index}" x="{x}.08" y="{HEIGHT - tall:.1f}" width=".84" height="{tall:.1f}">'
+            f'<rect data-t="{first + index}" x="{x}.08" y="{HEIGHT - tall:.1f}" width=".84" height="{tall:.1f}">'
             f"<title>{escape(told[index])}</title></rect>"
         )
     box = f'viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none"'

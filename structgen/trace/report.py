@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +55,7 @@ class Report(BaseModel):
         error: why it failed; empty where it did not.
         prompt: what the model read; empty where that is not known.
         thinking: what it thought before; None where it did not.
+        thinking_tokens, thinking_undone: of the thinking, as `tokens` and `undone`; what it ends with is among them.
         usage: what it cost.
         tokens: of the text; empty where no details were asked for.
         undone: what was said and taken back, in the order in which it was.
@@ -70,6 +72,8 @@ class Report(BaseModel):
     error: str = ""
     prompt: str = ""
     thinking: str | None = None
+    thinking_tokens: list[TracedToken] = []
+    thinking_undone: list[Undone] = []
     usage: Usage = Usage()
     tokens: list[TracedToken] = []
     undone: list[Undone] = []
@@ -92,15 +96,19 @@ class Report(BaseModel):
             raise OptionError(f"{quoted(str(path))} is no saved trace: {place}: {excerpt(first['msg'])}") from error
 
 
-def places_of_undone(report: Report) -> dict[int, list[int]]:
+def places_of_undone(undone: Sequence[Undone], count: int) -> dict[int, list[int]]:
     """Where in the final text each undone text began: by the number of tokens before it, indexes into `undone`.
 
     A later rollback that went further back has taken away the tokens on which an earlier one stood, so the earlier
     one stands where the later one went.
+
+    Args:
+        undone: in the order in which it was.
+        count: the tokens of the final text.
     """
     places: dict[int, list[int]] = {}
-    least = len(report.tokens)
-    for index in range(len(report.undone) - 1, -1, -1):
-        least = min(least, report.undone[index].tokens)
+    least = count
+    for index in range(len(undone) - 1, -1, -1):
+        least = min(least, undone[index].tokens)
         places.setdefault(least, []).insert(0, index)
     return places

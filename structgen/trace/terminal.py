@@ -32,7 +32,8 @@ def view(report: Report) -> RenderableType:
         f"{usage.completion_tokens} tokens", f"{usage.forced} forced", f"{usage.drafted} drafted",
         f"{usage.rolled_back} taken back", f"{usage.forwards} forward passes", f"{seconds:.2f} s",
     ]  # fmt: skip
-    parts: list[RenderableType] = [_text(report)]
+    parts: list[RenderableType] = [Text(f"{report.thinking}\n", "dim italic")] if report.thinking else []
+    parts.append(_text(report))
     if report.tokens:
         parts.append(Text.assemble(("\nremoved by the mask  ", "dim"), (_spark(report), "cyan")))
     legend = Text.assemble(
@@ -48,7 +49,7 @@ def view(report: Report) -> RenderableType:
 def _text(report: Report) -> Text:
     if not report.tokens:
         return Text(report.text)
-    text, places = Text(), places_of_undone(report)
+    text, places = Text(), places_of_undone(report.undone, len(report.tokens))
     for index, token in enumerate(report.tokens):
         _add_undone(text, report, places.get(index, []))
         text.append(token.text, _style(token))

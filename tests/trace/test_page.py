@@ -5,16 +5,20 @@ Covers `plots` and `tree`.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import os
 import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from runpy import run_path
 from typing import Annotated, Any
 
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
@@ -28,6 +32,7 @@ from structgen.trace.report import CapReport, FieldReport, Report
 from structgen.trace.tree import MOST_NODES, tree
 from tests.support import browser
 
+ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = '</script><script>window.pwned = 1</script><img src=x onerror="window.pwned = 1">&amp;<!--'
 VOID = {"meta", "link", "input", "rect", "img", "br"}
 
@@ -188,6 +193,59 @@ def test_a_notebook_gets_the_text_without_a_script(report: Report) -> None:
     assert parsed.found["script"] == 0
 
 
+@pytest.fixture(scope="module")
+def thought() -> Report:
+    """A run that thinks, as if it had said a word in its thinking that was taken back."""
+    schema = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+    model = scripted('Say Paris, not that.</think>\n\n{"name": "Paris"}')
+    run: sg.Generation[Any] = sg.generate(model, "x", schema, thinking=sg.Thinking(max_tokens=40), details=True)
+    return run.report().model_copy(update={"thinking_undone": [Undone(15, "Rome", "banned word 'Rome'", None, 4)]})
+
+
+def test_thinking_stands_in_a_span_of_its_own_with_its_marks_folded(thought: Report) -> None:
+    html = page(thought)
+    assert thought.thinking == "Say Paris, not that."
+    found = elements(html).found
+    length = len(thought.thinking.encode())  # of the tokens of one byte each
+    assert found[".thought"] == 1
+    assert found[".t"] == length + len(thought.tokens)
+    assert found[".u"] == 1
+    assert 'class="mark" title="&lt;/think&gt;"' in html
+    assert re.findall(r'class="t[^"]*" role="option" aria-selected="false" tabindex="0" data-t="(\d+)"', html) == ["0"]
+    numbers = [int(number) for number in re.findall(r'<span class="t[^>]*data-t="(\d+)"', html)]
+    assert numbers == list(range(found[".t"]))
+    plotted = [int(number) for number in re.findall(r'<rect data-t="(\d+)"', html)]
+    assert min(plotted) >= length
+    assert "<summary>Thinking" not in html
+    assert "<summary>Thinking" in page(thought.model_copy(update={"thinking_tokens": []}))
+
+
+def test_thinking_that_a_limit_ends_has_the_scissors_in_its_span() -> None:
+    schema = {"type": "boolean"}
+    run = sg.generate(scripted("hm" * 99), "x", schema, thinking=sg.Thinking(max_tokens=5), details=True)
+    html = page(run.report())
+    thinking = html[html.index('class="thought"') : html.index("thinking.max_tokens")]
+    assert 'class="k"' in thinking
+    assert html.count('class="k"') == len(run.caps)
+
+
+@pytest.mark.slow
+def test_thinking_can_be_looked_at_token_by_token(thought: Report, tmp_path: Path) -> None:
+    script = """
+        const place = document.querySelector('#i-place'), told = [];
+        for (const each of ['.thought .t', '.thought .u', '.tokens > .t']) {
+            document.querySelector(each).focus(); told.push(place.textContent);
+        }
+        document.querySelector('.tree [data-p=""]').click();
+        return {told, first: document.querySelector('.tokens [aria-selected="true"]').dataset.t};
+    """
+    told = browser.probed(tmp_path, page(thought), script, 1400)
+    assert told["told"][0].startswith("thinking")
+    assert "Rome" in told["told"][1]
+    assert told["told"][2].startswith("the root")
+    assert int(told["first"]) == len((thought.thinking or "").encode())
+
+
 def long_report() -> Report:
     """Thousands of tokens, a long word, and names that are long."""
     words = [TracedToken(i, f"word{i} ", "", chance=0.5, removed=0.2, seconds=0.01) for i in range(3000)]
@@ -255,6 +313,29 @@ def test_a_browser_loads_it_without_a_word_and_runs_nothing_that_a_model_said(re
         assert browser.console(tmp_path, path) == []
     told = browser.probed(tmp_path, page(hostile), "return typeof window.pwned", 800)
     assert told == "undefined"
+
+
+PICTURE = ROOT / "docs" / "images" / "trace.png"
+
+
+def digest_of(known: Report) -> str:
+    """What a picture of a run shows, without times."""
+    tokens = [(token.text, token.forced) for token in known.tokens]
+    return hashlib.sha256(repr((tokens, known.undone, known.caps)).encode()).hexdigest()[:16]
+
+
+def test_the_picture_in_the_docs_is_of_todays_run(tmp_path: Path) -> None:
+    """`UPDATE_OUTPUTS=1` takes it again, of `examples/trace.py`; it holds the digest of what it shows."""
+    known = run_path(str(ROOT / "examples" / "trace.py"))["run"].report()
+    if os.environ.get("UPDATE_OUTPUTS") == "1":
+        write(known, tmp_path / "trace.html")
+        taken = browser.photographed(tmp_path, tmp_path / "trace.html", tmp_path / "trace.png", 1280, 1240)
+        image, notes = Image.open(io.BytesIO(taken)), PngInfo()
+        notes.add_text("shows", digest_of(known))
+        image.convert("P", palette=Image.Palette.ADAPTIVE).save(PICTURE, optimize=True, pnginfo=notes)
+    picture = Image.open(PICTURE)
+    assert picture.size == (1280, 1240)
+    assert picture.text["shows"] == digest_of(known)  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

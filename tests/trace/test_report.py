@@ -104,7 +104,7 @@ def test_an_undone_text_stands_where_a_later_rollback_went_further_back() -> Non
     token = TracedToken(1, "a", alternatives=(Alternative(1, "a", 1.0, True),))
     undone = [Undone(3, "x", "r"), Undone(1, "y", "r"), Undone(1, "z", "r"), Undone(9, "w", "r")]
     report = Report(text="aaaa", is_json=False, finish="end", tokens=[token] * 4, undone=undone)
-    assert places_of_undone(report) == {1: [0, 1, 2], 4: [3]}
+    assert places_of_undone(report.undone, len(report.tokens)) == {1: [0, 1, 2], 4: [3]}
 
 
 def test_a_notebook_shows_a_run_as_html() -> None:
