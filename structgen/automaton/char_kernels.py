@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
+    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -43,7 +43,7 @@ def alive_depths(
     they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many.
 
     Args:
-        limits: int32[states]: how often a state may lead to itself, at least `MANY` times; None for any number.
+        limits: int32[states]: how often a state may lead to itself; None for any number.
     """
     if limits is None:
         limits = np.full(len(nexts), UNBOUNDED, np.int32)
@@ -67,22 +67,27 @@ def _alive_depths(
         lasts: the last character of each interval.
         used: scratch, uint8[classes]: 1 for those with a character in the text class.
     """
-    start = 0
+    start, longest = 0, int64(-1)
+    for q in range(limits.size):
+        if limits[q] != UNBOUNDED and limits[q] > longest:
+            longest = int64(limits[q])
     for k in range(ends.size):
         _mark_used(bounds, lasts, classes, spans[start : ends[k]], used)
         start = ends[k]
         level = int64(0)
         changed = True
-        while changed and level < MANY:
+        while (changed or level <= longest) and level < MANY:
             changed = False
             for q in range(1, nexts.shape[0]):
                 # States are numbered from 1, and the dead state has no depth: state q is `depths[k, q - 1]`.
-                if depths[k, q - 1] == MAX_DEPTH and _dies(nexts[q], used, depths[k], level):
-                    depths[k, q - 1] = level
-                    changed = True
+                if depths[k, q - 1] == MAX_DEPTH:
+                    full = limits[q] == level and _repeats(nexts[q], used, q)
+                    if full or _dies(nexts[q], used, depths[k], level):
+                        depths[k, q - 1] = level
+                        changed = True
             level += 1
-        changed = _mark_limited(nexts, limits, used, depths[k]) or changed
-        _mark_finite(nexts, used, depths[k], changed=changed)
+        limited = _mark_limited(nexts, limits, used, depths[k])
+        _mark_finite(nexts, used, depths[k], changed=changed or limited)
 
 
 @inner_kernel
@@ -106,16 +111,23 @@ def _dies(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8]
 
 
 @inner_kernel
+def _repeats(row: Int32, used: npt.NDArray[np.uint8], q: int) -> bool:
+    """Does a used class lead from the state `q`, with this row, to itself?"""
+    for c in range(row.size):  # noqa: SIM110 (kernels have no generators)
+        if used[c] and row[c] == q:
+            return True
+    return False
+
+
+@inner_kernel
 def _mark_limited(nexts: Int32, limits: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8]) -> bool:
     """Give `MANY` to the states left that a used class leads back to themselves a limited number of times: are there
     any?"""
     limited = False
     for q in range(1, nexts.shape[0]):
-        if limits[q] != UNBOUNDED and depths[q - 1] == MAX_DEPTH:
-            for c in range(nexts.shape[1]):
-                if used[c] and nexts[q, c] == q:
-                    depths[q - 1] = MANY
-                    limited = True
+        if limits[q] != UNBOUNDED and depths[q - 1] == MAX_DEPTH and _repeats(nexts[q], used, q):
+            depths[q - 1] = MANY
+            limited = True
     return limited
 
 
@@ -228,10 +240,14 @@ def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans:
 
 
 @inner_kernel
-def _quote_edges(base: int, settings: Int64, nexts: Int32, escaped: Int32, end: int, q: int, n: int) -> int:
+def _quote_edges(
+    base: int, settings: Int64, nexts: Int32, limits: Int32, escaped: Int32, end: int, q: int, n: int
+) -> int:
     """Write the edges of `q` for the closing quote, to `end` (0: none), and for the backslash of an escape; the new
     count of edges."""
-    edges = edges_at(base)
+    edges, room = edges_at(base), settings[ROOM_FLAG]
+    if room == 0 and limits[q] != UNBOUNDED:
+        room, end = ROOM, (end | ZERO if end else 0)
     if end:
         edges[n, 0], edges[n, 1] = 0x22 | 0x22 << 8, end
         n += 1
@@ -239,7 +255,7 @@ def _quote_edges(base: int, settings: Int64, nexts: Int32, escaped: Int32, end: 
     for i in range(escaped.size):
         alive |= nexts[q, escaped[i]]
     if alive:
-        edges[n, 0], edges[n, 1] = 0x5C | 0x5C << 8, settings[ESCAPES] + q - 1 | settings[ROOM_FLAG]
+        edges[n, 0], edges[n, 1] = 0x5C | 0x5C << 8, settings[ESCAPES] + q - 1 | room
         n += 1
     return n
 
@@ -298,7 +314,7 @@ def lift_rows(
         start = n_edges
         n_edges = _ascii_edges(base, settings, nexts, limits, spans, q, n_edges)
         if settings[QUOTED]:
-            n_edges = _quote_edges(base, settings, nexts, escaped, int64(ends[q]), q, n_edges)
+            n_edges = _quote_edges(base, settings, nexts, limits, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:
             n_edges = _lead_edges(base, continued[wide] | settings[ROOM_FLAG], n_edges)
         leaves = settings[QUOTED] == 0 and ends[q] > 0

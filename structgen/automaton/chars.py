@@ -22,7 +22,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
 from structgen.automaton.counted_runs import counted_runs
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.table_format import CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, Edge, Int32, Int64
+from structgen.automaton.table_format import CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, ZERO, Edge, Int32, Int64
 
 Span = tuple[int, int, int, int]
 
@@ -42,7 +42,8 @@ class Lifted:
         name: of strings, is it the name of a member? Each has one spelling, `json.dumps(name, ensure_ascii=False)`.
         most: the longest length in characters.
         also: by the DFA's final mask: further edges of a state, with bytes that stand in no character.
-        runs: of plain text: are runs of states counted (see `counted_runs`)? Then states are no longer the DFA's own.
+        runs: where no length is counted: are runs of states (see `counted_runs`)? Then states are no longer the DFA's
+            own. Not for names, which are read beside others.
     """
 
     def __init__(
@@ -57,10 +58,10 @@ class Lifted:
         also: Callable[[int], list[Edge]] | None = None,
         runs: bool = False,
     ) -> None:
-        folded = counted_runs(dfa) if runs else None
+        folded = counted_runs(dfa) if runs and most is None else None
         dfa = dfa if folded is None else folded.dfa
         self._automaton, self._dfa, self._quoted, self._name, self._also = automaton, dfa, quoted, name, also
-        self._outline = outline_of(dfa, quoted=quoted, name=name) if folded is None else folded.outline
+        self._outline = outline_of(dfa, quoted=quoted, name=name) if folded is None else folded.outline(quoted)
         n = len(dfa.next)
         finals, kinds = dfa.kinds
         by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
@@ -84,6 +85,9 @@ class Lifted:
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
+        elif quoted and folded is not None:
+            for q in np.flatnonzero(folded.limits != UNBOUNDED).tolist():
+                automaton.tables.states[self._escapes + q - 1, HI] = self._room_behind(q, {*dfa.next[q].tolist()} - {0})
         self._block = automaton.tables.block(self._first, self._outline.depths, slack, self._outline.exits)
         numbers = self._first, self._escapes, self._block, INC if self._counted else 0, self._room, quoted
         self._settings: Int64 = np.array(numbers, np.int64)
@@ -200,15 +204,28 @@ class Lifted:
         (target,) = self._targets(q, character, character)
         return target
 
-    def _table(self, q: int) -> int:
-        """The edge to state `q` behind the last byte of a character."""
-        return (self._first + q - 1) | (INC if self._counted else 0)
+    def _table(self, target: int, q: int = 0) -> int:
+        """The edge to state `target` behind the last byte of a character, which comes behind `q` (0: no run)."""
+        edge = self._first + target - 1
+        if self._in_run(q):
+            return edge | (INC if target == q else ZERO)
+        return edge | (INC if self._counted else 0)
 
-    def _inner(self, expand: Callable[[int], None], targets: set[int]) -> int:
-        """The edge to a new state between the bytes of a character that leads to one of `targets`."""
+    def _in_run(self, q: int) -> bool:
+        """Is a state a run, the only ones that count?"""
+        return not self._counted and bool(self._limits[q] != UNBOUNDED)
+
+    def _room_behind(self, q: int, targets: set[int]) -> int:
+        """HI of a state in the middle of a character behind `q` that leads to one of `targets`."""
+        if self._counted:
+            return max(int(self._limits[t]) for t in targets)
+        return int(self._limits[q]) if targets == {q} else UNBOUNDED
+
+    def _inner(self, expand: Callable[[int], None], q: int, targets: set[int]) -> int:
+        """The edge to a new state between the bytes of a character behind `q` that leads to one of `targets`."""
         state = self._automaton.later(expand)
-        self._automaton.tables.states[state, HI] = max(int(self._limits[t]) for t in targets)
-        return state | self._room
+        self._automaton.tables.states[state, HI] = self._room_behind(q, targets)
+        return state | (ROOM if self._in_run(q) else self._room)
 
     def _expand_escape(self, state: int) -> None:
         """After a backslash."""
@@ -218,11 +235,11 @@ class Lifted:
         for letter, character in _SHORT_ESCAPES.items():
             target = 0 if self._name and letter == "/" else self._target(q, ord(character))
             if target:
-                edges.append((ord(letter), ord(letter), self._table(target)))
+                edges.append((ord(letter), ord(letter), self._table(target, q)))
         digits = self._control_digits(q) if self._name else self._digits(q, 0, 4, 0)
         if digits:
             edges.append((ord("u"), ord("u"), digits))
-        tables.ranges(state, edges, hi=limit if self._counted else UNBOUNDED)
+        tables.ranges(state, edges, hi=limit if self._counted or self._in_run(q) else UNBOUNDED)
 
     def _control_digits(self, q: int) -> int:
         """The edge to the state before the digits of control characters that have no short escape; 0 for none."""
@@ -243,9 +260,9 @@ class Lifted:
         led = self._plain.of(q) if 0 < q < len(self._dfa.next) else None
         if led is None:
             return state
-        edges = [(byte, byte, self._table(target)) for target, byte in led.items()]
+        edges = [(byte, byte, self._table(target, q)) for target, byte in led.items()]
         if self._ends[q]:
-            edges.append((0x22, 0x22, int(self._ends[q])))
+            edges.append((0x22, 0x22, int(self._ends[q]) | (ZERO if self._in_run(q) else 0)))
         return self._automaton.tables.ranges(self._automaton.tables.stub(), edges)
 
     @cached_property
@@ -269,20 +286,20 @@ class Lifted:
         if left:
             return self._shared_digits(q, low, left, high_surrogate, targets)
         if not high_surrogate and 0xD800 <= low <= 0xDBFF:
-            return self._inner(partial(self._expand_pair, q, low), targets)
-        return self._table(targets.pop())
+            return self._inner(partial(self._expand_pair, q, low), q, targets)
+        return self._table(targets.pop(), q)
 
     def _shared_digits(self, q: int, low: int, left: int, high_surrogate: int, targets: set[int]) -> int:
         """The edge to the state before `left` digits: one per target where whatever they are leads to it."""
         expand = partial(self._expand_digits, q, low, left, high_surrogate)
         high = low + 16**left - 1
         if high_surrogate or len(targets) > 1 or (low <= 0xDFFF and high >= 0xD800) or 0 in self._targets(q, low, high):
-            edge = self._inner(expand, targets)
+            edge = self._inner(expand, q, targets)
             self._automaton.shorten(edge & TARGET, partial(self._few_digits, q, low, left, high_surrogate))
             return edge
-        key = (min(targets), left)
+        key = (self._table(min(targets), q), left)
         if key not in self._hex:
-            self._hex[key] = self._inner(expand, targets)
+            self._hex[key] = self._inner(expand, q, targets)
         return self._hex[key]
 
     def _few_digits(self, q: int, low: int, left: int, high_surrogate: int) -> int:

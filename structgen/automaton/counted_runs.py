@@ -7,22 +7,21 @@ of a byte automaton, which can count, they are one state that leads to itself as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.char_kernels import MANY, wide_classes
+from structgen.automaton.char_kernels import wide_classes
 from structgen.automaton.outline import DfaOutline
 from structgen.automaton.step import int64
 from structgen.automaton.table_format import UNBOUNDED, Int32
 from structgen.kernels import inner_kernel, kernel
-from structgen.memo import once_per_object
+from structgen.memo import cached_method, once_per_object
 from structgen.regular.chardfa import CharDfa
 
 Uint8 = npt.NDArray[np.uint8]
-LEAST = MANY
-"""Steps of the shortest run that is counted: from any state before it at least so many characters may follow."""
+LEAST = 8
+"""Steps of the shortest run that is counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +36,10 @@ class CountedRuns:
     dfa: CharDfa
     limits: Int32
 
-    @cached_property
-    def outline(self) -> DfaOutline:
-        """The outline of plain text."""
-        return DfaOutline(self.dfa, quoted=False, name=False, limits=self.limits)
+    @cached_method
+    def outline(self, quoted: bool) -> DfaOutline:
+        """The outline of plain text, or inside quotes."""
+        return DfaOutline(self.dfa, quoted=quoted, name=False, limits=self.limits)
 
 
 @once_per_object

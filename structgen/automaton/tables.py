@@ -88,7 +88,7 @@ class Tables:
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
         self._return_words = data[_STARTS[R_RETURNS] : _STARTS[R_RETURNS + 1]].cast("q")
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
-        self.counts_items = False
+        self.counts_items = self.spills = False
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
 
     def rows(self) -> WrittenRows:

@@ -20,9 +20,10 @@ from structgen.masks.refused import explained, nothing_allowed, rejected
 from structgen.masks.tested import Late, Snapshot
 from structgen.masks.slices import new_rows
 from structgen.masks.string_slices import Uint32
-from structgen.masks.text_walk import has_room, home, uncounted
+from structgen.masks.text_walk import home, longest_token, spare_room, uncounted
 from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.walk import TESTED
+from structgen.memo import BoundedCache
 from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
@@ -56,6 +57,7 @@ class Grammar(Transitions):
         require_vocabulary(vocabulary)
         super().__init__(automaton, vocabulary)
         self._rows: dict[int, Filled] = {}
+        self._longest_tokens: BoundedCache[int, int] = BoundedCache(MOST_POSITIONS)
         self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * self._slices.words))
         self._spare: list[tuple[Uint32, int]] = []
 
@@ -103,8 +105,10 @@ class Grammar(Transitions):
             return self._walked(position)
         main = self._home(position)
         bare = uncounted(self._base, position)
-        if bare != position and has_room(self._base, position):
-            return self._like(bare) or self._walked(position)
+        if bare != position:
+            like = self._like(bare)
+            if like is not None and self._longest(bare, like) <= spare_room(self._base, position):
+                return like
         if main or bare != position:
             return self._walked(position, self._like(main or bare))
         return self._walked(position)
@@ -118,6 +122,15 @@ class Grammar(Transitions):
             except DeadEnd:
                 return None
         return filled
+
+    def _longest(self, position: int, filled: Filled) -> int:
+        """No token for which a bound may matter that does not matter at this position has more characters."""
+        if self.automaton.tables.spills:  # what a bound refuses may go on elsewhere: any token may
+            return self._slices.max_depth
+        longest = self._longest_tokens.get(position)
+        if longest is None:
+            longest = self._longest_tokens.keep(position, longest_token(self._base, filled[0].ctypes.data))
+        return longest
 
     def _alike(self, position: int) -> int:
         while (other := alike(self._base, position)) < 0:

@@ -27,7 +27,7 @@ from structgen.kernels.views import table, view_int32, view_uint32
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
 from structgen.masks.slices import (
-    V_BUCKET_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_TEXT_LEVELS,
+    V_BUCKET_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS, V_TEXT_LEVELS,
     V_TEXT_ROWS, V_TOKENS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
@@ -36,6 +36,7 @@ _blocks = table(types.int32, 6, R_BLOCKS)
 _exits = table(types.int64, 2, R_EXITS)
 _first = table(types.int32, 0, V_FIRST)
 _ends = table(types.int32, 0, V_ENDS)
+_offsets = table(types.int32, 0, V_OFFSETS)
 _held = table(types.int64, 0, V_HELD)
 _longest = table(types.uint8, 0, V_LONGEST)
 _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
@@ -179,12 +180,25 @@ def uncounted(base: int, position: int) -> int:
 
 
 @kernel
-def has_room(base: int, position: int) -> bool:
-    """In a bounded `CharDfa`, can no token have more characters than there is room for?"""
+def spare_room(base: int, position: int) -> int:
+    """In a bounded `CharDfa`, of how many characters a token may be for which no bound matters, wherever it leads."""
     s = position & TARGET
-    states = states_at(base)
-    spare = states[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
-    return bool(spare >= registers_at(base)[V_MOST])
+    spare: int = states_at(base)[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
+    return spare
+
+
+@kernel
+def longest_token(base: int, row: int) -> int:
+    """The bytes of the longest token that is allowed in the mask at the address `row`."""
+    mask, offsets = view_uint32(row), _offsets(base)
+    longest: int = int64(0)
+    for w in range(registers_at(base)[V_WORDS]):
+        bits, token = int64(mask[w]), int64(32 * w)
+        while bits != 0:
+            size = int64(offsets[token + 1]) - int64(offsets[token]) if bits & 1 else int64(0)
+            longest = size if size > longest else longest
+            bits, token = bits >> 1, token + 1
+    return longest
 
 
 @kernel

@@ -252,6 +252,7 @@ class Composed(Automaton):
         spilled = [
             (byte, row[byte] | SPILL if row[byte] & (INC | ROOM) and rest else row[byte]) for byte in taken.tolist()
         ]
+        self.tables.spills = self.tables.spills or rest != 0
         edges = merged_edges(spilled)
         miss = (GOTO, rest, 0) if rest else (POP, 0, 0) if ends else (NOTHING, 0, 0)
         mode, aux = self._shortcut(state, threads, columns, row)

@@ -110,7 +110,7 @@ class StringWriter:
             return self._asked_at_the_end(choice, [(i, s) for i, s, _ in living])
         states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}
         dfa = ending(dfa, [final for final, state in states.items() if state])
-        return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True)
+        return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True, runs=True)
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """Any text within the lengths; at its end tests ask which nodes accept it.
@@ -141,7 +141,7 @@ class StringWriter:
             language = doubted_language(strings)
             closes[3] = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
         high = longest and min(longest, MAX_COUNT)
-        return lift(self._automaton, language, closes.__getitem__, quoted=True, most=high)
+        return lift(self._automaton, language, closes.__getitem__, quoted=True, most=high, runs=True)
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
         """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""

@@ -3,6 +3,7 @@ masks, wherever its end is near or far."""
 
 from __future__ import annotations
 
+import json
 import random
 from fractions import Fraction
 
@@ -30,24 +31,34 @@ LANGUAGES = {
     "below -1": number_language(Numbers(maximum=Fraction(-1))),
     "a bounded word": from_pattern("^x[a-f]{0,80}$"),
     "again and again": from_pattern("^(x[a-f]{0,80}-)*$"),
-    "two of them": from_pattern("^x[a-f]{1,80}(-[a-c]{1,90}|é)?$"),
+    "short": from_pattern("^x[a-f]{0,9}$"),
+    "short before long": from_pattern("^x[a-f]{0,9}(x[a-c]{0,70})?$"),
+    "escapes": from_pattern('^x["\\\\\\x00-\\x1f]{0,20}(/|$)'),
+    "two of them": from_pattern("^x[a-f]{1,80}(-[a-c]{1,90}|-é)?$"),
 }
 UNCOUNTED = {
     "beyond ASCII": from_pattern("^x[a-f]{0,80}é$"),
     "back to its first state": from_pattern("^(x[a-f]{0,80})+-$"),
-    "short": from_pattern(f"^x[a-f]{{0,{LEAST - 1}}}$"),
+    "too short": from_pattern(f"^x[a-f]{{0,{LEAST - 1}}}$"),
     "at least": from_pattern("^x[a-f]{80,}$"),
-    "two ways in": from_pattern("^x([a-f]{0,80}|-[a-f]{0,50})$"),
+    "two ways in": from_pattern("^x([a-f]{0,10}|-[a-f]{0,5})$"),
     "a multiple": number_language(Numbers(integer=True, multiples=(Fraction(97),))),
 }
 
 
-class Plain(Automaton):
-    """One language as text, its runs counted or not."""
+class Lifted(Automaton):
+    """One language, its runs counted or not, as text or behind an opening quote."""
 
-    def __init__(self, dfa: CharDfa, *, runs: bool) -> None:
+    def __init__(self, dfa: CharDfa, *, quoted: bool, runs: bool) -> None:
         super().__init__()
-        self.start = lift(self, dfa, lambda final: 0, quoted=False, runs=runs)
+        close = self.pop()
+        self.start = lift(self, dfa, lambda final: close if quoted else 0, quoted=quoted, runs=runs)
+
+
+def spellings(text: str, draw: random.Random) -> list[str]:
+    """A text as JSON may spell it, behind its opening quote."""
+    escaped = "".join(f"\\u{ord(char):04x}" if draw.random() < 0.4 else json.dumps(char)[1:-1] for char in text)
+    return [json.dumps(text, ensure_ascii=False)[1:], escaped + '"']
 
 
 def texts(dfa: CharDfa, draw: random.Random) -> list[str]:
@@ -72,16 +83,19 @@ def texts(dfa: CharDfa, draw: random.Random) -> list[str]:
 @pytest.mark.parametrize("name", [*LANGUAGES, *UNCOUNTED])
 def test_the_same_texts_are_taken(name: str) -> None:
     dfa = (LANGUAGES | UNCOUNTED)[name]
-    automaton = Plain(dfa, runs=True)
-    walk, verdicts = Bytewise(automaton), set[bool]()
-    for text in texts(dfa, random.Random(name)):
+    draw, plain, quoted = random.Random(name), *(Lifted(dfa, quoted=each, runs=True) for each in (False, True))
+    walks, verdicts = (Bytewise(plain), Bytewise(quoted)), set[bool]()
+    for text in texts(dfa, draw):
         verdicts.add(dfa.matches(text))
-        assert takes(walk, automaton.start, text.encode()) == dfa.matches(text), text
+        assert takes(walks[0], plain.start, text.encode()) == dfa.matches(text), text
+        for spelled in spellings(text, draw):
+            assert takes(walks[1], quoted.start, spelled.encode()) == dfa.matches(text), spelled
     assert verdicts == {False, True}
 
 
+@pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_the_same_masks_are_made(name: str) -> None:
+def test_the_same_masks_are_made(name: str, quoted: bool) -> None:
     """Tokens of one and of many characters that count, alone and before others; at each place of the texts."""
     dfa, draw = LANGUAGES[name], random.Random(name)
     words = [
@@ -103,11 +117,31 @@ def test_the_same_masks_are_made(name: str) -> None:
         "f" * 30,
         "-a",
     ]
-    words += ["é", "fé", "a" * 79 + "-b", "1" * 290 + ".0", "0" * 9 + "e2"]
+    words += [
+        "\\",
+        "u00",
+        "\\u0061",
+        "\\u0",
+        "61",
+        '"',
+        'a"',
+        "1\\u002e",
+        "b\\u00",
+        "\\t",
+        "\\",
+        "/",
+        'x\\n\\"',
+        "u",
+        "00",
+        "7",
+    ]
+    words += "0123456789abcdef"
+    words = list(dict.fromkeys([*words, "é", "-é", "a" * 79 + "-b", "1" * 290 + ".0", "0" * 9 + "e2"]))
     vocabulary = Vocabulary.from_tokens([word.encode() for word in words], end_ids=[len(words)], width=len(words) + 1)
-    grammars = [Grammar(Plain(dfa, runs=runs), vocabulary) for runs in (True, False)]
+    grammars = [Grammar(Lifted(dfa, quoted=quoted, runs=runs), vocabulary) for runs in (True, False)]
     masks = 0
     for text in texts(dfa, draw)[:16]:
+        text = draw.choice(spellings(text, draw)) if quoted else text
         matchers = [grammar.matcher() for grammar in grammars]
         while text:
             rows = [matcher.mask() if not matcher.finished else None for matcher in matchers]
@@ -123,8 +157,9 @@ def test_the_same_masks_are_made(name: str) -> None:
     assert masks > 16
 
 
+@pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_as_many_characters_may_follow(name: str) -> None:
+def test_as_many_characters_may_follow(name: str, quoted: bool) -> None:
     """The outline of the runs is that of the states that are left, made from fewer."""
     dfa = LANGUAGES[name]
     runs = counted_runs(dfa)
@@ -139,8 +174,8 @@ def test_as_many_characters_may_follow(name: str) -> None:
                 states[target] = own
                 todo.append(target)
     kept = [states[q] - 1 for q in range(1, len(runs.dfa.next))]
-    whole = outline_of(dfa, quoted=False, name=False)
-    assert np.array_equal(runs.outline.depths, whole.depths[:, kept])
+    whole = outline_of(dfa, quoted=quoted, name=False)
+    assert np.array_equal(runs.outline(quoted).depths, whole.depths[:, kept])
 
 
 @pytest.mark.parametrize("name", UNCOUNTED)
