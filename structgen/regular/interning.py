@@ -6,6 +6,8 @@ functions inside kernels cost seconds when those are compiled for the first time
 
 from __future__ import annotations
 
+import math
+import mmap
 from typing import TypeVar
 
 import numpy as np
@@ -16,16 +18,27 @@ from structgen.kernels import inner_kernel
 _Number = TypeVar("_Number", bound=np.generic)
 
 FIRST_ROWS = 64
+LARGE = 1 << 20
+"""Bytes from which on scratch space lies in pages of its own."""
+
+
+def zeros(shape: tuple[int, ...], dtype: type[_Number]) -> NDArray[_Number]:
+    """Zeros, for scratch space. Large ones lie in pages of their own, which go back to the system at once when they are
+    no longer needed: freed memory of the heap stays with the process while anything newer lies behind it."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size < LARGE or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return np.zeros(shape, dtype)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype).reshape(shape)
 
 
 def empty_table(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """A table for `intern`, at most half full when `rows` is."""
-    return np.zeros(4 * len(rows), np.int64)
+    return zeros((4 * len(rows),), np.int64)
 
 
 def grown_rows(rows: NDArray[_Number], needed: int) -> NDArray[_Number]:
     """`rows` with room for at least `needed` rows, a power of two; the new ones are zero."""
-    grown = np.zeros((1 << (needed - 1).bit_length(), *rows.shape[1:]), rows.dtype)
+    grown = zeros((1 << (needed - 1).bit_length(), *rows.shape[1:]), rows.dtype.type)
     grown[: len(rows)] = rows
     return grown
 

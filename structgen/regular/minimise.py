@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.kernels import inner_kernel, kernel
+from structgen.regular.interning import zeros
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -40,16 +41,16 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     states, classes = next_.shape
     total = int(np.count_nonzero(next_))
     size = max(states, total, kinds, classes) + 2
-    work, blocks, cords = np.zeros((4, size), np.int32), np.zeros((6, size), np.int32), np.zeros((6, size), np.int32)
+    work, blocks, cords = zeros((4, size), np.int32), zeros((6, size), np.int32), zeros((6, size), np.int32)
     useful = _useful(next_, final, work, cords[MARKED], blocks[OWNER])
     count = _refine(final, kinds, classes, work, useful, blocks, cords)
-    small = np.zeros((count + 2, classes), np.int32)
+    small = zeros((count + 2, classes), np.int32)
     merged = np.zeros(classes, np.int64)
     order = np.zeros(count + 2, np.int64)
     count, width = _renumber(next_, blocks[OWNER], small, merged, order, work[QUEUE])
     accepts = final[order[:count]]
     accepts[0] = 0
-    return np.ascontiguousarray(small[:count, :width]), accepts, merged
+    return small[:count, :width].copy(), accepts, merged
 
 
 @inner_kernel

@@ -11,8 +11,10 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from structgen.regular.interning import LARGE, grown_rows, zeros
 from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
 from structgen.regular.number_sets import number_count, number_is_empty, number_language, number_predicate
 from structgen.regular.string_sets import (
@@ -269,3 +271,15 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = f"import sys, {modules}; print({{'regex', 'idna'}} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("rows", [3, LARGE // 4, 2 * LARGE])
+def test_scratch_space_is_zero_and_may_be_written_whatever_its_size(rows: int) -> None:
+    space = zeros((rows, 2), np.int32)
+    assert space.shape == (rows, 2)
+    assert space.dtype == np.int32
+    assert not space.any()
+    space[-1] = 7, 8
+    grown = grown_rows(space, rows + 1)
+    assert np.array_equal(grown[:rows], space)
+    assert not grown[rows:].any()
