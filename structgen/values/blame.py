@@ -14,6 +14,7 @@ from typing import Any
 
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
+from structgen.automaton.pointers import PointerReader, pointer_of
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
 from structgen.schema.keywords import ANNOTATION, SPEAKS_OF, STRUCTURE
@@ -51,6 +52,7 @@ class Level:
     Attributes:
         places: of the schema, those that speak of the value, the innermost first.
         branches: is it an object that several alternatives may be?
+        has_text: has any of its bytes been taken?
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Level:
         self._depth, self._again, self._ends = depth, again, ends
         self._text, self._refused = taken[value.start :], refused
         self.places = speaking(self._drivers)[::-1]
+        self.has_text = bool(self._text)
         self.branches = self._text[:1] == b"{" and len(value.choice.objects.lanes) > 1
 
     def would_do(self, until: float, *, without: Iterable[Rule] = (), free: bool = False, **options: Any) -> bool:
@@ -128,31 +131,33 @@ def _restricts(place: SchemaNode, keyword: str, kind: str) -> bool:
     return SPEAKS_OF.get(keyword, kind) == kind
 
 
-def blamed(levels: Sequence[Level], pointer: str, whitespace: Whitespace, *, any_order: bool) -> Blame:
+def blamed(levels: Sequence[Level], taken: bytes, whitespace: Whitespace, *, any_order: bool) -> Blame:
     """The keyword or option without which a text would be taken, with its place.
 
     Args:
         levels: the values that the text has begun and not ended, outermost first.
-        pointer: the place in the text.
+        taken: the text.
         whitespace, any_order: of the automaton that refuses it.
     """
     until = time.thread_time() + SECONDS
-    branching = next((level for level in levels if level.branches), None)
-    if (
-        branching and not any_order and branching.would_do(until, any_order=True)
-    ):  # members that came have ruled one out
-        return Blame(pointer, "order", "", "schema")
+    reader = PointerReader()
+    reader.feed(taken)
+    in_order = Blame(reader.pointer, "order", "", "schema")
+    branching = next((level for level in levels if level.branches), None)  # members that came may have ruled one out
+    if branching is not None and not any_order and branching.would_do(until, any_order=True):
+        return in_order
     for level in reversed(levels):
         if level.would_do(until):  # whatever is around it refuses the text
             continue
         if not any_order and level.would_do(until, any_order=True):
-            return Blame(pointer, "order", "", "schema")
+            return in_order
         if not whitespace.bound and level.would_do(until, whitespace=Whitespace.FLEXIBLE):
-            return Blame(pointer, "whitespace", "", whitespace.kind)
+            return Blame(reader.pointer, "whitespace", "", whitespace.kind)
         if not level.would_do(until, free=True):  # no JSON
             continue
         rule = level.blame(until)
         if rule is not None:
             place, keyword = rule
+            pointer = reader.pointer if level.has_text or reader.pending is None else pointer_of(reader.pending)
             return Blame(pointer, keyword, f"{place.pointer}/{escaped(keyword)}", place.schema[keyword])
-    return Blame(pointer, "", "", None)
+    return Blame(reader.pointer, "", "", None)

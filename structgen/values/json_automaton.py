@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton, Beginning, Blame
-from structgen.automaton.pointers import pointer_at
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
@@ -131,7 +130,7 @@ class JsonAutomaton(Automaton):
         with self.lock:
             values = begun_values(self.tables, self._context.choices, positions, taken + refused)
             levels = [Level(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
-        return blamed(levels, pointer_at(taken), self.whitespace, any_order=self.any_order)
+        return blamed(levels, taken, self.whitespace, any_order=self.any_order)
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""

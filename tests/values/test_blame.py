@@ -100,6 +100,9 @@ LIMITED = {"type": "integer", "maximum": 500}
             "type": "string"}}}, '{"c": [{"q": ', "4", "/c/0/q", "/properties/q/type"),
         ({"$id": "https://a.org/t", "$ref": "/b", "$defs": {"b": {"$id": "https://a.org/b", "maxLength": 1}}},
          '"a', "b", "", "/b#/maxLength"),
+        ({"items": {"type": "string"}}, '["a", ', "1", "/1", "/items/type"),
+        ({"items": {"type": "string"}}, "[", "1", "/0", "/items/type"),
+        ({"items": {"type": "string"}, "minItems": 1}, "[", "]", "", "/minItems"),
         ({"uniqueItems": True}, '["foo", "foo', '"', "/1", "/uniqueItems"),
     ],
 )  # fmt: skip
