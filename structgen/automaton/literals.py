@@ -15,8 +15,8 @@ from structgen.kernels.views import view_uint8
 from structgen.kernels import inner_kernel, kernel
 
 
-NODE_WORDS = 5
-"""Numbers of a node on the stack of `insert_literals`."""
+LITERAL_WORDS, NODE_WORDS = 4, 5
+"""Numbers of a literal, and of a node on the stack, in the work space of `insert`."""
 MANY_BYTES = 1 << 14
 """Literals of more bytes are counted before there is made room for them: mostly they have much in common."""
 
@@ -38,7 +38,7 @@ def write_literals(
     tables, count, size = automaton.tables, len(pairs), len(blob)
     ends = accumulate([len(literal) for literal, _ in pairs])
     data = array("i", [*ends, *[target for _, target in pairs]]).tobytes() + blob
-    tables.scratch(len(data) + 4 * NODE_WORDS * (count + 2))[: len(data)] = data
+    tables.scratch(len(data) + work_space(count))[: len(data)] = data
     if size > MANY_BYTES:
         size = different_prefixes(tables.base, count)
         size += size // 4  # to move many states once more, when the next one is added, would take long
@@ -79,6 +79,11 @@ def after_text(automaton: Automaton, state: int, text: bytes) -> int:
     return state
 
 
+def work_space(count: int) -> int:
+    """Bytes of scratch that `insert` needs for so many literals, one literal's for each to be aligned among them."""
+    return 4 * (LITERAL_WORDS + NODE_WORDS) * (count + 2)
+
+
 @kernel
 def different_prefixes(base: int, count: int) -> int:
     """How many different beginnings, all but the empty one, the sorted literals in the scratch space have: see
@@ -106,13 +111,20 @@ def _push_node(scratch: Int32, top: int, low: int, high: int, depth: int, state:
 
 
 @inner_kernel
+def put_literal(scratch: Int32, row: int, start: int, end: int, target: int, chain: int) -> int:
+    """Write the row of a literal in the work space of `insert`; the place of the next one."""
+    scratch[row], scratch[row + 1], scratch[row + 2], scratch[row + 3] = start, end, target, chain
+    return row + LITERAL_WORDS
+
+
+@inner_kernel
 def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
-    """The first of the shortest literals among `low..high - 1`."""
+    """The place of the shortest of the literals in the rows from `low` to `high`, the first of several."""
     shortest, length = low, int64(UNBOUNDED)
-    for i in range(low, high):
-        each = int64(scratch[i]) - (int64(scratch[i - 1]) if i else 0)
+    for row in range(low, high, LITERAL_WORDS):
+        each = int64(scratch[row + 1]) - int64(scratch[row])
         if each < length:
-            shortest, length = i, each
+            shortest, length = row, each
     return shortest
 
 
@@ -139,37 +151,39 @@ def _write_node(base: int, node: int, start: int, end: int, inner: int, other: i
     states[node, LO], states[node, HI] = 0, UNBOUNDED
 
 
-@kernel
-def insert_literals(
-    base: int, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
+@inner_kernel
+def insert(
+    base: int, text: int, rows: int, count: int, state: int, inner: int, other: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
-    """Write the trie of the `count` sorted literals in the scratch space; the new numbers of states and edges.
+    """Write the trie of `count` sorted literals below `state`; the new numbers of states and edges.
 
     The plain loop: for each node, group its literals by their next byte; each group of several literals, or of one with
     more bytes to come, is a node in turn, and any other leads to its literal's target.
 
-    The scratch space holds where each literal ends in the text of all, the target of each, and that text, of `size`
-    bytes. A node is the range of literals that share its prefix. Behind the text is the stack of the nodes still to be
-    written, `NODE_WORDS` each: first literal, the one behind the last, length of the prefix, state, and the state of
-    the other text (0: none).
+    In the scratch space each literal has a row, from the place `rows` on: where it starts and ends in the bytes at
+    address `text`, its target, and the first of the states that read it alone behind its first byte, where they are
+    written already (0: they are not; never where there is another text). Behind the rows is the stack of the nodes
+    still to be written, `NODE_WORDS` each: rows of the literals that share its prefix (the first, and the one behind
+    the last), length of the prefix, state, and the state of the other text (0: none).
     """
-    edges, scratch = edges_at(base), scratch_at(base)
-    blob = view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
-    bottom = 2 * count + (size + 3) // 4
-    top = _push_node(scratch, bottom, int64(0), count, int64(0), state, other)
+    edges, scratch, blob = edges_at(base), scratch_at(base), view_uint8(text)
+    bottom = rows + LITERAL_WORDS * count
+    top = _push_node(scratch, bottom, rows, bottom, int64(0), state, other)
     while top > bottom:
         top -= NODE_WORDS
         low, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
         node, fallback, first_edge = int64(scratch[top + 3]), int64(scratch[top + 4]), n_edges
-        shortest = _shortest_literal(scratch, low, end)
+        shortest = (_shortest_literal(scratch, low, end) - rows) // LITERAL_WORDS
         while low < end:
-            start = int64(scratch[low - 1]) if low else 0
-            byte = int64(blob[start + depth])
-            high = low + 1
-            while high < end and blob[scratch[high - 1] + depth] == byte:
-                high += 1
-            target = int64(scratch[count + low])
-            if high > low + 1 or scratch[low] - start > depth + 1:
+            byte = int64(blob[scratch[low] + depth])
+            high = low + LITERAL_WORDS
+            while high < end and blob[scratch[high] + depth] == byte:
+                high += LITERAL_WORDS
+            target = int64(scratch[low + 2])
+            alone, left = high == low + LITERAL_WORDS, scratch[low + 1] - scratch[low] - depth - 1
+            if alone and left > 0 and scratch[low + 3]:
+                target = scratch[low + 3] + depth
+            elif left > 0 or not alone:
                 target = n_states
                 n_states += 1
                 top = _push_node(scratch, top, low, high, depth + 1, target, _other_after(base, fallback, byte))
@@ -179,3 +193,23 @@ def insert_literals(
             low = high
         _write_node(base, node, first_edge, n_edges, inner, fallback, shortest)
     return n_states, n_edges
+
+
+@kernel
+def insert_literals(
+    base: int, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
+) -> tuple[int, int]:
+    """Write the trie of the `count` sorted literals in the scratch space; the new numbers of states and edges.
+
+    The scratch space holds where each literal ends in the text of all, the target of each, and that text, of `size`
+    bytes.
+    """
+    scratch = scratch_at(base)
+    rows = 2 * count + (size + 3) // 4
+    row, start = rows, int64(0)
+    for i in range(count):
+        end = int64(scratch[i])
+        row = put_literal(scratch, row, start, end, int64(scratch[count + i]), int64(0))
+        start = end
+    text = registers_at(base)[R_SCRATCH] + 8 * count
+    return insert(base, text, rows, count, state, inner, other, n_states, n_edges)

@@ -42,7 +42,7 @@ _hash_frame = inner_kernel(hash_frame)
 
 @inner_kernel
 def mode_of(base: int, s: int) -> int:
-    """The mode of a state: PLAIN, FREE, OVERLAY, CHARS or ITEMS."""
+    """The mode of a state: PLAIN, FREE, OVERLAY, CHARS, ITEMS or GAP."""
     return (states_at(base)[s, KIND] >> 4) & 15
 
 

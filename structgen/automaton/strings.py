@@ -16,7 +16,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.table_format import FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32
 from structgen.kernels.views import view
-from structgen.kernels import kernel
+from structgen.kernels import inner_kernel, kernel
 
 CLOSE = (1 << 24) - 1
 """Stands for the state after the closing quote in a template."""
@@ -126,7 +126,7 @@ TEMPLATES = {(kind, True): _template(rows, kind) for kind, rows in _ROWS.items()
     (kind, False): _template(_uncounted(rows), kind) for kind, rows in _ROWS.items()
 }
 """By kind, and by whether code points are counted (they need not be where there are no bounds)."""
-_PLACES = {
+PLACES = {
     key: (template.states.ctypes.data, len(template.states), template.edges.ctypes.data, len(template.edges))
     for key, template in TEMPLATES.items()
 }
@@ -138,7 +138,7 @@ def free_string(
     automaton: Automaton, kind: int, close: int, *, min_length: int = 0, max_length: int | None = None
 ) -> int:
     """A copy of the block: the state after the opening quote. `close` is the state after the closing one."""
-    states, count, edges, n_edges = _PLACES[kind, min_length > 0 or max_length is not None]
+    states, count, edges, n_edges = PLACES[kind, min_length > 0 or max_length is not None]
     tables = automaton.tables
     tables.reserve(states=count, edges=n_edges)
     first, start = tables.n_states, tables.n_edges
@@ -150,6 +150,15 @@ def free_string(
 
 @kernel
 def copy_block(
+    base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
+    low: int, high: int,
+) -> None:  # fmt: skip
+    """`copied_block`, for Python."""
+    copied_block(base, states, count, edges, n_edges, first, start, close, low, high)
+
+
+@inner_kernel
+def copied_block(
     base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
     low: int, high: int,
 ) -> None:  # fmt: skip

@@ -51,12 +51,13 @@ TARGET = (1 << 24) - 1
 INC, ROOM, NEED, SPILL, ZERO = 1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28
 UNBOUNDED = (1 << 31) - 1
 
-PLAIN, FREE, OVERLAY, CHARS, ITEMS = 0, 1, 2, 3, 4
+PLAIN, FREE, OVERLAY, CHARS, ITEMS, GAP = 0, 1, 2, 3, 4, 5
 """Modes of a state: which shortcut the masks may take there.
 
 PLAIN: none. FREE: inside a free string (aux: which block of free slices). OVERLAY: in a free string that must not begin
 with some prefixes (aux: 1 between the bytes of a character). CHARS: in a lifted `CharDfa` (aux: its block). ITEMS:
-between the items of an array, where the counter counts items.
+between the items of an array, where the counter counts items. GAP: in white space, as many characters of which as HI
+says may follow.
 """
 
 BLOCK_FIRST, BLOCK_STATES, BLOCK_DEPTHS, BLOCK_CLASSES, BLOCK_SLACK, BLOCK_EXITS = range(6)

@@ -20,10 +20,12 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
         (0x21, 0x21), (0x23, 0x5B), (0x5D, 0x9F), (0xA1, 0x167F), (0x1681, 0x1FFF), (0x200B, 0x2027), (0x202A, 0x202E),
         (0x2030, 0x205E), (0x2060, 0x2FFF), (0x3001, 0xD7FF), (0xE000, 0xFEFE), (0xFF00, 0x10FFFF),
     ),
+    ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20)),
 )  # fmt: skip
 """Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
 letters, letters and digits, identifiers, those with hyphens, words, printable ASCII without quote and backslash, all
-such text, and such text without white space."""
+such text, and such text without white space; last, the white space of JSON."""
+BLANKS = len(TEXT_CLASSES) - 1
 NAMING = 6
 """The first classes have no characters but those of identifiers and the hyphen."""
 

@@ -21,8 +21,8 @@ from structgen.masks.string_slices import HAS_TWIN, IMPURE, SKIP, TOKEN, Uint8, 
 
 Uint16 = npt.NDArray[np.uint16]
 
-LENGTHS = 16
-"""Lengths below this are told apart; row `LENGTHS` is any length."""
+LENGTHS = 21
+"""Lengths below this are told apart, those of `Whitespace.FLEXIBLE` among them; row `LENGTHS` is any length."""
 ANY_LENGTH = 254
 """Stands for this length and all above; `IMPURE` is one more."""
 MANY_IDS = 1024

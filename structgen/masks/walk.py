@@ -16,11 +16,11 @@ from structgen.automaton.step import (
     step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
-    ASK, BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER,
-    FRAME_MASK, FRAME_SHIFT, FREE, GOTO, HI, INC, MISS, NOTHING, OVERLAY, R_ANSWER, R_BLOCKS, R_DEPTHS, R_MET, R_NODE,
-    R_PHASE, R_SEGMENT, START, TARGET, UNBOUNDED,
+    ACTION, ASK, BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT,
+    EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, KIND, MISS, NOTHING, OVERLAY, POP, R_ANSWER, R_BLOCKS,
+    R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, STUB, TARGET, TEST, UNBOUNDED, A,
 )  # fmt: skip
-from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.automaton.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.bits import allow, begin, nodes_at, put, stack_at
@@ -35,8 +35,8 @@ from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, u
 
 TESTED = 4
 """What `fill` adds to its result where a test was met."""
-NARROW = 4
-"""A state with at most this many edges is narrow."""
+NARROW = 2
+"""Children that take as long to try as one edge takes to look up."""
 MANY = 200
 """From this many trie nodes below a first byte on, the walk looks for a class of what may follow the byte."""
 NO_NODE = -1
@@ -58,24 +58,35 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 
 
 @inner_kernel
-def _narrow(base: int, s: int) -> bool:
-    """True for a state with so few edges that looking their bytes up beats trying all children of a node."""
-    states = states_at(base)
-    return 0 < states[s, COUNT] and states[s, COUNT] <= NARROW and states[s, MISS] == NOTHING
+def _narrow(base: int, s: int, node: int) -> bool:
+    """True where so few edges take a next byte that looking those bytes up beats trying all children of a node."""
+    states, starts = states_at(base), _kid_starts(base)
+    left = (int64(starts[node + 1]) - int64(starts[node])) // NARROW
+    while left > 0 and s > 0 and states[s, KIND] != STUB:
+        left -= int64(states[s, COUNT])
+        action = states[s, MISS] & ACTION
+        if action in (NOTHING, POP) or states[s, MISS] == TEST:
+            return left >= 0 and action == NOTHING
+        s = int64(states[s, A])
+    return False
 
 
 @inner_kernel
 def _next_child(base: int, s: int, parent: int, byte: int) -> int:
-    """The first child of `parent` from `byte` on that an edge of the narrow state `s` takes, or the node behind the
-    subtree of `parent`."""
+    """The first child of `parent` from `byte` on that an edge of the narrow state `s`, or of what it calls or goes to
+    with any other byte, takes; or the node behind the subtree of `parent`."""
     nodes, states, edges = nodes_at(base), states_at(base), edges_at(base)
     kids, starts = _kids(base), _kid_starts(base)
     wanted = int64(256)
-    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
-        if edges[e, 0] >> 8 >= byte:
-            taken = int64(edges[e, 0] & 255)
-            taken = byte if taken < byte else taken
-            wanted = taken if taken < wanted else wanted
+    while True:
+        for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+            if edges[e, 0] >> 8 >= byte:
+                taken = int64(edges[e, 0] & 255)
+                taken = byte if taken < byte else taken
+                wanted = taken if taken < wanted else wanted
+        if states[s, MISS] & ACTION == NOTHING:
+            break
+        s = int64(states[s, A])
     low, high = int64(starts[parent]), int64(starts[parent + 1])
     end = high
     while low < high:
@@ -120,10 +131,12 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
         t = edge(base, s, byte)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
             s = int64(t)
-        elif t == 0 and narrow != NO_NODE:
-            i = _next_child(base, s, narrow, byte)
-            continue
         else:
+            if t == 0 and narrow != NO_NODE:
+                child = _next_child(base, s, narrow, byte)
+                if child != i:
+                    i = child
+                    continue
             s, f, c = kept_step(base, s, f, c, byte)
             if s < 0:
                 r[R_NODE] = i
@@ -132,7 +145,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             i = int64(nodes[i, SKIP])
             continue
         allow(base, out, int64(nodes[i, TOKEN]))
-        if _narrow(base, s):
+        if _narrow(base, s, i):
             put(base, depth, s, f, c, i)
             i = _next_child(base, s, i, int64(0))
         else:
@@ -287,6 +300,9 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
             return fill_like(base, out, s, f, c, home)
         if exits != 0 and (r[V_LIKE] != 0 or untouched(base, exits) > _counts(base)[best, level]):
             return fill_text(base, out, s, f, c, exits)
+    elif mode_of(base, s) == GAP:
+        room = int64(states_at(base)[s, HI]) - c
+        best, level = BLANKS, 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     if r[R_PHASE] == 0:
         begin(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import TypeVar
 
 from structgen.automaton.checks import Check
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import CALL, EAGER, GOTO, INC, ROOM, Edge
+from structgen.automaton.phases import write_calls
+from structgen.automaton.table_format import GAP, GOTO, INC, ROOM, Edge
 from structgen.memo import cached_method
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
@@ -23,6 +25,7 @@ from structgen.schema.normal import Node
 from structgen.values.emptiness import Emptiness
 from structgen.values.lockstep import Lockstep
 
+Read = TypeVar("Read", Node, Lockstep)
 Predicate = Callable[[str], bool]
 
 
@@ -74,15 +77,14 @@ class Context:
 
     Args:
         automaton: the automaton of the frames.
-        expand_value: writes the first state of a value: `expand_value(choice, depth, state)`.
+        expand_value: writes the first state of a value of one node: `expand_value(node, depth, state)`.
+        expand_choice: the same of a value that is read against several: `expand_choice(choice, depth, state)`.
 
     Attributes:
         automaton, tables: see above, and its tables.
         layout: where white space stands.
         any_order: may declared members come in any order?
         is_empty: tells which nodes have no value.
-        choices: of the first state of each value, what it is read against. What lies behind may be shared by values of
-            equal sets; a first state is a value's own.
     """
 
     def __init__(
@@ -92,14 +94,15 @@ class Context:
         *,
         any_order: bool,
         algebra: Algebra,
-        expand_value: Callable[[Lockstep, int, int], None],
+        expand_value: Callable[[Node, int, int], None],
+        expand_choice: Callable[[Lockstep, int, int], None],
     ) -> None:
         self.automaton, self.tables = automaton, automaton.tables
         self.layout = Layout.of(whitespace)
         self.any_order = any_order
         self.is_empty = Emptiness(algebra)
-        self._expand_value = expand_value
-        self.choices: dict[int, Lockstep] = {}
+        self._expand_value, self._expand_choice = expand_value, expand_choice
+        self._values: dict[tuple[Node | Lockstep, int], int] = {}
         self._shared: dict[Hashable, int] = {}
 
     @cached_method
@@ -109,12 +112,26 @@ class Context:
 
     def value(self, choice: Lockstep, depth: int) -> int:
         """The first state of a value; `depth` counts only where the layout indents."""
-        return self._value(choice, depth if self.layout.by_depth else 0)
+        if len(choice.nodes) == 1:
+            return self.value_of(choice.nodes[0], depth)
+        return self._value(choice, depth if self.layout.by_depth else 0, self._expand_choice)
 
-    @cached_method
-    def _value(self, choice: Lockstep, depth: int) -> int:
-        state = self.automaton.later(partial(self._expand_value, choice, depth))
-        self.choices[state] = choice
+    def value_of(self, node: Node, depth: int) -> int:
+        """`value` of the choice of one node."""
+        return self._value(node, depth if self.layout.by_depth else 0, self._expand_value)
+
+    def choices(self) -> dict[int, Lockstep]:
+        """Of the first state of each value, what it is read against. What lies behind may be shared by values of equal
+        sets; a first state is a value's own."""
+        return {
+            state: read if isinstance(read, Lockstep) else self.choice((read,))
+            for (read, _), state in self._values.items()
+        }
+
+    def _value(self, read: Read, depth: int, expand: Callable[[Read, int, int], None]) -> int:
+        state = self._values.get((read, depth))
+        if state is None:
+            state = self._values[read, depth] = self.automaton.later(partial(expand, read, depth))
         return state
 
     def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:
@@ -156,19 +173,16 @@ class Context:
             return target
         return self.blanks(state or self.tables.stub(), (GOTO, target, 0))
 
-    def write_member(self, state: int, callee: int, ret: int) -> None:
-        """After a name and its colon (or, where white space is free, before the colon): call the value."""
-        if not self.layout.bound:
-            self.tables.ranges(state, (), miss=(CALL | EAGER, callee, ret))
-            return
-        value = self.gap(self.tables.call(callee, ret))
-        colon = self.tables.ranges(self.tables.stub(), [(0x3A, 0x3A, value)])
-        self.gap(colon, state)
+    def write_members(self, first: int, callees: list[int], ret: int, colon: bytes = b"") -> None:
+        """Write states from `first` on that each call a value, behind a name and its colon (or, where white space is
+        free, before the colon) or before `colon`; the first comes back to `ret`, each later one to the next state."""
+        bound = self.layout.bound
+        write_calls(self.automaton, first, callees, ret=ret, colon=b"" if bound else colon, bound=bound)
 
     def blanks(self, state: int, miss: tuple[int, int, int]) -> int:
         """Write a state that takes free white space; `miss`: what it does with any other byte."""
         edges: list[Edge] = [(byte, byte, state | INC | ROOM) for byte in b" \n\t\r"]
-        return self.tables.ranges(state, edges, miss=miss, hi=self.layout.bound)
+        return self.tables.ranges(state, edges, miss=miss, mode=GAP, hi=self.layout.bound)
 
     def write_behind_gap(self, state: int, literals: list[tuple[bytes, int]]) -> None:
         """Write a trie of literals behind free white space, if the layout has any."""

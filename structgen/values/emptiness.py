@@ -70,15 +70,19 @@ class Emptiness:
 
     def objects(self, objects: Objects) -> bool:
         """True when no object satisfies `objects`."""
-        if objects in self._some or self._plainly_some(objects):
+        if objects in self._some or self._glance_objects(objects):
             return False
         return self._answer(self._objects(objects))
 
-    def _plainly_some(self, objects: Objects) -> bool:
+    def _glance_objects(self, objects: Objects) -> bool:
         """Does a glance tell that there are such objects? Only where the required members alone decide."""
         if objects.patterns or objects.some or objects.min_properties or objects.max_properties is not None:
             return False
         return all(self._glance(member.value) is False for member in objects.properties if member.required)
+
+    def plainly_some(self, node: Node) -> bool:
+        """Does a glance tell that a node has a value?"""
+        return self._glance(node) is False
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """What may come next in an array that can then still be closed; nothing when it must close now."""

@@ -79,8 +79,9 @@ class JsonAutomaton(Automaton):
     ) -> None:
         super().__init__(within)
         self._context = Context(
-            self, whitespace, any_order=any_order, algebra=algebra or Algebra(), expand_value=self._expand_value
-        )
+            self, whitespace, any_order=any_order, algebra=algebra or Algebra(),
+            expand_value=self._expand_value, expand_choice=self._write_value,
+        )  # fmt: skip
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
         self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
@@ -128,7 +129,7 @@ class JsonAutomaton(Automaton):
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         with self.lock:
-            values = begun_values(self.tables, self._context.choices, positions, taken + refused)
+            values = begun_values(self.tables, self._context.choices(), positions, taken + refused)
             levels = [Level(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
         return blamed(levels, taken, self.whitespace, any_order=self.any_order)
 
@@ -177,7 +178,7 @@ class JsonAutomaton(Automaton):
 
     def _expand_value_on(self, node: Node) -> int:
         """The first state of a value, which is written with what follows its first byte."""
-        state = self._context.value(self._context.choice((node,)), 0)
+        state = self._context.value_of(node, 0)
         self.expand(state)
         for _, _, target in self.tables.edges_of(state):
             self.expand_on(target & TARGET)
@@ -198,17 +199,14 @@ class JsonAutomaton(Automaton):
             for after in {int(each) & TARGET for each in behind if each}:
                 self.expand_on(after)
 
-    def _expand_value(self, choice: Lockstep, depth: int, state: int) -> None:
+    def _expand_value(self, node: Node, depth: int, state: int) -> None:
         """Write the first state of a value, as that of another value with the same shapes."""
-        if len(choice.nodes) > 1:
-            self._write_value(choice, depth, state)
-            return
-        shapes = choice.nodes[0].shapes
+        shapes = node.shapes
         nested = depth and any(shape.arrays or shape.objects for shape in shapes)
         key = shapes, depth if nested else 0
         known = self._written.get(key)
         if known is None:
-            self._write_value(choice, depth, state)
+            self._write_value(self._context.choice((node,)), depth, state)
             self._written[key] = state
         else:
             self.tables.copy_row(known, state)

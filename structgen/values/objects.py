@@ -74,7 +74,7 @@ class ObjectWriter:
         if not can.uncounted or part.without or len(part.properties) > self._names.many_names:
             return None
         close = self._context.accept(choice, choice.objects.accepted((k,)))
-        return PlainObject(self._context, self._names, part, close=close, depth=depth, takes_others=bool(can.others))
+        return PlainObject(self._context, part, close=close, depth=depth, takes_others=bool(can.others))
 
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""
@@ -231,7 +231,7 @@ class ObjectWriter:
             depth + 1,
             lambda living: self._after_member(choice, tuple(following[k].after for k in living), depth),
         )
-        self._context.write_member(state, callee, ret)
+        self._context.write_members(state, [callee], ret)
 
     def _behind_name(self, choice: Lockstep, following: NextMembers, depth: int) -> int:
         """The state after the closing quote of a name; 0 where it is refused."""

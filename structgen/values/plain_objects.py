@@ -3,7 +3,8 @@
 An object is *plain* when one set alone is read, every member with a value may come whatever came before it, and no rule
 speaks of names: nearly all objects are. A *phase* is a state between members: a trie of the names that may come. What
 stands behind the name of a declared member is a call of its value, which in the schema's order depends on nothing that
-came before: the calls of all members are written at once, and every phase leads to them.
+came before: the calls of all members are written at once, and every phase leads to them. So are, mostly, the phases that
+follow the first one that is met.
 """
 
 from __future__ import annotations
@@ -12,11 +13,19 @@ from functools import partial
 from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
-from structgen.automaton.literals import write_literals
-from structgen.automaton.table_format import DEAD
+from structgen.automaton.phases import MemberNames
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
-from structgen.values.name_frames import NameWriter, quoted
+from structgen.values.name_frames import quoted
+
+
+MOST_OPTIONAL = 12
+"""Where more members than these are optional, phases are written as they are met: nearly all of them name most members.
+"""
+
+
+AT_ONCE = 16
+"""States behind undeclared names that are written at once."""
 
 
 class Phase(NamedTuple):
@@ -45,24 +54,35 @@ class PlainObject:
         takes_others: may undeclared members come?
     """
 
-    def __init__(
-        self, context: Context, names: NameWriter, objects: Objects, *, close: int, depth: int, takes_others: bool
-    ) -> None:
-        self._context, self._names, self._objects, self._close, self._depth = context, names, objects, close, depth
+    def __init__(self, context: Context, objects: Objects, *, close: int, depth: int, takes_others: bool) -> None:
+        self._context, self._objects, self._close, self._depth = context, objects, close, depth
         self._automaton, self._tables, self._layout = context.automaton, context.tables, context.layout
         self._any_order, self._takes_others = context.any_order, takes_others
-        behind = b'"' if context.layout.bound else b'"' + context.layout.colon
         self._phases: dict[Phase, int] = {}
         self._firsts: dict[bool, int] = {}
         self._called: dict[Phase, int] = {}
         self._others: dict[int, int] = {}
-        self._spellings = [quoted(member.name) + behind for member in objects.properties]
+        behind = b"" if context.layout.bound else context.layout.colon
+        spellings = [quoted(member.name) + b'"' + behind for member in objects.properties]
+        self._names = MemberNames(spellings, behind=len(behind), bound=context.layout.bound)
+        self._count = len(spellings)
+        self._asked = self._living = 0
+        """Members, as bits: those of which it is known whether they have a value, and those that have one."""
 
     def open(self) -> int:
         """The state after the opening brace."""
         state = self._phase(Phase())
         self._automaton.expand(state)  # whoever meets the value meets its first names
         return state
+
+    def _all_live(self) -> bool:
+        """Does a glance tell that every declared member has a value? And are they few enough to write all phases?"""
+        members, is_empty = self._objects.properties, self._context.is_empty
+        optional = self._count - self._objects.required_bits.bit_count()
+        if optional > MOST_OPTIONAL or not all(is_empty.plainly_some(member.value) for member in members):
+            return False
+        self._living = self._asked = (1 << self._count) - 1
+        return True
 
     def _phase(self, phase: Phase) -> int:
         """The state before a name or the closing brace."""
@@ -79,7 +99,7 @@ class PlainObject:
         known = self._firsts.get(others)
         if known is not None:
             return known
-        count = len(self._spellings) + 1
+        count = self._count + 1
 
         def way_out(state: int) -> int:
             came = state - first
@@ -97,61 +117,67 @@ class PlainObject:
 
     def _owes(self, phase: Phase) -> bool:
         """Is a required member left?"""
-        if self._any_order:
-            return bool(self._objects.required_bits & ~phase.came)
-        return self._objects.required_from[phase.came] > 0
+        required = self._objects.required_bits
+        return bool(required & ~phase.came if self._any_order else required >> phase.came)
 
-    def _open(self, phase: Phase) -> list[int]:
-        """The declared members that may come next."""
+    def _open(self, phase: Phase) -> int:
+        """The declared members that may come next, as bits."""
+        came, every = phase.came, (1 << self._count) - 1
+        if self._any_order:
+            members = every & ~came
+        else:  # none is behind the next required one
+            required = self._objects.required_bits >> came << came
+            members = (((required & -required) << 1) - 1 if required else every) >> came << came
+        new = members & ~self._asked
         properties, is_empty = self._objects.properties, self._context.is_empty
-        if self._any_order:
-            members = [i for i in range(len(properties)) if not phase.came >> i & 1]
-        else:
-            required_from, first, last = self._objects.required_from, phase.came, len(properties)
-            if required_from[first]:
-                last = first + 1
-                while required_from[last] == required_from[first]:
-                    last += 1
-            members = list(range(first, last))
-        return [i for i in members if not is_empty(properties[i].value)]
-
-    def _before(self, phase: Phase) -> bytes:
-        """What stands before a name."""
-        return self._layout.separator(self._depth) if phase.begun else self._layout.first(self._depth)
-
-    def _end(self, phase: Phase) -> tuple[bytes, int]:
-        """What ends the object, and the state behind it."""
-        return (self._layout.last(self._depth) if phase.begun else b"") + b"}", self._close
+        while new:
+            bit = new & -new
+            if not is_empty(properties[bit.bit_length() - 1].value):
+                self._living |= bit
+            self._asked |= bit
+            new ^= bit
+        return members & self._living
 
     def _expand_phase(self, phase: Phase, state: int) -> None:
-        owes, members, before = self._owes(phase), self._open(phase), self._before(phase)
-        literals = [] if owes else [self._end(phase)]
-        if self._takes_others and (self._any_order or not owes):
-            name = self._any_name(phase, members)
-            if self._layout.bound and before:
-                literals.append(
-                    (before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)])))
-                )
-            else:
-                literals.append((before + b'"', name))
+        last = came = phase.came
+        if phase.begun and not (phase.others or self._any_order) and self._all_live():
+            # A document that has one member mostly has more: write the phases that follow, too.
+            while last < self._count and self._tables.is_stub(state + last + 1 - came):
+                last += 1
+        self._write(phase, state, range(came, last + 1), self._living if last > came else self._open(phase))
+
+    def _write(self, phase: Phase, state: int, phases: range, members: int) -> None:
+        """Write phases from this one on, in which these members may come if at all."""
+        if self._any_order:
+            phases, required, owes = range(1), 0, self._owes(phase)
         else:
-            literals += self._named(phase, members, before)
-        self._context.write_behind_gap(state, literals)
+            required, owes = self._objects.required_bits, self._owes(phase._replace(came=phases[-1]))
+        other = 0
+        if self._takes_others and (self._any_order or not owes):
+            other = self._behind_others(phase)
+        close = 0 if owes else self._close
+        self._write_names(phase, state, phases, members, required=required, other=other, close=close)
 
-    def _named(self, phase: Phase, members: list[int], before: bytes) -> list[tuple[bytes, int]]:
-        """What stands before names, and the names as far as they follow at once."""
-        if self._layout.bound and before and members:
-            following = self._automaton.later(
-                lambda new: write_literals(self._automaton, new, self._spelled(phase, members, b'"'))
-            )
-            return [(before, self._context.gap(following))]
-        return self._spelled(phase, members, before + b'"')
-
-    def _spelled(self, phase: Phase, members: list[int], before: bytes) -> list[tuple[bytes, int]]:
-        """The names of members, and the states in which their values are called."""
-        spellings = self._spellings
-        first = self._calls(phase if self._any_order else Phase(others=phase.others)) if members else 0
-        return [(before + spellings[i], first + i) for i in members]
+    def _write_names(
+        self,
+        phase: Phase,
+        state: int,
+        phases: range,
+        members: int,
+        *,
+        required: int = 0,
+        other: int = 0,
+        close: int = 0,
+    ) -> None:
+        layout, depth, begun = self._layout, self._depth, phase.begun
+        self._names.write(
+            self._automaton, state, phases,
+            before=layout.separator(depth) if begun else layout.first(depth),
+            last=(layout.last(depth) if begun else b"") + b"}",
+            close=close, members=members, required=required, other=other,
+            first=self._calls(phase if self._any_order else Phase(others=phase.others)) if members else 0,
+            shared=not (self._any_order or phase.others) and (not other or required >> phase.came > 0),
+        )  # fmt: skip
 
     def _calls(self, phase: Phase) -> int:
         """The first of the states behind the names of the declared members, in each of which a value is called."""
@@ -161,61 +187,45 @@ class PlainObject:
         return first
 
     def _write_calls(self, phase: Phase) -> int:
-        properties = self._objects.properties
-        if self._any_order or self._layout.bound:
-            first = 0
+        def expand(state: int) -> None:
+            # In the schema's order what follows does not depend on what came: all are written with one.
+            i, members = (state - first, 1) if self._any_order else (0, self._count)
+            values = [self._value(member.value) for member in self._objects.properties[i : i + members]]
+            self._context.write_members(first + i, values, self._after(phase, i))
 
-            def expand(state: int) -> None:
-                i = state - first
-                self._context.write_member(state, self._value(properties[i].value), self._after(phase, i))
-
-            first = self._automaton.later_block(len(properties), expand)
-            return first
-        return self._tables.calls(
-            [self._value(member.value) for member in properties], self._in_order(phase.others) + 1
-        )
+        first = self._automaton.later_block(self._count, expand)
+        return first
 
     def _value(self, node: Node) -> int:
-        return self._context.value(self._context.choice((node,)), self._depth + 1)
+        return self._context.value_of(node, self._depth + 1)
 
-    def _any_name(self, phase: Phase, members: list[int]) -> int:
-        """The state after the quote of a name, where undeclared ones may come too."""
-        close = self._behind_other(phase.came)
-        inside = self._names.free(self._automaton.test(FreshName(), close) if phase.others else close)
-        if not self._spellings:
-            return inside
+    def _behind_others(self, phase: Phase) -> int:
+        """The state after the closing quote of an undeclared name in a phase; in the schema's order the states of all
+        phases stand together, but for those in which one has come already: there the name must be new."""
+        key = phase.came if self._any_order else 0
+        state = self._others.get(key)
+        if state is None:
+            state = self._others[key] = self._write_others(key, 1 if self._any_order else self._count + 1)
+        state += phase.came - key
+        return self._automaton.test(FreshName(), state) if phase.others else state
+
+    def _write_others(self, came: int, count: int) -> int:
+        """The first of the states behind undeclared names, in phases from this one on."""
+        rest, after = self._objects.rest, self._phase(Phase(came, True, True))
+        assert rest is not None
 
         def expand(state: int) -> None:
-            literals, refused = self._spelled(phase, members, b""), set(range(len(self._spellings))).difference(members)
-            literals += [(quoted(self._objects.properties[i].name) + b'"', DEAD) for i in refused]
-            write_literals(self._automaton, state, literals, inner=inside, other=inside)
+            number = 1  # some of those that follow are written with it
+            while number < min(AT_ONCE, first + count - state) and self._tables.is_stub(state + number):
+                number += 1
+            callees = [self._value(rest)] * number
+            self._context.write_members(state, callees, after + state - first, self._layout.colon)
 
-        return self._automaton.later(expand)
-
-    def _behind_other(self, came: int) -> int:
-        """The state after the closing quote of an undeclared name."""
-        state = self._others.get(came)
-        if state is None:
-            state = self._others[came] = self._automaton.later(partial(self._expand_behind_other, came))
-        return state
-
-    def _expand_behind_other(self, came: int, state: int) -> None:
-        rest, ret = self._objects.rest, self._phase(Phase(came, True, True))
-        assert rest is not None
-        if self._layout.bound:
-            self._context.write_member(state, self._value(rest), ret)
-            return
-        call, (colon, *more) = self._tables.call(self._value(rest), ret), self._layout.colon
-        for byte in reversed(more):
-            call = self._tables.ranges(self._tables.stub(), [(byte, byte, call)])
-        self._tables.ranges(state, [(colon, colon, call)])
+        first = self._automaton.later_block(count, expand)
+        return first
 
     def _cheapest(self, phase: Phase, state: int) -> int:
         """The closing brace where it may come, else the next required member."""
-        if not self._owes(phase):
-            return self._automaton.later(lambda new: self._context.write_behind_gap(new, [self._end(phase)]))
-        properties = self._objects.properties
-        owed = next(i for i in self._open(phase) if properties[i].required)
-        return self._automaton.later(
-            lambda new: self._context.write_behind_gap(new, self._named(phase, [owed], self._before(phase)))
-        )
+        owed = self._open(phase) & self._objects.required_bits if self._owes(phase) else 0
+        members, close = owed & -owed, 0 if owed else self._close
+        return self._automaton.later(lambda new: self._write_names(phase, new, range(1), members, close=close))

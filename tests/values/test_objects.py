@@ -49,7 +49,7 @@ def test_walks_through_objects_end_validly(seed: int, order: str) -> None:
 
 
 def test_states_behind_names_are_written_when_a_text_has_the_name() -> None:
-    """An open object with many optional members costs its first mask one state, not one for each member."""
+    """An open object with many optional members costs its first masks the trie of their names, and no value."""
     properties = {f"p{i}": {"const": i} for i in range(100)}
     states = []
     for schema in ({"type": "object"}, {"type": "object", "properties": properties}):
@@ -59,4 +59,9 @@ def test_states_behind_names_are_written_when_a_text_has_the_name() -> None:
         matcher.advance(ord("{"))
         matcher.mask()
         states.append(grammar.automaton.tables.n_states)
-    assert states[1] <= states[0] + 1
+    tables = grammar.automaton.tables
+    in_trie = len({name[:end] for name in properties for end in range(1, len(name) + 1)})
+    behind_names = len(properties) * len('": ') + 32  # and what stands around names, and any other name
+    stubs = sum(tables.is_stub(state) for state in range(tables.n_states))
+    assert states[1] - stubs <= states[0] + in_trie + behind_names
+    assert stubs <= 4 * len(properties)

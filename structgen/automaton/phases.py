@@ -1,0 +1,322 @@
+"""Kernels that write what stands between the members of an object: a phase in one call, and the calls of values.
+
+A phase is a state before a name or the closing brace: see `values.plain_objects`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from struct import Struct
+
+from structgen.automaton.literals import LITERAL_WORDS, insert, put_literal, work_space
+from structgen.automaton.machine import Automaton
+from structgen.automaton.step import edges_at, int64, registers_at, scratch_at, states_at
+from structgen.automaton.strings import NAME, PLACES, copied_block
+from structgen.automaton.table_format import (
+    CALL, COUNT, DEAD, EAGER, GAP, GOTO, HI, INC, KIND, LO, MISS, NOTHING, R_SCRATCH, RANGES, ROOM, START, UNBOUNDED, A,
+    B,
+)  # fmt: skip
+from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import view_int64, view_uint8
+
+BLANKS = b" \n\t\r"
+_HEAD_WORDS = 14
+(_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _COUNT, _SIZE, _BEHIND, _F_STATES, _F_COUNT, _F_EDGES,
+ _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
+"""What stands in the scratch space for `write_phases`, int64 each, before ends, members, and bytes: see there."""
+_ASKED, _KEPT = Struct("7q"), Struct("7q")
+_FREE_NAME = PLACES[NAME, False]
+_OF_PHASE = 6
+"""States and edges of a phase beside those of its names, of `before` and of `last`."""
+
+
+class MemberNames:
+    """The names of an object's declared members, of which phases are written.
+
+    Args:
+        spellings: of each declared member, its name behind the opening quote, the closing one, and `behind` more bytes.
+        bound: the longest run of free white space; 0 for none.
+    """
+
+    __slots__ = ("_bound", "_chains", "_count", "_data", "_longest", "size")
+
+    def __init__(self, spellings: list[bytes], *, behind: int, bound: int) -> None:
+        order = sorted(range(len(spellings)), key=spellings.__getitem__)
+        names = b"".join([spellings[i] for i in order])
+        ends = accumulate([len(spellings[i]) for i in order])
+        head = _KEPT.pack(len(order), len(names), behind, *_FREE_NAME)
+        self._data = b"".join((head, array("i", ends).tobytes(), array("i", order).tobytes(), names))
+        self._bound, self._count, self.size = bound, len(order), len(names)
+        self._longest = max(map(len, spellings), default=0)
+        self._chains: dict[int, int] = {}
+
+    def write(
+        self,
+        automaton: Automaton,
+        state: int,
+        phases: range,
+        *,
+        before: bytes,
+        last: bytes,
+        close: int,
+        members: int,
+        required: int = 0,
+        first: int = 0,
+        other: int = 0,
+        shared: bool = False,
+    ) -> None:
+        """Write phases.
+
+        Args:
+            state: the state of the first of them; those of the others are behind it.
+            phases: in which declared members before this number can come no more.
+            before: what stands before a name's opening quote.
+            last: what ends the object.
+            close: the state behind that; 0 where it may not come.
+            members: the declared members that may come, as bits.
+            required: of these, no member behind one can come before it, nor another name nor the end.
+            first: the first of the states behind the spellings of the members.
+            other: the state behind the closing quote of any other name in the first of the phases, those of the others
+                being behind it; 0 where none may come.
+            shared: are there more phases with this `first`? The rest of a name that no other has is written once then.
+        """
+        tables, size = automaton.tables, (self._count + 7) // 8
+        chains = (self._chains.get(first) or -1) if shared and self._count else 0
+        data = b"".join((
+            _ASKED.pack(state, close, other, first, chains, len(before), len(last)), self._data, before, last,
+            members.to_bytes(size, "little"), required.to_bytes(size, "little"),
+        ))  # fmt: skip
+        place = (len(data) + 3) // 4
+        tables.scratch(4 * place + work_space(self._count))[: len(data)] = data
+        names = self.size if other or members & members - 1 else self._longest
+        of_phase = _OF_PHASE + len(before) + len(last)
+        blocks = _FREE_NAME if other else (0, 0, 0, 0)
+        room = len(phases) * names + (self.size if chains else 0)
+        taken = tables.take(
+            room + len(phases) * (of_phase + blocks[1]), room + len(phases) * (of_phase + 2 * len(BLANKS) + blocks[3])
+        )
+        tables.n_states, tables.n_edges = write_phases(
+            tables.base, place, phases.start, phases.stop, self._bound, *taken
+        )
+        if chains < 0:
+            self._chains[first] = taken[0]
+
+
+def write_calls(
+    automaton: Automaton, first: int, callees: list[int], *, ret: int, colon: bytes = b"", bound: int = 0
+) -> None:
+    """Write states from `first` on that each take a colon and enter a callee.
+
+    Args:
+        ret: to which state the first call comes back; each later one comes back to the next state.
+        colon: what stands before the value; nothing where it was read with the name.
+        bound: the longest run of free white space before and behind the colon; 0 where `colon` says all.
+    """
+    tables, count = automaton.tables, len(callees)
+    data = Struct(f"{count}i").pack(*callees) + colon
+    tables.scratch(len(data))[: len(data)] = data
+    taken = tables.take(count * (len(colon) + 3), count * (len(colon) + 2 * len(BLANKS) + 1))
+    tables.n_states, tables.n_edges = write_members(tables.base, first, count, ret, len(colon), bound, *taken)
+
+
+@inner_kernel
+def _write_row(base: int, s: int, start: int, count: int, action: int, a: int, b: int, high: int) -> None:
+    """Write the row of a state."""
+    states = states_at(base)
+    states[s, KIND], states[s, START], states[s, COUNT] = RANGES, start, count
+    states[s, MISS], states[s, A], states[s, B] = action, a, b
+    states[s, LO], states[s, HI] = 0, high
+
+
+@inner_kernel
+def _write_edge(base: int, e: int, byte: int, target: int) -> None:
+    """Write the edge of one byte."""
+    edges = edges_at(base)
+    edges[e, 0], edges[e, 1] = byte | byte << 8, target
+
+
+@inner_kernel
+def _write_gap(base: int, s: int, target: int, bound: int, n_edges: int) -> int:
+    """Write a state that takes free white space and goes on at `target`; the new count of edges."""
+    _write_row(base, s, n_edges, int64(4), int64(GOTO), target, int64(0), bound)
+    states_at(base)[s, KIND] = RANGES | GAP << 4
+    for byte in (0x20, 0x0A, 0x0D, 0x09):
+        _write_edge(base, n_edges, int64(byte), s | INC | ROOM)
+        n_edges += 1
+    return n_edges
+
+
+@inner_kernel
+def _write_chain(base: int, text: int, length: int, target: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
+    """Write states that take a byte each of the text at an address, and then go on at `target`.
+
+    Returns:
+        The first of them (`target` for no bytes), and the new counts of states and edges.
+    """
+    blob, first = view_uint8(text), n_states
+    for i in range(length):
+        _write_row(base, n_states, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
+        _write_edge(base, n_edges, int64(blob[i]), n_states + 1 if i + 1 < length else target)
+        n_states += 1
+        n_edges += 1
+    return first if length > 0 else target, n_states, n_edges
+
+
+@inner_kernel
+def _names_at(base: int) -> int:
+    """The address of the spellings in the scratch space."""
+    at = registers_at(base)[R_SCRATCH]
+    address: int = at + 8 * (_HEAD_WORDS + view_int64(at)[_COUNT])
+    return address
+
+
+@inner_kernel
+def _write_chains(base: int, n_states: int, n_edges: int) -> tuple[int, int]:
+    """Write states that read each spelling alone behind its first byte; the new counts."""
+    at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
+    head, text, start = view_int64(at), _names_at(base), int64(0)
+    for i in range(2 * _HEAD_WORDS, 2 * _HEAD_WORDS + head[_COUNT]):
+        end, target = int64(scratch[i]), head[_FIRST] + scratch[i + head[_COUNT]]
+        _, n_states, n_edges = _write_chain(base, text + start + 1, end - start - 1, target, n_states, n_edges)
+        start = end
+    return n_states, n_edges
+
+
+@inner_kernel
+def _list_names(base: int, place: int, low: int, high: int, other: int) -> int:
+    """Write the literals of a phase, in which the members `low..high - 1` may come if at all, to the work space from
+    `place` on; where another name may come too, the refused ones lead to DEAD. How many literals there are."""
+    at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
+    head = view_int64(at)
+    count, row, start = head[_COUNT], place, int64(0)
+    bits = view_uint8(_names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST])
+    for i in range(count):
+        end, member = int64(scratch[2 * _HEAD_WORDS + i]), int64(scratch[2 * _HEAD_WORDS + count + i])
+        if low <= member and member < high and bits[member >> 3] >> (member & 7) & 1:
+            chain = head[_CHAINS] + start - i if head[_CHAINS] and not other else int64(0)
+            row = put_literal(scratch, row, start, end, head[_FIRST] + member, chain)
+        elif other:
+            row = put_literal(scratch, row, start, end - head[_BEHIND], int64(DEAD), int64(0))
+        start = end
+    return (row - place) // LITERAL_WORDS
+
+
+@inner_kernel
+def _write_names(
+    base: int, place: int, low: int, high: int, other: int, n_states: int, n_edges: int
+) -> tuple[int, int, int]:
+    """Write what follows the opening quote of a name; its first state, 0 for none, and the new counts."""
+    head, names, inner = view_int64(registers_at(base)[R_SCRATCH]), int64(0), int64(0)
+    count = _list_names(base, place, low, high, other)
+    if other:
+        names = inner = n_states
+        copied_block(
+            base, head[_F_STATES], head[_F_COUNT], head[_F_EDGES], head[_F_N_EDGES], inner, n_edges, other,
+            int64(0), int64(UNBOUNDED),
+        )  # fmt: skip
+        n_states, n_edges = n_states + head[_F_COUNT], n_edges + head[_F_N_EDGES]
+    if count:
+        names = n_states
+        n_states, n_edges = insert(
+            base, _names_at(base), place, count, names, inner, inner, n_states + 1, n_edges
+        )  # fmt: skip
+    return names, n_states, n_edges
+
+
+@inner_kernel
+def _write_phase(
+    base: int, state: int, names: int, close: int, bound: int, n_states: int, n_edges: int
+) -> tuple[int, int]:
+    """Write a state before a name or the closing brace, given the state behind a name's opening quote (0: none may
+    come) and the one behind the brace (0: it may not come); the new counts."""
+    head = view_int64(registers_at(base)[R_SCRATCH])
+    before, node, text = head[_BEFORE], state, _names_at(base) + head[_SIZE]
+    if bound:
+        node = n_states
+        n_edges = _write_gap(base, state, node, bound, n_edges)
+        n_states += 1
+    edge, first_byte, end = n_edges, int64(view_uint8(text)[0]) if before else int64(0x22), view_uint8(text)[before]
+    count = int64(close != 0) + int64(names != 0)
+    n_edges += count
+    if names != 0:
+        if before:
+            quote = n_states
+            _write_row(base, quote, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
+            _write_edge(base, n_edges, int64(0x22), names)
+            n_states, n_edges, names = n_states + 1, n_edges + 1, quote
+            if bound:
+                n_edges = _write_gap(base, n_states, names, bound, n_edges)
+                n_states, names = n_states + 1, n_states
+            names, n_states, n_edges = _write_chain(base, text + 1, before - 1, names, n_states, n_edges)
+        _write_edge(base, edge + int64(close != 0 and end < first_byte), first_byte, names)
+    if close != 0:
+        after, n_states, n_edges = _write_chain(base, text + before + 1, head[_LAST] - 1, close, n_states, n_edges)
+        _write_edge(base, edge + int64(names != 0 and first_byte < end), int64(end), after)
+    _write_row(base, node, edge, count, int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
+    return n_states, n_edges
+
+
+@kernel
+def write_phases(
+    base: int, place: int, low: int, high: int, bound: int, n_states: int, n_edges: int
+) -> tuple[int, int]:
+    """Write the phases `low..high - 1`, see `MemberNames.write`; the new numbers of states and edges.
+
+    The plain loop: for each phase, the trie of the literals `before + quote + spelling` of the members that may come,
+    `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.
+
+    The scratch space holds `_HEAD_WORDS` numbers (the state of the phase `low`; the states behind the brace, another
+    name, the first member's spelling; those that read a spelling alone, -1 where they are to be written; how many bytes
+    are in `before` and in `last`; how many members there are and bytes in their spellings, and behind the closing
+    quotes; the block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and which
+    members may come and which are required, as bits. Behind all that, from `place` on, is the work space of `insert`.
+    """
+    head = view_int64(registers_at(base)[R_SCRATCH])
+    if head[_CHAINS] < 0:
+        head[_CHAINS] = n_states
+        n_states, n_edges = _write_chains(base, n_states, n_edges)
+    count = head[_COUNT]
+    required = view_uint8(_names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST] + (count + 7) // 8)
+    for phase in range(low, high):
+        owed = int64(phase)
+        while owed < count and not required[owed >> 3] >> (owed & 7) & 1:
+            owed += 1
+        other, close, last = head[_OTHER], head[_CLOSE], count
+        if owed < count:
+            other, close, last = int64(0), int64(0), owed + 1
+        elif other:
+            other += phase - low
+        names, n_states, n_edges = _write_names(base, place, int64(phase), last, other, n_states, n_edges)
+        state = head[_STATE] + phase - low
+        n_states, n_edges = _write_phase(base, state, names, close, bound, n_states, n_edges)
+    return n_states, n_edges
+
+
+@kernel
+def write_members(
+    base: int, first: int, count: int, ret: int, colon: int, bound: int, n_states: int, n_edges: int
+) -> tuple[int, int]:
+    """Write the states behind names, see `write_calls`; the new numbers of states and edges.
+
+    The scratch space holds the callees, and then the `colon` bytes of the colon.
+    """
+    scratch, text = scratch_at(base), registers_at(base)[R_SCRATCH] + 4 * count
+    for i in range(count):
+        s = first + i
+        call = s
+        if bound:
+            call = n_states + 2
+            n_edges = _write_gap(base, s, n_states, bound, n_edges)
+            _write_row(base, n_states, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
+            _write_edge(base, n_edges, int64(0x3A), n_states + 1)
+            n_edges = _write_gap(base, n_states + 1, call, bound, n_edges + 1)
+            n_states += 3
+        elif colon:
+            call = n_states
+            after, n_states, n_edges = _write_chain(base, text + 1, colon - 1, call, n_states + 1, n_edges)
+            _write_row(base, s, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
+            _write_edge(base, n_edges, int64(view_uint8(text)[0]), after)
+            n_edges += 1
+        _write_row(base, call, n_edges, int64(0), int64(CALL | EAGER), int64(scratch[i]), ret + i, int64(UNBOUNDED))
+    return n_states, n_edges
