@@ -3,8 +3,8 @@
 An object is *plain* when one set alone is read, every member with a value may come whatever came before it, and no rule
 speaks of names: nearly all objects are. A *phase* is a state between members: a trie of the names that may come. What
 stands behind the name of a declared member is a call of its value, which in the schema's order depends on nothing that
-came before: the calls of all members are written at once, and every phase leads to them. So are, mostly, the phases that
-follow the first one that is met.
+came before: the calls of all members are written at once, and every phase leads to them. Mostly the phases that follow
+the first one that is met are written with it.
 """
 
 from __future__ import annotations
