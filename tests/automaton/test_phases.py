@@ -1,0 +1,90 @@
+"""Phases of objects against the plain rule: which name leads where, whether another one may come, and the end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from structgen.automaton.bytewise import Bytewise
+from structgen.automaton.machine import Automaton
+from structgen.automaton.phases import MemberNames, write_calls
+from structgen.automaton.table_format import CALL, EAGER, position, state_of
+
+NAMES = ("a", "ab", "abc", "b", "ba", "é", "éa", "x")
+
+
+def after(automaton: Automaton, state: int, text: bytes) -> int:
+    """The state behind a text; 0 where it is refused."""
+    walk, place = Bytewise(automaton), position(state)
+    for byte in text:
+        place = walk.step(place, byte, lambda check, taken: True)
+        if not place:
+            return 0
+    return state_of(place)
+
+
+def named_state(automaton: Automaton) -> int:
+    """A state that takes one byte, for walks to arrive at."""
+    return automaton.tables.ranges(automaton.tables.stub(), [(0x21, 0x21, automaton.pop())])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_phase_takes_the_members_that_may_come_other_names_and_the_end(seed: int) -> None:
+    draw = random.Random(seed)
+    names = draw.sample(NAMES, draw.randint(0, len(NAMES)))
+    bound = draw.choice([0, 0, 3])
+    colon = b"" if bound else b": "
+    automaton, count = Automaton(), len(names)
+    automaton.pop()  # now, so that the states made below stand together
+    spellings = [name.encode() + b'"' + colon for name in names]
+    members = MemberNames(spellings, behind=len(colon), bound=bound)
+    behind = [named_state(automaton) for _ in range(count + 1)]
+    others = [named_state(automaton) for _ in range(count + 1)]
+    close = named_state(automaton)
+    required = draw.getrandbits(count) & draw.getrandbits(count) if count else 0
+    living = draw.getrandbits(count) | required if count else 0
+    low = draw.randint(0, count)
+    phases = range(low, draw.randint(low, count) + 1)
+    before, last = draw.choice([(b"", b"}"), (b"," if bound else b", ", b"}"), (b",\n ", b"\n}")][: 2 if bound else 3])
+    takes_others, shared = draw.random() < 0.5, draw.random() < 0.5
+    for _ in range(2):  # the second time, what is shared is there
+        first = automaton.tables.stub(len(phases))
+        members.write(
+            automaton, first, phases, before=before, last=last, close=close, members=living, required=required,
+            first=behind[0], other=others[low] if takes_others else 0, shared=shared,
+        )  # fmt: skip
+    for phase in phases:
+        state = first + phase - low
+        owed = next((i for i in range(phase, count) if required >> i & 1), None)
+        for blanks in (b"", b" \n")[: 1 + bool(bound)]:
+            lead = blanks + before + (blanks if before else b"")
+            for i, spelling in enumerate(spellings):
+                may = phase <= i <= (count if owed is None else owed) and living >> i & 1
+                assert after(automaton, state, lead + b'"' + spelling) == (behind[i] if may else 0)
+            other = others[phase] if takes_others and owed is None else 0
+            assert after(automaton, state, lead + b'"abz"') == other
+            assert after(automaton, state, blanks + last) == (close if owed is None else 0)
+        assert not bound or not after(automaton, state, b" " * (bound + 1) + last)
+
+
+@pytest.mark.parametrize(("bound", "colon"), [(0, b""), (0, b": "), (0, b":"), (2, b"")])
+def test_behind_a_name_the_value_is_called(bound: int, colon: bytes) -> None:
+    automaton = Automaton()
+    automaton.pop()
+    callees = [named_state(automaton) for _ in range(3)]
+    ret = automaton.tables.stub(3)
+    first = automaton.tables.stub(3)
+    write_calls(automaton, first, callees, ret=ret, colon=colon, bound=bound)
+    for i, callee in enumerate(callees):
+        if not bound and not colon:
+            assert automaton.tables.row(first + i)[3:6] == (CALL | EAGER, callee, ret + i)
+            continue
+        texts = [b" :  !", b":!"] if bound else [colon + b"!"]
+        for text in texts:
+            walk, place = Bytewise(automaton), position(first + i)
+            for byte in text[:-1]:
+                place = walk.step(place, byte, lambda check, taken: True)
+            assert place
+            assert walk.step(place, text[-1], lambda check, taken: True)
+        assert not after(automaton, first + i, b"   :" if bound else b"!")
