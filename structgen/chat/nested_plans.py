@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from structgen.chat.arguments import Raw
 from structgen.chat.literals import Literals, optional
@@ -48,7 +49,7 @@ class NestedPlans:
             given = (shape.true, shape.false, shape.null)
             texts = [text for text, there in zip(self._writer.scalars, given, strict=True) if there]
             if texts:
-                plans.append(Words(literals(texts)))
+                plans.append(_words(tuple(texts)))
             if shape.numbers is not None:
                 plans.append(_numbers(shape))
             if shape.strings is not None:
@@ -107,7 +108,7 @@ class NestedPlans:
         for member in members:
             value = self._value(member.value, depth + 1)
             if value is not None:
-                items.append((self._member(Words(literals([member.name])), value), member.required))
+                items.append((self._member(_words((member.name,)), value), member.required))
             elif member.required:
                 raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
         return Series((opening, separated(items, separator), closing))
@@ -115,6 +116,12 @@ class NestedPlans:
     def _member(self, name: Plan, value: Plan) -> Plan:
         before, behind = self._writer.key
         return Series((self._literal.plan(before), name, self._literal.plan(behind), value))
+
+
+@lru_cache(256)
+def _words(texts: tuple[str, ...]) -> Words:
+    """Returns one part for the same texts: many arguments have values `true` and `false`, or a member `name`."""
+    return Words(literals(texts))
 
 
 def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
