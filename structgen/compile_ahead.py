@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from structgen.kernels import KERNELS, SHORT
 from structgen.kernels.shipped import level, shipped_folder
 
@@ -39,7 +41,6 @@ def use_kernels() -> None:
     from structgen.constraints.compositions import Sequence
     from structgen.endings.closing import Closing
     from structgen.vocabulary import Vocabulary
-    from structgen.vocabulary.canonical.merges import Merges
 
     vocabulary = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])
     words = [f"{number:05}" for number in range(4000)]
@@ -56,9 +57,30 @@ def use_kernels() -> None:
             matcher.mask()
             matcher.advance(byte)
         Closing.of(matcher.grammar).cost(matcher.grammar.start)
-    merges = Merges([(0,), (1,), (0, 1)], [(0, 1, 2)], 1)  # tokens a, b, ab
-    merges.followers(0)
-    merges.joins(0, 1)
+    use_canonical_kernels()
+
+
+def use_canonical_kernels() -> None:
+    """The same of the kernels for canonical tokens."""
+    from tokenizers import Tokenizer, models
+
+    from structgen.constraints.basic import Choice
+    from structgen.masks import canonical_walk as walk
+    from structgen.vocabulary import Vocabulary
+
+    pieces = ["a", "b", "ab", "</s>"]
+    bpe = models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[("a", "b")])
+    vocabulary = Vocabulary.from_tokenizer(Tokenizer(bpe), end_ids=[3])
+    grammar, canonical = Choice(["ab", "ba"]).compile(vocabulary), vocabulary.canonical
+    behind = canonical.advance(canonical.start, 1) or canonical.start  # b
+    canonical.mask(behind)
+    canonical.advance(behind._replace(packed=-1), 0)  # by hand, which asks whether both may stand side by side
+    words = canonical.mask(canonical.start)
+    walk.count_few(words)
+    numbers, out = np.zeros(walk.NUMBERS, np.int64), np.zeros(walk.WIDE, np.int64)
+    place = canonical.base, numbers.ctypes.data, grammar.start, canonical.start.packed
+    grammar.answered(walk.alive, *place, walk.DEPTH, words)
+    grammar.answered(walk.live, *place, out, words)
 
 
 def ship() -> None:

@@ -12,7 +12,7 @@ from structgen.masks.string_slices import HAS_TWIN, TOKEN
 
 nodes_at = table(types.int32, 3, V_NODES)
 stack_at = table(types.int64, 4, V_STACK)
-_twin = table(types.int32, 0, V_TWIN)
+twin_at = table(types.int32, 0, V_TWIN)
 
 
 @inner_kernel
@@ -34,7 +34,7 @@ def begin(base: int, out: int, rows: int, index: int, empty: int) -> None:
 @inner_kernel
 def _twins(base: int, out: int, token: int, allowed: int) -> None:
     """Set or clear the bits of a token and of all ids with the same bytes."""
-    twin, mask = _twin(base), view_uint32(out)
+    twin, mask = twin_at(base), view_uint32(out)
     token &= HAS_TWIN - 1
     while token >= 0:
         if allowed:

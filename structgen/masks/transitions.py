@@ -81,13 +81,17 @@ class Transitions:
             self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
             registers[V_STACK] = self._stack.ctypes.data
 
+    def answered(self, kernel: Callable[..., int], *arguments: int) -> int:
+        """What a kernel answers that takes the registers first; it returns WANTS where something is not written yet."""
+        with self.lock:
+            while (answer := kernel(self._base, *arguments)) == WANTS:
+                self.automaton.provide()
+        return int(answer)
+
     def advance(self, position: int, token_id: int) -> int:
         """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
         text so far must be asked, by `follow`."""
-        with self.lock:
-            while (after := advance(self._base, position, token_id)) == WANTS:
-                self.automaton.provide()
-        return int(after)
+        return self.answered(advance, position, token_id)
 
     def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
         """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,

@@ -58,7 +58,7 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 
 
 @inner_kernel
-def _narrow(base: int, s: int, node: int) -> bool:
+def is_narrow(base: int, s: int, node: int) -> bool:
     """True where so few edges take a next byte that looking those bytes up beats trying all children of a node."""
     states, starts = states_at(base), _kid_starts(base)
     left = (int64(starts[node + 1]) - int64(starts[node])) // NARROW
@@ -72,7 +72,7 @@ def _narrow(base: int, s: int, node: int) -> bool:
 
 
 @inner_kernel
-def _next_child(base: int, s: int, parent: int, byte: int) -> int:
+def next_child(base: int, s: int, parent: int, byte: int) -> int:
     """The first child of `parent` from `byte` on that an edge of the narrow state `s`, or of what it calls or goes to
     with any other byte, takes; or the node behind the subtree of `parent`."""
     nodes, states, edges = nodes_at(base), states_at(base), edges_at(base)
@@ -133,7 +133,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             s = int64(t)
         else:
             if t == 0 and narrow != NO_NODE:
-                child = _next_child(base, s, narrow, byte)
+                child = next_child(base, s, narrow, byte)
                 if child != i:
                     i = child
                     continue
@@ -145,9 +145,9 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             i = int64(nodes[i, SKIP])
             continue
         allow(base, out, int64(nodes[i, TOKEN]))
-        if _narrow(base, s, i):
+        if is_narrow(base, s, i):
             put(base, depth, s, f, c, i)
-            i = _next_child(base, s, i, int64(0))
+            i = next_child(base, s, i, int64(0))
         else:
             put(base, depth, s, f, c, int64(NO_NODE))
             i += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +13,20 @@ from structgen.vocabulary.canonical.merges import Merges, Words
 from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.signatures import TokenSignatures, packed
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
+from structgen.vocabulary.canonical.step_kernels import REFUSED, follow, joins
+from structgen.vocabulary.canonical.step_tables import StepTables
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 
 NO_TOKEN = -1
 """In place of the last token, where a text begins."""
+UNPACKED = -1
+"""In place of a packed state."""
 REMEMBERED = 256
 """Masks that are kept of each kind: on JSON nine of ten are met again among as many."""
+REMEMBERED_STATES = 4096
+
+
+Recent = tuple[tuple[int, int], ...]
 
 
 class CanonicalState(NamedTuple):
@@ -34,6 +42,7 @@ class CanonicalState(NamedTuple):
         uncut: the pre-tokenizer must not cut here: a chunk that ends here would be one token.
         tail: what more text may change where the tokenizer normalises texts, see `UnicodeForm`.
         recent: the last tokens, each with the state of `Splits` before it, where a chunk may be one token.
+        packed: `split` and `last` as one number, see `step_kernels`, where they tell all but `recent`; else -1.
     """
 
     split: int
@@ -44,7 +53,13 @@ class CanonicalState(NamedTuple):
     spaced: bool = False
     uncut: bool = False
     tail: str = ""
-    recent: tuple[tuple[int, int], ...] = ()
+    recent: Recent = ()
+    packed: int = UNPACKED
+
+    @property
+    def future(self) -> Hashable:
+        """What tells how the text may go on; equal ones, equal masks. `recent` rarely counts, and is left out."""
+        return self.packed if self.packed >= 0 else self._replace(recent=())
 
 
 class Canonical:
@@ -67,6 +82,7 @@ class Canonical:
     Attributes:
         start: the state before a text.
         afresh: the state before a text of which nothing is asked: it may begin without a space.
+        base: where the tables are that kernels read, see `step_kernels`.
     """
 
     def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel) -> None:
@@ -78,13 +94,17 @@ class Canonical:
         self._form = UnicodeForm(self._texts, self._words) if model.composed else None
         self._chunks = _by_last(self._merges.encoded) if model.whole else {}
         self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
-        self._reach = max((len(chunk) for chunks in self._chunks.values() for chunk in chunks), default=0)
         self._signatures = TokenSignatures(self._texts, model.splits, model.byte_tokens, model.characters)
         self._index([bool(token) for token in tokens], list(special_ids))
-        at_start, behind_added = model.spaced
-        self.start = CanonicalState(START, NO_TOKEN, spaced=at_start)
-        self.afresh = CanonicalState(START, NO_TOKEN)
-        self._behind_added = CanonicalState(START, NO_TOKEN, spaced=behind_added)
+        untold = {i for i, text in enumerate(self._texts) if text and self._contents.begun(b"", text) != b""}
+        untold |= set() if self._form is None else self._form.touchy
+        chunks = self._merges.encoded.values() if model.whole else ()
+        self._tables = StepTables(self._merges, self._signatures, model.splits, untold, chunks)
+        self._begun = {chunk[:size] for chunk in chunks for size in range(1, len(chunk))}
+        self._first_of_chunk = {chunk[0] for chunk in chunks}
+        self.base = self._tables.base
+        self.start, self._behind_added = map(self._begin, model.spaced)
+        self.afresh = self._begin(spaced=False)
 
     def is_canonical(self, token_ids: Iterable[int]) -> bool:
         """Would the tokenizer make the same tokens of their text? Added tokens stand for themselves."""
@@ -111,15 +131,21 @@ class Canonical:
 
     def advance(self, state: CanonicalState, token: int) -> CanonicalState | None:
         """The state behind one more token; None where it is not canonical."""
+        if state.packed >= 0 and not state.recent:
+            after = follow(self.base, state.packed, token)
+            if after >= 0:
+                return self._unpacked(after)
+            if after == REFUSED:
+                return None
         text = self._texts[token]
         if not text:
             return self._behind_added if self.may_end(state) else None
         if not self._merges.alone[token] and token not in self._whole:
             return None
-        joins = state.last != NO_TOKEN and self._merges.joins(state.last, token)
-        if ((state.pending or state.uncut) and not joins) or (state.spaced and not text.startswith(b" ")):
+        joined = state.last != NO_TOKEN and joins(self.base, state.last, token)
+        if ((state.pending or state.uncut) and not joined) or (state.spaced and not text.startswith(b" ")):
             return None
-        place = state.place if state.pending else INSIDE if state.uncut else FREE if joins else CUT
+        place = state.place if state.pending else INSIDE if state.uncut else FREE if joined else CUT
         read = self._signatures.read(state.split, place, state.pending, token)
         begun = self._contents.begun(state.begun, text)
         if read is None or begun is None:
@@ -128,31 +154,52 @@ class Canonical:
         tail = "" if self._form is None else self._form.after(state.tail, whole)
         if tail is None:
             return None
-        recent: tuple[tuple[int, int], ...] = ()
-        if self._chunks:
-            recent = (*state.recent, (token, DEAD if state.pending else state.split))[-self._reach :]
-        uncut = not pending and any(self._may_be_whole(chunk, recent) for chunk in self._chunks.get(token, ()))
-        return CanonicalState(split, token, pending, place, begun, False, uncut, tail, recent)
+        recent: Recent = ()
+        uncut = False
+        if state.recent or token in self._first_of_chunk:
+            recent = (*state.recent, (token, DEAD if state.pending else state.split))
+            uncut = not pending and any(self._may_be_whole(chunk, recent) for chunk in self._chunks.get(token, ()))
+            recent = self._begun_chunks(recent)
+        told = self._tables.plain[token] and not (begun or uncut)
+        packed = split << 32 | token + 1 if told else UNPACKED
+        return CanonicalState(split, token, pending, place, begun, False, uncut, tail, recent, packed)
+
+    def _begin(self, spaced: bool) -> CanonicalState:
+        """The state before a text."""
+        return CanonicalState(START, NO_TOKEN, spaced=spaced, packed=UNPACKED if spaced else START << 32)
+
+    @cached_up_to(REMEMBERED_STATES)
+    def _unpacked(self, packed: int) -> CanonicalState:
+        """The state behind a token that is `PLAIN`."""
+        token = (packed & 0xFFFFFFFF) - 1
+        tail = "" if self._form is None else self._form.after("", self._texts[token].decode()) or ""
+        return CanonicalState(packed >> 32, token, place=INSIDE, tail=tail, packed=packed)
 
     def mask(self, state: CanonicalState) -> Words:
         """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
-        return self._mask(state._replace(recent=()))
+        if state.packed < 0:
+            return self._mask(state._replace(recent=()))
+        return self._packed_mask(state.packed) if state.last != NO_TOKEN else self._mask(self.afresh)
+
+    @cached_up_to(REMEMBERED)
+    def _packed_mask(self, packed: int) -> Words:
+        return self._made(self._unpacked(packed))
 
     @cached_up_to(REMEMBERED)
     def _mask(self, state: CanonicalState) -> Words:
+        return self._made(state)
+
+    def _made(self, state: CanonicalState) -> Words:
         if state.pending:
-            words = self._continuing(state.split, state.place, state.pending, state.tail)
-            words = words & self._followers(state.last)
-        elif state.last == NO_TOKEN:
-            words = self._standing(state.split, CUT)
+            inside, cut = self._continuing(state.split, state.place, state.pending, state.tail), self._nothing
         elif state.uncut:
-            words = self._standing(state.split, INSIDE) & self._followers(state.last)
+            inside, cut = self._standing(state.split, INSIDE), self._nothing
         else:
-            words = self._standing(state.split, FREE) & self._followers(state.last)
-            words |= self._standing(state.split, CUT)
+            inside, cut = self._standing(state.split, FREE), self._standing(state.split, CUT)
+        words = cut.copy() if state.last == NO_TOKEN else self._merges.followers(state.last, inside, cut)
         if state.spaced:
-            words = words & self._spaced
-        words = words & self._contents.harmless(state.begun)
+            words &= self._spaced
+        words &= self._contents.harmless(state.begun)
         if self._form is not None and not state.pending:
             words &= self._form.kept(state.tail)
         if self.may_end(state):
@@ -168,12 +215,9 @@ class Canonical:
         self._candidates = {INSIDE: alone, FREE: alone, CUT: whole}
         outer = np.array([not text for text in self._texts]) & np.array(is_text)
         outer[special_ids] = True
+        self._nothing = np.zeros(self._words, np.uint32)
         self._outer = packed(outer, self._words)
         self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), self._words)
-
-    @cached_up_to(REMEMBERED)
-    def _followers(self, token: int) -> Words:
-        return self._merges.followers(token)
 
     @cached_up_to(REMEMBERED)
     def _standing(self, split: int, place: int) -> Words:
@@ -189,7 +233,13 @@ class Canonical:
             flags[token] = read is not None and (self._form is None or self._form.after(tail, read[1]) is not None)
         return packed(flags, self._words)
 
-    def _may_be_whole(self, chunk: Sequence[int], recent: Sequence[tuple[int, int]]) -> bool:
+    def _begun_chunks(self, recent: Recent) -> Recent:
+        """The last tokens as far as a chunk that is one token may begin with them."""
+        tokens = tuple(token for token, _ in recent)
+        starts = (start for start in range(len(tokens)) if tokens[start:] in self._begun)
+        return recent[next(starts, len(recent)) :]
+
+    def _may_be_whole(self, chunk: Sequence[int], recent: Recent) -> bool:
         """Do the last tokens spell a token, and may they have begun a chunk that was not cut since?"""
         last = recent[-len(chunk) :]
         if tuple(token for token, _ in last) != chunk or last[0][1] == DEAD:

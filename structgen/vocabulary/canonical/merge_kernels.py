@@ -1,4 +1,4 @@
-"""Kernels of `merges`: how each token is merged, and whose merges cross a joint.
+"""Kernels of `merges`: how each token is merged, and with which tokens merges cross its end.
 
 A time is `stage << RANK_BITS | rank`. The rank is the merge's place in the list; the stage is the highest rank that had
 to happen before it, its own among them: a merge whose parts come later in the list than itself waits for these.
@@ -13,26 +13,32 @@ from structgen.kernels import inner_kernel, kernel
 
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint32]
 
 RANK_BITS = 21
 """More bits than a rank has: no vocabulary has two million tokens."""
 _SPREAD = 0x9E3779B97F4A7C15 >> 1
 """Fibonacci hashing: the golden ratio as a fraction of 2^63."""
-_FREE = -1
+FREE_SLOT = -1
 
 
 @inner_kernel
-def _slot(keys: Int64, key: int) -> int:
-    """The slot of a hash table that holds the key, or the free one where it would be."""
-    slot = (key * _SPREAD >> 20) & (len(keys) - 1)
-    while keys[slot] != _FREE and keys[slot] != key:
-        slot = (slot + 1) & (len(keys) - 1)
+def pair_slot(slots: npt.NDArray[np.int32], merged: Int64, count: int, a: int, b: int) -> int:
+    """The slot of a hash table that holds the merge of two parts, or the free one where it would be.
+
+    Args:
+        slots: int32[count]: the places of merges in `merged`, `FREE_SLOT` in the others.
+        count: a power of 2.
+    """
+    slot = ((a << RANK_BITS ^ b) * _SPREAD >> 20) & (count - 1)
+    while slots[slot] != FREE_SLOT and (merged[slots[slot], 0] != a or merged[slots[slot], 1] != b):
+        slot = (slot + 1) & (count - 1)
     return slot
 
 
 @kernel
 def derive(
-    atoms: Int64, offsets: Int64, counts: Int64, merged: Int64, keys: Int64, ranks: Int64, by_length: Int64,
+    atoms: Int64, offsets: Int64, counts: Int64, merged: Int64, slots: npt.NDArray[np.int32], by_length: Int64,
     left: Int64, right: Int64, time: Int64, alone: Flags,
 ) -> None:  # fmt: skip
     """Encode the text of each token.
@@ -42,26 +48,21 @@ def derive(
     Args:
         atoms: int64[.]: the atoms of token `i` from `offsets[i]` on; its encoding, `counts[i]` long, replaces them.
         merged: int64[merges, 3]: left part, right part, and what they make.
-        keys, ranks: int64[2^k]: the hash table of the merges, full of -1.
+        slots: int32[2^k], full of `FREE_SLOT`: gets the hash table of the merges.
         by_length: the tokens, those with fewer atoms first.
         left, right, time: gets the last merge of each token that is its own encoding.
         alone: gets which tokens are.
     """
-    width = len(counts)
     for rank in range(len(merged)):
-        key = merged[rank, 0] * width + merged[rank, 1]
-        slot = _slot(keys, key)
-        keys[slot] = key
-        ranks[slot] = rank
+        slots[pair_slot(slots, merged, len(slots), merged[rank, 0], merged[rank, 1])] = rank
     for token in by_length:
         start, count, last = offsets[token], offsets[token + 1] - offsets[token], -1
         while count > 1:
             best, place = -1, 0
             for i in range(start, start + count - 1):
-                key = atoms[i] * width + atoms[i + 1]
-                slot = _slot(keys, key)
-                if keys[slot] == key and (best < 0 or ranks[slot] < best):
-                    best, place = ranks[slot], i
+                rank = slots[pair_slot(slots, merged, len(slots), atoms[i], atoms[i + 1])]
+                if rank != FREE_SLOT and (best < 0 or rank < best):
+                    best, place = rank, i
             if best < 0:
                 break
             atoms[place] = merged[best, 2]
@@ -127,18 +128,23 @@ def reach(
 
 
 @kernel
-def clear_crossed(
+def followers(
     token: int, right: Int64, time: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64, order: Int64,
-    words: npt.NDArray[np.uint32],
+    alone: Words, inside: Words, cut: Words, words: Words,
 ) -> None:  # fmt: skip
-    """Clear the bits of the tokens that a merge across the joint behind `token` would change.
+    """Write the tokens that may stand behind `token`: those that no merge across the joint would change, or after a cut.
 
     Args:
         starts: int64[tokens + 1]: the merges with left part `i` are those from `starts[i]` to `starts[i + 1]`.
         times, lows, highs: of each merge, sorted by time within its left part.
         order: tokens in preorder.
-        words: uint32[.], changed.
+        alone: uint32[.]: the tokens that are their own encodings.
+        inside: uint32[.]: the tokens that may stand there where the pre-tokenizer does not cut.
+        cut: uint32[.]: those that may stand there where it does.
+        words: uint32[.]: is written.
     """
+    for word in range(len(words)):
+        words[word] = alone[word] & inside[word]
     part, parent = token, (1 << 62) - 1  # nothing takes the whole token up
     while part >= 0:
         for m in range(starts[part], starts[part + 1]):
@@ -149,20 +155,5 @@ def clear_crossed(
                 words[other >> 5] &= ~np.uint32(np.uint32(1) << np.uint32(other & 31))
         parent = time[part]
         part = right[part]
-
-
-@kernel
-def crossed(
-    token: int, place: int, right: Int64, time: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64
-) -> bool:  # fmt: skip
-    """Would a merge cross the joint of `token` and the token at a place in preorder?"""
-    part, parent = token, (1 << 62) - 1
-    while part >= 0:
-        for m in range(starts[part], starts[part + 1]):
-            if times[m] >= parent:
-                break
-            if lows[m] <= place < highs[m]:
-                return True
-        parent = time[part]
-        part = right[part]
-    return False
+    for word in range(len(words)):
+        words[word] |= cut[word]

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.vocabulary.canonical.merge_kernels import (
+    FREE_SLOT,
     RANK_BITS,
-    clear_crossed,
-    crossed,
     derive,
+    followers,
     preorder,
     reach,
 )  # fmt: skip
@@ -47,6 +47,10 @@ class Merges:
     Attributes:
         alone: bool[tokens]: the encoding of the token's text is the token.
         encoded: of each token that is not `alone` and has atoms, the encoding of its text by merges.
+        merged: int64[merges, 3]: the argument.
+        slots: int32[2^k]: where each is, see `pair_slot`.
+        left, right: int64[tokens]: the last two parts of each token that is `alone`; `NO_PART` where it has none.
+        time: int64[tokens]: when they are merged (see `merge_kernels`); -1 where it has none.
     """
 
     def __init__(self, spelled: Sequence[Sequence[int]], merged: Sequence[tuple[int, int, int]], words: int) -> None:
@@ -55,32 +59,33 @@ class Merges:
         np.cumsum(np.fromiter(map(len, spelled), np.int64, count), out=offsets[1:])
         atoms = np.fromiter((atom for each in spelled for atom in each), np.int64, int(offsets[-1]))
         table = np.array(merged, np.int64).reshape(-1, 3)
-        left, self._right = np.full(count, NO_PART, np.int64), np.full(count, NO_PART, np.int64)
-        self._time = np.full(count, -1, np.int64)
+        self.merged = table
+        self.left, self.right = np.full(count, NO_PART, np.int64), np.full(count, NO_PART, np.int64)
+        self.time = np.full(count, -1, np.int64)
         self.alone = np.zeros(count, np.bool_)
-        slots = 1 << (2 * len(table) + 1).bit_length()
+        self.slots = np.full(1 << (2 * len(table) + 1).bit_length(), FREE_SLOT, np.int32)
         counts, by_length = np.zeros(count, np.int64), np.argsort(np.diff(offsets), kind="stable")
-        keys, ranks = np.full(slots, -1, np.int64), np.zeros(slots, np.int64)
-        derive(atoms, offsets, counts, table, keys, ranks, by_length, left, self._right, self._time, self.alone)
+        derive(atoms, offsets, counts, table, self.slots, by_length, self.left, self.right, self.time, self.alone)
         self.encoded: Mapping[int, tuple[int, ...]] = {
             token: tuple(atoms[offsets[token] : offsets[token] + counts[token]].tolist())
             for token in np.flatnonzero(~self.alone & (counts > 0)).tolist()
         }
-        self._order, self._first = np.zeros(count, np.int64), np.full(count, -1, np.int64)
-        self._index(table, left, last=np.zeros(count, np.int64))
+        self._order = np.zeros(count, np.int64)
+        self._index(first=np.full(count, -1, np.int64), last=np.zeros(count, np.int64))
         flags = np.zeros(words * 32, np.uint8)
         flags[:count] = self.alone
         self._alone_words: Words = np.packbits(flags, bitorder="little").view(np.uint32)
 
-    def _index(self, table: Int64, left: Int64, last: Int64) -> None:
+    def _index(self, first: Int64, last: Int64) -> None:
         """Number the tokens in preorder, and find the interval of each merge."""
-        count, time = len(left), self._time
+        table, left, time = self.merged, self.left, self.time
+        count = len(left)
         parts = np.flatnonzero(left >= 0)
         children = parts[np.lexsort((-time[parts], left[parts]))]
         starts = np.searchsorted(left[children], np.arange(count + 1))
         preorder(
             np.flatnonzero(self.alone & (left < 0)), starts, children, np.zeros(count + 1, np.int64),
-            self._order, self._first, last,
+            self._order, first, last,
         )  # fmt: skip
         a, b = table[:, 0], table[:, 1]
         ranks = np.flatnonzero(self.alone[a] & self.alone[b])
@@ -90,23 +95,21 @@ class Merges:
         rights = np.ascontiguousarray(b[ranks[sort]])
         self._times = times[sort]
         self._starts = np.searchsorted(a[ranks[sort]], np.arange(count + 1))
-        self._lows, self._highs = self._first[rights], np.zeros(len(rights), np.int64)
-        reach(rights, self._times, starts, children, time, self._first, last, self._highs)
+        self._lows, self._highs = first[rights], np.zeros(len(rights), np.int64)
+        reach(rights, self._times, starts, children, time, first, last, self._highs)
 
-    def followers(self, token: int) -> Words:
-        """uint32[words]: the tokens that may stand behind this one in a chunk."""
-        if not self.alone[token]:
-            return np.zeros_like(self._alone_words)
-        words: Words = self._alone_words.copy()
-        clear_crossed(
-            token, self._right, self._time, self._starts, self._times, self._lows, self._highs, self._order, words
-        )
+    def followers(self, token: int, inside: Words, cut: Words) -> Words:
+        """uint32[words]: the tokens that may stand behind this one.
+
+        Args:
+            token: is in the text.
+            inside: the tokens that may stand behind it where both are in a chunk.
+            cut: those that may where another chunk begins.
+        """
+        words: Words = np.empty_like(inside)
+        alone = self._alone_words if self.alone[token] else np.zeros_like(inside)
+        followers(
+            token, self.right, self.time, self._starts, self._times, self._lows, self._highs, self._order, alone,
+            inside, cut, words,
+        )  # fmt: skip
         return words
-
-    def joins(self, a: int, b: int) -> bool:
-        """May `b` stand behind `a` in a chunk?"""
-        if not (self.alone[a] and self.alone[b]):
-            return False
-        place = self._first.item(b)
-        tables = (self._right, self._time, self._starts, self._times, self._lows, self._highs)
-        return not crossed(a, place, *tables)

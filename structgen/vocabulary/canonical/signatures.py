@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structgen.vocabulary.canonical.merges import Words
 from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
+from structgen.vocabulary.canonical.step_kernels import follow_all
 
 Flags = NDArray[np.bool_]
 
@@ -25,6 +26,9 @@ class TokenSignatures:
 
     Attributes:
         continuing: the tokens that begin within a character.
+        complete: bool[tokens]: those that are whole characters, and no single byte of one.
+        number: int32[tokens]: the signature of each token; that of its whole characters.
+        starts, classes: the classes of signature `i` are `classes[starts[i]:starts[i + 1]]`.
     """
 
     def __init__(
@@ -36,7 +40,8 @@ class TokenSignatures:
             encoded[:size] for encoded in map(str.encode, self._characters) for size in range(1, len(encoded) + 1)
         )
         self.continuing = [i for i, text in enumerate(texts) if text and 0x80 <= text[0] < 0xC0]
-        wholes = [None if (parts := _whole_characters(text)) is None else parts[0] for text in texts]
+        parts = [_whole_characters(text) for text in texts]
+        wholes = [None if part is None else part[0] for part in parts]
         starting = np.array([bool(text) and not 0x80 <= text[0] < 0xC0 for text in texts])
         starting &= np.array([whole is not None for whole in wholes])
         for token in byte_tokens:
@@ -45,26 +50,25 @@ class TokenSignatures:
         codes = np.frombuffer("".join(whole or "" for whole in wholes).encode("utf-32-le"), "<u4")
         classes, start = splits.classes[codes].tobytes(), 0
         numbers: dict[bytes, int] = {}
-        self._number = np.zeros(len(texts), np.int64)
+        self.number = np.zeros(len(texts), np.int32)
         for i, whole in enumerate(wholes):
             size = 0 if whole is None else len(whole)
-            self._number[i] = numbers.setdefault(classes[start : start + size], len(numbers))
+            self.number[i] = numbers.setdefault(classes[start : start + size], len(numbers))
             start += size
-        self._lengths = np.array([len(sign) for sign in numbers])
-        self._signatures = np.zeros((len(numbers), int(self._lengths.max())), np.uint8)
-        for sign, number in numbers.items():
-            self._signatures[number, : len(sign)] = np.frombuffer(sign, np.uint8)
+        self.starts: NDArray[np.int32] = np.zeros(len(numbers) + 1, np.int32)
+        np.cumsum([len(sign) for sign in numbers], out=self.starts[1:])
+        self.classes: NDArray[np.uint8] = np.frombuffer(b"".join(numbers) + b"\0", np.uint8)  # never empty
+        self.complete: Flags = starting & np.array([part is not None and not part[1] for part in parts])
+        self.complete[list(byte_tokens)] = False
 
     def alive(self, split: int, place: int) -> Flags:
         """bool[tokens]: those that may stand behind a state, their first character at a place of that kind."""
         following = self._splits.following
-        states = np.full(len(self._signatures), split, np.int16)
-        for column in range(self._signatures.shape[1]):
-            among = self._lengths > column
-            states[among] = following[states[among], self._signatures[among, column], INSIDE if column else place]
+        states = np.full(len(self.starts) - 1, split, np.int64)
+        follow_all(self.starts, self.classes, following, place, states)
         alive = states != DEAD
-        alive[self._lengths == 0] = following[split, :, place].any()
-        flags: Flags = alive[self._number] & self._starting
+        alive[self.starts[1:] == self.starts[:-1]] = following[split, :, place].any()
+        flags: Flags = alive[self.number] & self._starting
         return flags
 
     def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, str, bytes, int] | None:

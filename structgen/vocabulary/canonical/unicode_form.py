@@ -39,6 +39,9 @@ class UnicodeForm:
     Args:
         texts: the bytes of each token by id.
         words: 32-bit words of a mask.
+
+    Attributes:
+        touchy: the tokens that are changed by themselves, or perhaps by what stands before them.
     """
 
     def __init__(self, texts: Sequence[bytes], words: int) -> None:
@@ -46,6 +49,7 @@ class UnicodeForm:
         joining = _joining()
         self._changed = [i for i, text in decoded if not is_normalized(FORM, text)]
         self._joining = [(i, text) for i, text in decoded if text[:1] in joining]
+        self.touchy = {*self._changed, *(i for i, _ in self._joining)}
         self._words = words
 
     def after(self, tail: str, text: str) -> str | None:

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.decoding.refusals.canonical_row import CanonicalRow, Continuations
+from structgen.decoding.refusals.canonical_row import CanonicalRow
+from structgen.decoding.refusals.continuations import Continuations
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks.words import ids_of

@@ -1,0 +1,341 @@
+"""The walk of a grammar and of canonical tokens together: kernels that look ahead.
+
+A *place* is a position of the grammar and a packed state of `Canonical`. The plain search: a text can go on from a
+place where it may end, where more than `WIDE` tokens are allowed and canonical, or from a place behind one of them.
+`tests/masks/test_continuations.py` has it. No masks are made for places that are only looked at: the trie is walked
+until there are more than `WIDE`.
+
+Where more has to be known than the tables tell (an open character, a test of what was read) the answer is `DOUBTFUL`,
+unless a text can go on in another way. Kernels take the address of the grammar's registers, that of `Canonical`'s
+tables, and that of the numbers they work with: see `W_INFO` and what follows it.
+"""
+
+from __future__ import annotations
+
+from numba import types
+
+from structgen.automaton.step import (
+    edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
+)  # fmt: skip
+from structgen.automaton.table_format import (
+    COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, Int64, R_WANT, START, TARGET, WANT_ANSWER, hash_frame,
+)  # fmt: skip
+from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import table, view, view_int64
+from structgen.masks.advance import WANTS, advance
+from structgen.masks.bits import nodes_at, put, stack_at, twin_at
+from structgen.masks.slices import V_FIRST, V_N_ENDS, V_OFFSETS
+from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, Uint32
+from structgen.masks.walk import NO_NODE, is_narrow, next_child
+from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, behind, ends_chunk, may_end_packed
+
+DEPTH = 12
+"""Tokens that are looked ahead. Over 373 schemas nothing was a dead end behind so many, and 10 steps of 1,000 behind
+two."""
+WIDE = 64
+"""Where more tokens than this are allowed, there is always one behind which the text can go on."""
+NODES = 1 << 14
+"""Nodes of the trie that one search looks at before it gives up."""
+KNOWN = 1 << 9
+"""Places of which the answer is kept; a new one takes the slot of an older one."""
+DEAD_END, ALIVE, DOUBTFUL = 0, 1, 2
+
+LEVELS = DEPTH + 2
+INFO, FOUND = 5, 3
+I_POSITION, I_PACKED, I_COUNT, I_NEXT, I_DOUBT = range(INFO)
+F_TOKEN, F_POSITION, F_PACKED = range(FOUND)
+"""Of each level of a search: its place, the tokens that were found, which is looked at next, whether there may be more.
+Of each token found: where it leads."""
+W_LEFT, W_STOPPED = 0, 1
+W_BYTES = 2
+W_INFO = W_BYTES + 256
+W_FOUND = W_INFO + LEVELS * INFO
+W_KNOWN = W_FOUND + LEVELS * (WIDE + 1) * FOUND
+NUMBERS = W_KNOWN + 3 * KNOWN
+"""Where in the numbers stand: how many nodes may still be looked at, one more than the level where a search was
+stopped, which bytes may come first, the levels, the tokens found, and the answers kept (place and answer); and how many
+numbers there are."""
+
+_offsets_at = table(types.int32, 0, V_OFFSETS)
+_first_at = table(types.int32, 0, V_FIRST)
+_info_at, _found_at = view(types.int64, INFO), view(types.int64, FOUND)
+_known_at = view(types.int64, 3)
+_hash = inner_kernel(hash_frame)
+
+
+@inner_kernel
+def _slot(position: int, packed: int) -> int:
+    return _hash(position & TARGET, position >> FRAME_SHIFT, packed ^ packed >> 27) & (KNOWN - 1)
+
+
+@inner_kernel
+def _keep(work: int, position: int, packed: int, answer: int) -> None:
+    known, slot = _known_at(work + 8 * W_KNOWN), _slot(position, packed)
+    known[slot, 0], known[slot, 1], known[slot, 2] = position, packed, answer + 1
+
+
+@inner_kernel
+def _add(base: int, canonical: int, work: int, level: int, token: int, position: int) -> None:
+    """Add a token to those of a level if it is canonical there, the longer ones first."""
+    info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(base)
+    found = _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+    packed = info[level, I_PACKED]
+    then = behind(canonical, packed, token)
+    if then == REFUSED:
+        return
+    if then == UNTOLD or ends_chunk(canonical, packed, token):
+        info[level, I_DOUBT] = 1
+        return
+    i, size = info[level, I_COUNT], offsets[token + 1] - offsets[token]
+    while i > 0 and offsets[found[i - 1, F_TOKEN] + 1] - offsets[found[i - 1, F_TOKEN]] < size:
+        found[i, F_TOKEN], found[i, F_POSITION] = found[i - 1, F_TOKEN], found[i - 1, F_POSITION]
+        found[i, F_PACKED] = found[i - 1, F_PACKED]
+        i -= 1
+    found[i, F_TOKEN], found[i, F_POSITION], found[i, F_PACKED] = token, position, then
+    info[level, I_COUNT] += 1
+
+
+@inner_kernel
+def _stopped(base: int, work: int, level: int) -> int:
+    """A step has stopped: WANTS; or 0 at a test, for the tokens behind it are left to others."""
+    _info_at(work + 8 * W_INFO)[level, I_DOUBT] = 1
+    return 0 if registers_at(base)[R_WANT] == WANT_ANSWER else int64(WANTS)
+
+
+@inner_kernel
+def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
+    """Mark the bytes that edges take where a token begins: 0, or -1 when something is wanted."""
+    states, edges, marks = states_at(base), edges_at(base), view_int64(work + 8 * W_BYTES)
+    for byte in range(256):
+        marks[byte] = 0
+    while s > 0:
+        if unexpanded(base, s):
+            return -1
+        for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+            for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+                marks[byte] = 1
+        s, f, c = miss(base, s, f, c)
+    return s
+
+
+@inner_kernel
+def _collect(base: int, canonical: int, work: int, level: int) -> int:
+    """Find the tokens that may come next at a level's place, as far as there are no more than `WIDE`.
+
+    Returns:
+        1 where the text may end there; else 0; or WANTS.
+    """
+    info, first, marks = _info_at(work + 8 * W_INFO), _first_at(base), view_int64(work + 8 * W_BYTES)
+    info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
+    position = info[level, I_POSITION]
+    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
+    ends = may_end(base, s, f) if s >= 0 else s
+    if ends < 0:
+        return _stopped(base, work, level)
+    if ends == 1 and registers_at(base)[V_N_ENDS] > 0 and may_end_packed(canonical, info[level, I_PACKED]):
+        return 1
+    if _mark_first_bytes(base, work, s, f, c) < 0 and _stopped(base, work, level) < 0:
+        return int64(WANTS)
+    put(base, int64(0), s, f, c, int64(NO_NODE))
+    for byte in range(256):
+        if marks[byte] != 0 and first[byte] < first[byte + 1]:
+            if _collect_below(base, canonical, work, level, int64(first[byte]), int64(first[byte + 1])) < 0:
+                return int64(WANTS)
+            if info[level, I_COUNT] > WIDE:
+                break
+    return 0
+
+
+@inner_kernel
+def _collect_below(base: int, canonical: int, work: int, level: int, low: int, high: int) -> int:
+    """`_collect` among the trie nodes `low..high - 1`, from the position at depth 0 of the stack: 0, or WANTS."""
+    nodes, twin, stack, left = nodes_at(base), twin_at(base), stack_at(base), view_int64(work)
+    info, i = _info_at(work + 8 * W_INFO), low
+    while i < high and info[level, I_COUNT] <= WIDE:
+        left[W_LEFT] -= 1
+        if left[W_LEFT] < 0:
+            info[level, I_DOUBT] = 1
+            return 0
+        depth, byte = int64(nodes[i, HEAD] >> 8), int64(nodes[i, HEAD] & 255)
+        s, f, c, narrow = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
+        if narrow != NO_NODE and edge(base, s, byte) == 0:
+            child = next_child(base, s, narrow, byte)
+            if child != i:
+                i = child
+                continue
+        s, f, c = step(base, s, f, c, byte)
+        if s < 0 and _stopped(base, work, level) < 0:
+            return int64(WANTS)
+        if s <= 0:
+            i = int64(nodes[i, SKIP])
+            continue
+        token = int64(nodes[i, TOKEN])
+        if token >= 0:
+            after = s | f << FRAME_SHIFT | c << COUNT_SHIFT
+            others, token = token >= HAS_TWIN, token & (HAS_TWIN - 1)
+            _add(base, canonical, work, level, token, after)
+            while others and twin[token] >= 0:
+                token = int64(twin[token])
+                if info[level, I_COUNT] <= WIDE:
+                    _add(base, canonical, work, level, token, after)
+        if is_narrow(base, s, i):
+            put(base, depth, s, f, c, i)
+            i = next_child(base, s, i, int64(0))
+        else:
+            put(base, depth, s, f, c, int64(NO_NODE))
+            i += 1
+    return 0
+
+
+@inner_kernel
+def _collect_from(base: int, canonical: int, work: int, level: int, words: Uint32) -> int:
+    """`_collect` where a mask tells the tokens, no more than `WIDE`."""
+    info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(base)
+    info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
+    for i in range(len(words)):
+        bits, token = int64(words[i]), int64(32 * i)
+        while bits != 0:
+            if bits & 1:
+                if offsets[token] == offsets[token + 1]:
+                    return 1
+                after = advance(base, info[level, I_POSITION], token)
+                if after == WANTS:
+                    return after
+                if after >= 0:
+                    _add(base, canonical, work, level, token, after)
+                else:
+                    info[level, I_DOUBT] = 1
+            bits, token = bits >> 1, token + 1
+    return 0
+
+
+@inner_kernel
+def _arrive(base: int, canonical: int, work: int, level: int, last: int, words: Uint32) -> int:
+    """What is known at once of a level's place; `DOUBTFUL` where its tokens have to be looked at; or WANTS.
+
+    Args:
+        words: the mask of the first level's place; empty where it is not known.
+    """
+    info, known = _info_at(work + 8 * W_INFO), _known_at(work + 8 * W_KNOWN)
+    position, packed = info[level, I_POSITION], info[level, I_PACKED]
+    slot = _slot(position, packed)
+    if known[slot, 2] != 0 and known[slot, 0] == position and known[slot, 1] == packed:
+        return known[slot, 2] - 1
+    if level == 0 and len(words) > 0:
+        ends = _collect_from(base, canonical, work, level, words)
+    else:
+        ends = _collect(base, canonical, work, level)
+    if ends < 0:
+        return ends
+    if ends == 1 or info[level, I_COUNT] > WIDE or (level == last and info[level, I_COUNT] > 0):
+        return int64(ALIVE)
+    return int64(DOUBTFUL)
+
+
+@inner_kernel
+def _search(base: int, canonical: int, work: int, top: int, level: int, depth: int, words: Uint32) -> int:
+    """Can a text go on from the place of level `top`, as far as `depth` tokens tell? An answer, or WANTS.
+
+    The search begins at that level, or goes on at a later one where it was stopped before.
+    """
+    info, last = _info_at(work + 8 * W_INFO), top + depth
+    answer = _arrive(base, canonical, work, level, last, words)
+    while True:
+        if answer == WANTS:
+            view_int64(work)[W_STOPPED] = level + 1
+            return answer
+        if answer == ALIVE:
+            for i in range(top, level + 1):
+                if level < last or last - i > DEPTH // 2:  # what was seen from close by is no answer for others
+                    _keep(work, info[i, I_POSITION], info[i, I_PACKED], answer)
+            return answer
+        if answer == DEAD_END:
+            level -= 1
+            if level < top:
+                return answer
+        if info[level, I_NEXT] < info[level, I_COUNT]:
+            found = _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+            i = info[level, I_NEXT]
+            info[level, I_NEXT] += 1
+            info[level + 1, I_POSITION], info[level + 1, I_PACKED] = found[i, F_POSITION], found[i, F_PACKED]
+            level += 1
+            answer = _arrive(base, canonical, work, level, last, words)
+            continue
+        if info[level, I_DOUBT] == 0:
+            answer = int64(DEAD_END)
+            _keep(work, info[level, I_POSITION], info[level, I_PACKED], answer)
+            continue
+        if level == top:
+            return int64(DOUBTFUL)
+        level -= 1
+        info[level, I_DOUBT] = 1
+        answer = int64(DOUBTFUL)
+
+
+@kernel
+def alive(base: int, canonical: int, work: int, position: int, packed: int, depth: int, words: Uint32) -> int:
+    """Can a text go on from a place, as far as `depth` tokens tell? `ALIVE`, `DEAD_END`, `DOUBTFUL`; or WANTS.
+
+    Args:
+        words: the canonical tokens that are allowed there, no more than `WIDE`; empty where that is not known.
+    """
+    info, head, level = _info_at(work + 8 * W_INFO), view_int64(work), int64(0)
+    if head[W_STOPPED] > 0 and info[0, I_POSITION] == position and info[0, I_PACKED] == packed:
+        level = head[W_STOPPED] - 1
+    else:
+        head[W_LEFT] = NODES
+    head[W_STOPPED] = 0
+    info[0, I_POSITION], info[0, I_PACKED] = position, packed
+    return _search(base, canonical, work, int64(0), level, depth, words)
+
+
+@kernel
+def live(base: int, canonical: int, work: int, position: int, packed: int, out: Int64, words: Uint32) -> int:
+    """Write the tokens with which a text can go on from a place.
+
+    Args:
+        out: int64[WIDE], written to.
+        words: see `alive`.
+
+    Returns:
+        How many there are. Or -1 where too many are to be asked about, where the text may end, and where one is
+        `DOUBTFUL`; or WANTS.
+    """
+    info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * W_FOUND)
+    view_int64(work)[W_LEFT] = NODES
+    info[0, I_POSITION], info[0, I_PACKED] = position, packed
+    if len(words) > 0:
+        ends = _collect_from(base, canonical, work, int64(0), words)
+    else:
+        ends = _collect(base, canonical, work, int64(0))
+    if ends == WANTS:
+        return ends
+    if ends == 1 or info[0, I_DOUBT] != 0 or info[0, I_COUNT] > WIDE:
+        return -1
+    count = int64(0)
+    for i in range(info[0, I_COUNT]):
+        info[1, I_POSITION], info[1, I_PACKED] = found[i, F_POSITION], found[i, F_PACKED]
+        answer = _search(base, canonical, work, int64(1), int64(1), int64(DEPTH), words)
+        if answer == WANTS:
+            view_int64(work)[W_STOPPED] = 0
+            return answer
+        if answer == DOUBTFUL:
+            return -1
+        if answer == ALIVE:
+            out[count] = found[i, F_TOKEN]
+            count += 1
+    return count
+
+
+@kernel
+def count_few(words: Uint32) -> int:
+    """How many tokens a mask allows, or `WIDE + 1` where it is more."""
+    count = int64(0)
+    for i in range(len(words)):
+        bits = int64(words[i])
+        while bits != 0:
+            bits &= bits - 1
+            count += 1
+            if count > WIDE:
+                return count
+    return count

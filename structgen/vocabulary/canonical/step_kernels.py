@@ -1,0 +1,148 @@
+"""Kernels of `Canonical`: one token on from a state that few numbers tell.
+
+They take the address of the registers of `StepTables`. A *packed* state is `split << 32 | last + 1`: what has to be
+known where the text ends with a whole character, and nothing else is owed (see `CanonicalState.packed`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import table, view_int64
+from structgen.vocabulary.canonical.merge_kernels import RANK_BITS, pair_slot
+from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE
+
+(T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_LEFT, T_RIGHT, T_TIME, T_SLOTS,
+ T_MERGED, T_LAST_PAIRS, T_N_LAST_PAIRS) = range(15)  # fmt: skip
+Int64, Int32, Int16, Uint8 = NDArray[np.int64], NDArray[np.int32], NDArray[np.int16], NDArray[np.uint8]
+
+PLAIN, ALONE, BEGINS, ENDS = 1, 2, 4, 8
+"""Flags of a token. `PLAIN`: from a packed state it leads to a packed state or is refused. `ALONE`: see `Merges`.
+`BEGINS`, `ENDS`: it is the first, the last of several into which merges would make a chunk that is one token."""
+REFUSED, UNTOLD = -1, -2
+"""In place of a packed state: the token is not canonical; more has to be known than the state and the tables tell."""
+NEVER = 1 << 62
+int64: Any = np.int64
+"""In kernels: makes an integer read from a table as wide as all others. To the type checker it stays an int."""
+_LOW = (1 << 32) - 1
+
+_flags_at = table(types.uint8, 0, T_FLAGS)
+_signs_at = table(types.int32, 0, T_SIGNS)
+_sign_starts_at = table(types.int32, 0, T_SIGN_STARTS)
+_classes_at = table(types.uint8, 0, T_CLASSES)
+_following_at = table(types.int16, 0, T_FOLLOWING)
+_may_end_at = table(types.uint8, 0, T_MAY_END)
+_left_at = table(types.int64, 0, T_LEFT)
+_right_at = table(types.int64, 0, T_RIGHT)
+_time_at = table(types.int64, 0, T_TIME)
+_slots_at = table(types.int32, 0, T_SLOTS)
+_merged_at = table(types.int64, 3, T_MERGED)
+_last_pairs_at = table(types.int64, 0, T_LAST_PAIRS)
+
+
+@inner_kernel
+def _merge_time(base: int, x: int, y: int) -> int:
+    """When two parts that stand side by side are merged; `NEVER` where no merge takes them."""
+    time, merged, slots = _time_at(base), _merged_at(base), _slots_at(base)
+    rank = int64(slots[pair_slot(slots, merged, view_int64(base)[T_N_SLOTS], x, y)])
+    if rank < 0:
+        return int64(NEVER)
+    stage = max(rank, max(time[x] >> RANK_BITS, time[y] >> RANK_BITS))
+    return stage << RANK_BITS | rank
+
+
+@inner_kernel
+def _joined(base: int, a: int, b: int) -> bool:
+    """`joins` for tokens that are both their own encodings.
+
+    The parts that touch at the joint are taken apart again, the one that was merged last first: those are all pairs
+    that ever stand side by side there.
+    """
+    left, right, time = _left_at(base), _right_at(base), _time_at(base)
+    x, y, taken_x, taken_y = a, b, int64(NEVER), int64(NEVER)  # when each becomes part of more
+    while True:
+        merge = _merge_time(base, x, y)
+        if merge < taken_x and merge <= taken_y:
+            return False
+        if time[x] < 0 and time[y] < 0:
+            return True
+        if time[x] > time[y]:
+            taken_x, x = time[x], right[x]
+        else:
+            taken_y, y = time[y], left[y]
+
+
+@kernel
+def joins(base: int, a: int, b: int) -> bool:
+    """May `b` stand behind `a` in a chunk?"""
+    flags = _flags_at(base)
+    return bool(flags[a] & ALONE and flags[b] & ALONE and _joined(base, a, b))
+
+
+@inner_kernel
+def may_end_packed(base: int, packed: int) -> bool:
+    """May the text end in a packed state?"""
+    return packed & _LOW == 0 or _may_end_at(base)[packed >> 32] != 0
+
+
+@inner_kernel
+def behind(base: int, packed: int, token: int) -> int:
+    """The packed state behind a token; `REFUSED`, or `UNTOLD`. Chunks that are one token are not looked at."""
+    flags = _flags_at(base)
+    if flags[token] & PLAIN == 0:
+        return int64(UNTOLD)
+    last, split, place = (packed & _LOW) - 1, packed >> 32, int64(CUT)
+    if last >= 0 and flags[last] & ALONE and _joined(base, last, token):
+        place = int64(FREE)
+    following, classes, starts = _following_at(base), _classes_at(base), _sign_starts_at(base)
+    sign, count = _signs_at(base)[token], view_int64(base)[T_N_CLASSES]
+    for i in range(starts[sign], starts[sign + 1]):
+        split = int64(following[(split * count + classes[i]) * 3 + place])
+        if split == DEAD:
+            return int64(REFUSED)
+        place = int64(INSIDE)
+    return split << 32 | token + 1
+
+
+@inner_kernel
+def ends_chunk(base: int, packed: int, token: int) -> bool:
+    """May the last token and this one end a chunk that is one token? Then the state behind them owes something."""
+    if _flags_at(base)[token] & ENDS == 0:
+        return False
+    pairs, key = _last_pairs_at(base), (packed & _LOW) - 1 << 32 | token
+    low, high = int64(0), view_int64(base)[T_N_LAST_PAIRS]
+    while low < high:
+        middle = (low + high) >> 1
+        if pairs[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low < view_int64(base)[T_N_LAST_PAIRS] and pairs[low] == key
+
+
+@kernel
+def follow(base: int, packed: int, token: int) -> int:
+    """`behind`, but `UNTOLD` for a token with which a chunk that is one token might begin."""
+    return int64(UNTOLD) if _flags_at(base)[token] & BEGINS else behind(base, packed, token)
+
+
+@kernel
+def follow_all(starts: Int32, classes: Uint8, following: Int16, place: int, states: Int64) -> None:
+    """Read each signature: `TokenSignatures.starts` and `.classes`.
+
+    Args:
+        following: see `Splits`.
+        place: the kind of place before the first character; the others are `INSIDE`.
+        states: int64[signatures]: the state before each becomes that behind it.
+    """
+    for sign in range(len(states)):
+        state, kind = states[sign], place
+        for i in range(starts[sign], starts[sign + 1]):
+            state = int64(following[state, classes[i], kind])  # DEAD leads to itself
+            kind = int64(INSIDE)
+        states[sign] = state

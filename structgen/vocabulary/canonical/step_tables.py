@@ -1,0 +1,63 @@
+"""What the kernels of `Canonical` read: the tables of merges, of cuts and of tokens, by address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.vocabulary.canonical import step_kernels as kernels
+from structgen.vocabulary.canonical.merges import Merges
+from structgen.vocabulary.canonical.signatures import TokenSignatures
+from structgen.vocabulary.canonical.splits import Splits
+
+
+class StepTables:
+    """The tables of `step_kernels`.
+
+    Args:
+        merges: which tokens may stand side by side.
+        signatures: the tokens as classes of characters.
+        splits: where the pre-tokenizer cuts.
+        untold: tokens behind which more has to be known than a packed state.
+        chunks: encodings by merges of chunks that are one token.
+
+    Attributes:
+        base: the address of the registers.
+        plain: bool[tokens]: those that lead from a packed state to a packed state, if they are canonical.
+    """
+
+    def __init__(
+        self, merges: Merges, signatures: TokenSignatures, splits: Splits, untold: Iterable[int],
+        chunks: Iterable[tuple[int, ...]],
+    ) -> None:  # fmt: skip
+        plain = merges.alone & signatures.complete
+        plain[list(untold)] = False
+        begins, ends = np.zeros_like(plain), np.zeros_like(plain)
+        pairs = set[int]()
+        for chunk in chunks:
+            begins[chunk[0]] = ends[chunk[-1]] = True
+            if len(chunk) > 1:
+                pairs.add(chunk[-2] << 32 | chunk[-1])
+            else:
+                plain[chunk[0]] = False
+        flags = plain * kernels.PLAIN | merges.alone * kernels.ALONE | begins * kernels.BEGINS | ends * kernels.ENDS
+        arrays: dict[int, NDArray[np.generic]] = {
+            kernels.T_FLAGS: flags.astype(np.uint8), kernels.T_SIGNS: signatures.number,
+            kernels.T_SIGN_STARTS: signatures.starts, kernels.T_CLASSES: signatures.classes,
+            kernels.T_FOLLOWING: np.ascontiguousarray(splits.following),
+            kernels.T_MAY_END: splits.may_end.astype(np.uint8),
+            kernels.T_LEFT: merges.left, kernels.T_RIGHT: merges.right, kernels.T_TIME: merges.time,
+            kernels.T_SLOTS: merges.slots, kernels.T_MERGED: merges.merged,
+            kernels.T_LAST_PAIRS: np.array(sorted(pairs), np.int64),
+        }  # fmt: skip
+        self.plain: NDArray[np.bool_] = plain
+        self._registers = np.zeros(len(arrays) + 3, np.int64)
+        for register, array in arrays.items():
+            self._registers[register] = array.ctypes.data
+        self._registers[kernels.T_N_CLASSES] = splits.following.shape[1]
+        self._registers[kernels.T_N_SLOTS] = len(merges.slots)
+        self._registers[kernels.T_N_LAST_PAIRS] = len(pairs)
+        self._arrays = arrays  # they live as long as the registers
+        self.base = int(self._registers.ctypes.data)
