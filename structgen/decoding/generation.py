@@ -124,7 +124,8 @@ class Generation(Generic[T]):
             `error`.
         logprobs: of each token, before masks and sampling options; not a number where the model was not asked.
         removed: of each token, the probability that the mask took away, 0 to 1; not a number where the model was not
-            asked.
+            asked. With `canonical=` a token that is canonical so far and leads nowhere counts as taken away only where
+            the row has asked about it.
         stats: what the run cost.
         trace: what was said and taken back, in the order in which it was. Its `tokens` tell of each token that stayed:
             its place in the value, what the mask left and took away, what else was likely, how long it took.

@@ -20,8 +20,8 @@ from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.caps import CapReader
+from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.row_policies import Checks

@@ -2,8 +2,8 @@
 
 A *place* is a position of the grammar and a packed state of `Canonical`. The plain search: a text can go on from a
 place where it may end, where more than `WIDE` tokens are allowed and canonical, or from a place behind one of them.
-`tests/masks/test_continuations.py` has it. No masks are made for places that are only looked at: the trie is walked
-until there are more than `WIDE`.
+`tests/decoding/refusals/test_continuations.py` has it. No masks are made for places that are only looked at: the trie
+is walked until there are more than `WIDE`.
 
 Where more has to be known than the tables tell (an open character, a test of what was read) the answer is `DOUBTFUL`,
 unless a text can go on in another way. Kernels take the address of the grammar's registers, that of `Canonical`'s

@@ -81,7 +81,7 @@ class Transitions:
             self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
             registers[V_STACK] = self._stack.ctypes.data
 
-    def answered(self, kernel: Callable[..., int], *arguments: int) -> int:
+    def answered(self, kernel: Callable[..., int], *arguments: Any) -> int:
         """What a kernel answers that takes the registers first; it returns WANTS where something is not written yet."""
         with self.lock:
             while (answer := kernel(self._base, *arguments)) == WANTS:

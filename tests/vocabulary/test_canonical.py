@@ -2,7 +2,8 @@
 
 Covers `vocabulary.canonical.added`, `vocabulary.canonical.canonical`, `vocabulary.canonical.classes`,
 `vocabulary.canonical.unicode_form`, `vocabulary.canonical.merge_kernels`, `vocabulary.canonical.merges`,
-`vocabulary.canonical.model`, `vocabulary.canonical.signatures` and `vocabulary.canonical.splits`.
+`vocabulary.canonical.model`, `vocabulary.canonical.signatures`, `vocabulary.canonical.splits`,
+`vocabulary.canonical.step_kernels` and `vocabulary.canonical.step_tables`.
 """
 
 from __future__ import annotations

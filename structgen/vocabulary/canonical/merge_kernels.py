@@ -132,7 +132,7 @@ def followers(
     token: int, right: Int64, time: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64, order: Int64,
     alone: Words, inside: Words, cut: Words, words: Words,
 ) -> None:  # fmt: skip
-    """Write the tokens that may stand behind `token`: those that no merge across the joint would change, or after a cut.
+    """Write the tokens that may stand behind `token`: those that no merge across the joint changes, or after a cut.
 
     Args:
         starts: int64[tokens + 1]: the merges with left part `i` are those from `starts[i]` to `starts[i + 1]`.

@@ -17,9 +17,14 @@ from structgen.kernels.views import table, view_int64
 from structgen.vocabulary.canonical.merge_kernels import RANK_BITS, pair_slot
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE
 
-(T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_LEFT, T_RIGHT, T_TIME, T_SLOTS,
- T_MERGED, T_LAST_PAIRS, T_N_LAST_PAIRS) = range(15)  # fmt: skip
-Int64, Int32, Int16, Uint8 = NDArray[np.int64], NDArray[np.int32], NDArray[np.int16], NDArray[np.uint8]
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+Int16 = NDArray[np.int16]
+Uint8 = NDArray[np.uint8]
+
+(T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_LEFT, T_RIGHT, T_TIME,
+ T_SLOTS, T_MERGED, T_LAST_PAIRS, T_N_LAST_PAIRS) = range(15)  # fmt: skip
+"""Registers, see `StepTables`."""
 
 PLAIN, ALONE, BEGINS, ENDS = 1, 2, 4, 8
 """Flags of a token. `PLAIN`: from a packed state it leads to a packed state or is refused. `ALONE`: see `Merges`.

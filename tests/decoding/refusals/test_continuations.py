@@ -1,4 +1,4 @@
-"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers `canonical_walk`."""
+"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers `masks.canonical_walk`."""
 
 from __future__ import annotations
 
