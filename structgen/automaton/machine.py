@@ -89,7 +89,7 @@ class Automaton:
         self._blocks = [_NO_BLOCK]
         self._shortened: dict[int, Callable[[], int]] = {}
         self._ways_out: dict[int, int] = {}
-        self._returns: list[Callable[[int], int]] = []
+        self._returns: list[tuple[Callable[[int], int], Callable[[int], int] | None]] = []
         self._pops: dict[int, int] = {}
         self._many_pops = [0, 0]
         self._tests: dict[tuple[Check, int, int], int] = {}
@@ -207,17 +207,26 @@ class Automaton:
             self._tests[key] = state
         return state
 
-    def returns(self, resolve: Callable[[int], int]) -> int:
-        """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`."""
-        self._returns.append(resolve)
+    def returns(self, resolve: Callable[[int], int], least: Callable[[int], int] | None = None) -> int:
+        """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`.
+
+        Args:
+            least: from an outcome to the bytes that come at least from there to the end of the caller's frame.
+        """
+        self._returns.append((resolve, least))
         return -len(self._returns)
+
+    def least_behind(self, ret: int, outcome: int) -> int:
+        """Bytes that come at least from a return to the end of the caller's frame, as far as that is known."""
+        least = self._returns[-ret - 1][1] if ret < 0 else None
+        return 0 if least is None else least(outcome)
 
     def resolved(self, ret: int, outcome: int) -> int:
         """The state to which return `-ret` goes with that outcome; 0: nowhere."""
         known = self.tables.returned(ret, outcome)
         if known is not None:
             return known
-        state = self._returns[ret - 1](outcome)
+        state = self._returns[ret - 1][0](outcome)
         self.tables.set_return(ret, outcome, state)
         return state
 

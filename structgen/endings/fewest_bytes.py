@@ -71,9 +71,12 @@ class Distances:
 
     def _end(self, frame: int, node: Node) -> Exit:
         best: Exit | None = None
+        ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
         for exit_ in self._ways(node):
             if best is not None and len(exit_.text) >= len(best.text):
                 break
+            if best is not None and len(exit_.text) + self.automaton.least_behind(ret, exit_.outcome) >= len(best.text):
+                continue
             rest = self._behind(frame, exit_)
             if rest is not None and (best is None or len(exit_.text) + len(rest.text) < len(best.text)):
                 best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)

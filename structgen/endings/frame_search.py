@@ -17,7 +17,7 @@ MOST_NODES = 30_000
 """Nodes that one search may visit."""
 MOST_PUSHED = 200_000
 """Nodes that one search may put into its queue, one after the other: a callee's exits go to all its callers."""
-LOOK_EVERY = 256
+LOOK_EVERY = 16
 """Nodes between two looks at the time."""
 MOST_BYTES = 1 << 30
 MOST_LEARNED = 512

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from structgen.memo import cached_up_to
 from structgen.schema.normal import Node
 from structgen.values.emptiness import Emptiness
 from structgen.values.names import Joint
@@ -16,6 +17,8 @@ from structgen.values.object_progress import Inhabited, Members
 
 MOST_SETS = 16
 """The most sets of names that a frame of names tells apart by its outcomes."""
+MOST_PROGRESS = 1 << 13
+"""Progress whose other names are remembered."""
 
 
 class NextMember(NamedTuple):
@@ -85,7 +88,16 @@ class NextNames:
 
     def others(self, members: Iterable[Members], marks: int = 0) -> list[list[NextMember]]:
         """For each progress, the next members under an other name with these marks."""
-        return [self.other(progress, marks) if self.takes_others(progress) else [] for progress in members]
+        return [self._rest(type(progress), progress, marks) for progress in members]
+
+    @cached_up_to(MOST_PROGRESS)
+    def _rest(self, kind: type[Members], progress: Members, marks: int) -> list[NextMember]:
+        """See `others`: most states of an object with many lanes differ in the progress of one. Not to be changed.
+
+        Args:
+            kind: the class of `progress`, which equality does not look at.
+        """
+        return self.other(progress, marks) if self.takes_others(progress) else []
 
     def other(self, progress: Members, marks: int) -> list[NextMember]:
         """The next members under an other name with these marks."""

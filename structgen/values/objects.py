@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from structgen.automaton.checks import FreshName, TextCheck
 from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import DEAD
 from structgen.values.array_progress import uncovered
+from structgen.memo import cached_up_to
 from structgen.schema.normal import Objects
 from structgen.values.context import Context
 from structgen.values.lockstep import Lane, Lockstep
@@ -22,6 +23,9 @@ from structgen.values.object_progress import Members, UnorderedMembers
 from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
 from structgen.values.settled_lanes import unsettled
+
+MOST_CLOSES = 16
+"""Closing braces, and names that must come, that are remembered: a state and its cheapest way out ask for the same."""
 
 
 class _Between(NamedTuple):
@@ -90,20 +94,49 @@ class ObjectWriter:
         choice, members, depth, before, last = between
         if close := self._close(choice, members):
             return self._automaton.later(lambda new: self._context.write_behind_gap(new, [(last, close)]))
-        names = owed_names(choice, members)
-        if names and names_are_ruled(members):
-            by_name = self._next.by_name(members)
-        else:
-            others = self._next.others(members)
-            by_name = {name: self._next.named(members, name, others) for name in names}
-        owed = [(name, by_name[name]) for name in names if _driven(choice, by_name.get(name, ()))]
+        owed = self._owed(choice, members)
         if not owed:
             return state
         return self._automaton.later(
             lambda new: self._context.write_behind_gap(new, self._before_names(choice, owed, depth, before))
         )
 
-    def _close(self, choice: Lockstep, members: Sequence[Members]) -> int:
+    def _owed(self, choice: Lockstep, members: tuple[Members, ...]) -> list[tuple[str, NextMembers]]:
+        """The names of which one must come before the closing brace, with what follows; none where none are known."""
+        names = owed_names(choice, members)
+        if names and names_are_ruled(members):
+            by_name = self._next.by_name(members)
+        else:
+            others = self._next.others(members)
+            by_name = {name: self._next.named(members, name, others) for name in names}
+        return [(name, by_name[name]) for name in names if _driven(choice, by_name.get(name, ()))]
+
+    def _cheapest_name(self, state: int, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
+        """In a name: the rest of a name that is owed."""
+        owed = [] if self._close(choice, members) else self._owed(choice, members)
+        if not owed:
+            return state
+        return self._automaton.later(
+            lambda new: write_literals(self._automaton, new, self._literals_of(choice, owed, depth, b""))
+        )
+
+    def _least_behind(
+        self, choice: Lockstep, members: tuple[Members, ...], depth: int, table: NameTable, outcome: int
+    ) -> int:
+        """Bytes at least between a name, told by the outcome of its frame, and the end of the object."""
+        value = len(self._layout.colon) + 1
+        owed = self._must_come(choice, members)
+        if not owed or (outcome < len(table.names) and table.names[outcome] in owed):
+            return value + 1
+        return value + len(self._layout.separator(depth)) + 2 + min(map(len, owed)) + value + 1
+
+    @cached_up_to(MOST_CLOSES)
+    def _must_come(self, choice: Lockstep, members: tuple[Members, ...]) -> frozenset[str]:
+        """Names of which one must come before the closing brace; none where none are known."""
+        return frozenset() if self._close(choice, members) else frozenset(owed_names(choice, members))
+
+    @cached_up_to(MOST_CLOSES)
+    def _close(self, choice: Lockstep, members: tuple[Members, ...]) -> int:
         """The state after the closing brace; 0 when it may not come yet."""
         closing = [progress.lane for progress in members if progress.may_close]
         return self._context.accept(choice, choice.objects.accepted(closing))
@@ -163,7 +196,9 @@ class ObjectWriter:
                 following = self._next.with_marks(members, marks)
             return self._behind_name(choice, following, depth)
 
-        return self._tables.call(callee, self._automaton.returns(resolve))
+        least = partial(self._least_behind, choice, members, depth, table)
+        state = self._tables.call(callee, self._automaton.returns(resolve, least))
+        return self._automaton.shorten(state, partial(self._cheapest_name, state, choice, members, depth))
 
     def _names_frame(
         self, choice: Lockstep, members: tuple[Members, ...], table: NameTable, others: list[list[NextMember]]

@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
+from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, TARGET
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import FrameSearch
 from structgen.endings.known_exits import NoWayOut
-from structgen.masks import Grammar
+from structgen.masks import Grammar, Matcher
 from structgen.options import Whitespace
 from structgen.regular.patterns import pattern_language
+from structgen.values.name_frames import NameWriter
 from tests.support.matching import byte_vocabulary
 from tests.support.walking import random_schema, tokens_of
 
@@ -262,3 +264,46 @@ def test_exits_that_an_earlier_one_serves_as_well_as_are_not_taken_again():
         Distances(grammar.automaton).end(grammar.start)
     assert time.thread_time() - began < 8  # it takes 1.6 on an idle machine; all exits took 15
     assert raised.value.least > 1000
+
+
+def pairs(count: int) -> dict[str, Any]:
+    """Objects in which each `a` owes a `b`."""
+    return {"type": "object", "dependentRequired": {f"a{i}": [f"b{i}"] for i in range(count)}}
+
+
+@pytest.mark.parametrize("whitespace", [Whitespace.SPACED, Whitespace.FLEXIBLE], ids=["spaced", "flexible"])
+def test_what_names_owe_at_least_leaves_no_shorter_end_out(
+    whitespace: Whitespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of a frame: ends found by all exits, and those without the ones that must cost more."""
+    monkeypatch.setattr(NameWriter, "many_names", 2)
+    schema = {**pairs(4), "minProperties": 1}
+    text = b'{"a1": 1, "b1": 1, "a0": 0, "a12": "b", "b0": 0, "a2": 2, "b2": {}}'
+    found = []
+    for bounded in (True, False):
+        if not bounded:
+            monkeypatch.setattr(Automaton, "least_behind", lambda self, ret, outcome: 0)
+        grammar = JsonSchema(schema, order="any", whitespace=whitespace).compile(byte_vocabulary())
+        matcher, distances = Matcher(grammar), Distances(grammar.automaton)
+        ends = []
+        for byte in text:
+            matcher.advance(byte)
+            end = distances.end(matcher.position).text
+            ends.append(len(end))
+            fork = matcher.fork()
+            for last in end:
+                fork.advance(last)
+            assert fork.can_finish
+        found.append(ends)
+    assert found[0] == found[1]
+
+
+def test_a_hundred_names_that_owe_another_cost_seconds_at_most() -> None:
+    """The end from within a name was looked for behind each of two hundred: 16 s for one byte."""
+    grammar = JsonSchema(pairs(100)).compile(byte_vocabulary())
+    distances, matcher, began = Distances(grammar.automaton), Matcher(grammar), time.thread_time()
+    for byte in b'{"a0": 0, "b0": 1, "a1": 2, "':
+        matcher.advance(byte)
+        end = distances.end(matcher.position).text
+    assert end == b'b1": 0}'
+    assert time.thread_time() - began < 8
