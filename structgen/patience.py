@@ -15,16 +15,18 @@ class Patience:
     Work within the block that may take long looks at it by `check_patience`.
 
     Args:
-        seconds: what they may take together; None for no end.
+        seconds: what they may take together, beside what each block adds; None for no end.
+        each: seconds that each block adds, so that a long text may take longer than a short one.
     """
 
-    def __init__(self, seconds: float | None = None) -> None:
-        self.seconds = seconds
-        self._spent = self._began = 0.0
+    def __init__(self, seconds: float | None = None, each: float = 0.0) -> None:
+        self.seconds, self.each = seconds, each
+        self._spent = self._began = self._added = 0.0
         self._outer: Patience | None = None
 
     def __enter__(self) -> None:
         self._began = time.thread_time()
+        self._added += self.each
         self._outer, _thread.patience = _thread.patience, self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
@@ -46,7 +48,9 @@ class Patience:
         Raises:
             LimitExceeded: there is none.
         """
-        if self.seconds is not None and self._spent + time.thread_time() - self._began > self.seconds:
+        if self.seconds is None:
+            return
+        if self._spent + time.thread_time() - self._began > self.seconds + self._added:
             told = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
             raise LimitExceeded(told)
 

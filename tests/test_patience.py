@@ -92,3 +92,13 @@ def test_one_row_that_takes_long_fails_alone():
     slow, fast = request.results(record=False)
     assert isinstance(slow.error, LimitExceeded)
     assert fast.value == "abcdefgh"
+
+
+def test_each_block_may_add_time():
+    """So that a long text may take longer than a short one; what is not used is kept."""
+    patience = Patience(0.01, each=0.02)
+    for _ in range(4):
+        with patience:
+            work(0.015)
+    with pytest.raises(LimitExceeded, match=r"0\.01 s"), patience:
+        work(0.1)

@@ -18,7 +18,7 @@ from structgen.models.model import Model
 from structgen.server.answers import Body
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
-from structgen.server.service import AnyRequest, Run, Service, warm_up
+from structgen.server.service import AnyRequest, RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.wire import ChatRequest, TextRequest, read_request
 
@@ -171,7 +171,7 @@ class _Stream(EventSourceResponse):
         over: called then.
     """
 
-    def __init__(self, run: Run, over: Callable[[], None]) -> None:
+    def __init__(self, run: RunningRequest, over: Callable[[], None]) -> None:
         self._run, self._over = run, over
         super().__init__(run.events(), ping=PING, sep="\n", send_timeout=SEND)
 
@@ -193,7 +193,7 @@ def _no_route(request: Request, error: Exception) -> Response:
     return JSONResponse(problem.body, problem.status)
 
 
-async def _unless_gone(request: Request, run: Run) -> Body:
+async def _unless_gone(request: Request, run: RunningRequest) -> Body:
     """The whole answer.
 
     Raises:

@@ -22,6 +22,9 @@ from structgen.errors import RunError, StructgenError, excerpt
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 
+STEP_SECONDS = 0.001
+"""What each step of a row adds to its patience. Of 353 real schemas, 9 of 10 use less than half of it a token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Thought:
@@ -50,7 +53,7 @@ class News:
 
 
 @dataclass(eq=False)
-class Job:
+class EngineJob:
     """A request that is to be run.
 
     Attributes:
@@ -82,26 +85,26 @@ class Engine:
         model: Model,
         *,
         rows: int,
-        deliver: Callable[[list[tuple[Job, News]]], None],
+        deliver: Callable[[list[tuple[EngineJob, News]]], None],
         patience: float | None = None,
     ) -> None:
         self.patience = patience
         self._model, self._rows, self._deliver = model, rows, deliver
         self._wake = threading.Condition()
-        self._arrived: deque[Job] = deque()
-        self._cancelled: deque[Job] = deque()
+        self._arrived: deque[EngineJob] = deque()
+        self._cancelled: deque[EngineJob] = deque()
         self._stopping = False
         self.running = self.waiting = self.steps = 0
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: EngineJob) -> None:
         """The job joins before the next step."""
         with self._wake:
             self._arrived.append(job)
             self._wake.notify()
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: EngineJob) -> None:
         """The job's rows are freed before the next step. A job that is over may be cancelled, too."""
         with self._wake:
             self._cancelled.append(job)
@@ -131,7 +134,7 @@ class Engine:
             self._wake.wait_for(lambda: self._arrived or self._stopping)
             return not self._stopping
 
-    def _changes(self) -> tuple[list[Job], list[Job], bool]:
+    def _changes(self) -> tuple[list[EngineJob], list[EngineJob], bool]:
         """The jobs that have come and that were cancelled since the last step, and whether to go on."""
         with self._wake:
             arrived, cancelled = list(self._arrived), list(self._cancelled)
@@ -145,7 +148,7 @@ class _Shift:
 
     def __init__(self, engine: Engine, batch: OpenBatch) -> None:
         self._engine, self._batch = engine, batch
-        self._jobs: list[Job] = []
+        self._jobs: list[EngineJob] = []
         self._searches: deque[_SearchedText] = deque()
 
     def work(self) -> None:
@@ -210,7 +213,7 @@ class _Shift:
         if told:
             self._engine._deliver(told)
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, job: EngineJob) -> None:
         for text in job.texts:
             text.leave()
         self._jobs.remove(job)
@@ -231,7 +234,7 @@ class _SampledText:
         session = turn.request.sessions[0]
         for each in (session, session.before):
             if each is not None:
-                each.patience.seconds = patience
+                each.patience.seconds, each.patience.each = patience, STEP_SECONDS
         self._seat: Seat | None = batch.join(session, record=record)
         self._watch = TurnWatch(turn)
         thinking = session.thinking

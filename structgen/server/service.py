@@ -18,7 +18,7 @@ from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
 from structgen.server.asking import Asked, ask_chat, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
-from structgen.server.engine import Engine, Job, News
+from structgen.server.engine import Engine, EngineJob, News
 from structgen.server.metrics import Metrics
 from structgen.server.problems import Problem, problem_of
 from structgen.server.responses_answers import ResponseAnswer
@@ -73,21 +73,21 @@ class Service:
         self._compilers.close()
         await asyncio.to_thread(self._engine.close)
 
-    async def start(self, request: AnyRequest) -> Run:
-        """A request on its way; `Run.close` frees its rows and its places.
+    async def start(self, request: AnyRequest) -> RunningRequest:
+        """A request on its way; `RunningRequest.close` frees its rows and its places.
 
         Raises:
             Problem: there is no place for it, or something in it cannot work.
         """
         texts = self._admitted(request)
-        run = Run(self._loop.time() + self.settings.request_seconds, self.metrics)
+        run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics)
         run.at_end.append(partial(self._free, texts))
         try:
             kind = _KINDS[type(request)]
             asked = await self._asked(partial(kind.ask, self._model, request, self.settings))
             run.answer = kind.answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
-            job = Job(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
+            job = EngineJob(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
             run.at_end.append(partial(self._engine.cancel, job))
             self._engine.submit(job)
         except BaseException:
@@ -129,12 +129,12 @@ class Service:
         finally:
             self.metrics.schemas.observe(time.perf_counter() - began)
 
-    def _deliver(self, told: list[tuple[Job, News]]) -> None:
+    def _deliver(self, told: list[tuple[EngineJob, News]]) -> None:
         """Brings the news of a step from the model's thread to the event loop, in one go."""
         self._loop.call_soon_threadsafe(_tell, told)
 
 
-def _tell(told: list[tuple[Job, News]]) -> None:
+def _tell(told: list[tuple[EngineJob, News]]) -> None:
     for job, news in told:
         job.tell(news)
 
@@ -158,7 +158,7 @@ def warm_up(model: Model) -> None:
             prepare(model, "x", schema, options).results(record=True)
 
 
-class Run:
+class RunningRequest:
     """A request on its way to its answer.
 
     Args:

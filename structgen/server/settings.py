@@ -22,8 +22,8 @@ class Settings:
         max_body_bytes: of a request.
         max_schema_bytes: of all schemas and constraints of a request together, as JSON.
         schema_seconds: wall time for the schemas of a request to be read and compiled, from when a thread begins.
-        row_seconds: for what a text's constraint asks of the model's thread beside forward passes, where every other
-            row waits; what takes longer is refused.
+        row_seconds: CPU time for what a text's constraint asks of the model's thread beside forward passes, where every
+            other row waits; each step adds a millisecond. What takes longer is refused.
         compilers: threads that read and compile schemas, beside the one that runs the model.
         request_seconds: from the request to the end of its answer.
         grace_seconds: when the server is stopped, how long running requests may go on.
@@ -39,7 +39,7 @@ class Settings:
     max_body_bytes: int = 4 << 20
     max_schema_bytes: int = 256 << 10
     schema_seconds: float = 2.0
-    row_seconds: float = 1.0
+    row_seconds: float = 0.25
     compilers: int = 2
     request_seconds: float = 600.0
     grace_seconds: float = 30.0

@@ -164,7 +164,7 @@ class NamedChoice(Strict):
     function: FunctionName
 
 
-class StreamOptions(Strict):
+class StreamFields(Strict):
     """What a stream has beside the text. Nothing is obfuscated, whatever is asked."""
 
     include_usage: StrictBool = False
@@ -199,7 +199,7 @@ class Common(Strict):
     logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
     stop: StrictStr | list[StrictStr] | None = None
     stream: StrictBool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: StreamFields | None = None
     structgen: Extras | None = None
     user: Any = None
     metadata: Any = None

@@ -1,6 +1,6 @@
 """The server as HTTP: keys, sizes, queues, times, clients that go away, the end of the process.
 
-Covers `service`, `metrics` and `running`.
+Covers `service` and `metrics`.
 """
 
 from __future__ import annotations
