@@ -173,7 +173,7 @@ def ship(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     (folder / "model.safetensors").chmod(0o644)
 
 
-class Run:
+class TrainingRun:
     """One training run: its model, optimizers and place in the plan."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
@@ -280,7 +280,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    run = Run(arguments)
+    run = TrainingRun(arguments)
     if arguments.resume:
         run.resume()
     print(f"{run.model.num_parameters() / 1e6:.2f}M parameters, {len(run.tokenizer)} tokens", flush=True)

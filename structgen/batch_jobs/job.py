@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from structgen.arguments import is_whole, require, require_flag
 from structgen.batch_jobs.inputs import InputRow, Prompt, read_inputs
-from structgen.batch_jobs.progress import Progress
+from structgen.batch_jobs.progress import ProgressBar
 from structgen.batch_jobs.results import ResultFiles
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
@@ -100,7 +100,7 @@ def extract_many(
     files = None if out is None else ResultFiles(out, resume=resume)
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
     job = _Job(owner, schema, call_options, _Prompts(prompt, schema, chat=chat, prompt_schema=prompt_schema))
-    with files or nullcontext(), Progress(total, shown=progress) as bar:
+    with files or nullcontext(), ProgressBar(total, shown=progress) as bar:
         for entry in job.entries(read_inputs(inputs), files.done if files is not None else set()):
             if files is None:
                 job.report.results.append(entry)

@@ -13,7 +13,7 @@ from typing_extensions import Self
 from structgen.waiting import muted, waiting
 
 
-class Progress:
+class ProgressBar:
     """A bar on the standard error; without a total it counts. Without a bar, a job that takes long is told in a line.
 
     Args:

@@ -39,10 +39,10 @@ def register() -> None:
 
 def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None) -> Any:
     compact = bool(getattr(server_args, "constrained_json_disable_any_whitespace", False))
-    return StructgenBackend(TextGrammars(tokenizer, vocab_size, compact=compact), eos_token_ids or ())
+    return SGLangBackend(TextGrammars(tokenizer, vocab_size, compact=compact), eos_token_ids or ())
 
 
-class StructgenBackend(BaseGrammarBackend):  # type: ignore[misc]
+class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
     """Compiles the constraints of requests, in SGLang's thread pool.
 
     Args:
@@ -56,7 +56,7 @@ class StructgenBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     def _compiled(self, kind: str, text: str) -> BaseGrammarObject:
         try:
-            return StructgenGrammar(self._grammars.grammar(kind, text, self._end_ids))
+            return SGLangGrammar(self._grammars.grammar(kind, text, self._end_ids))
         except (StructgenError, ValueError) as error:
             return InvalidGrammarObject(str(error))
 
@@ -77,7 +77,7 @@ class StructgenBackend(BaseGrammarBackend):  # type: ignore[misc]
         return self._compiled("structural_tag", key_string)
 
 
-class StructgenGrammar(BaseGrammarObject):  # type: ignore[misc]
+class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
     """One request's walk through its grammar."""
 
     def __init__(self, grammar: Grammar) -> None:
@@ -126,6 +126,6 @@ class StructgenGrammar(BaseGrammarObject):  # type: ignore[misc]
         rows = torch.arange(len(logits), dtype=torch.int32, device=logits.device)
         apply_masks(logits, vocab_mask, rows, min(logits.shape[1], 32 * vocab_mask.shape[1]))
 
-    def copy(self) -> StructgenGrammar:
+    def copy(self) -> SGLangGrammar:
         """A new walk from the start."""
-        return StructgenGrammar(self._matcher.grammar)
+        return SGLangGrammar(self._matcher.grammar)

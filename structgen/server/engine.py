@@ -296,7 +296,8 @@ class _SearchedText:
 
     def __init__(self, index: int, turn: TurnRequest, *, record: bool, patience: float | None) -> None:
         self._index, self._turn, self._record = index, turn, record
-        turn.request.sessions[0].patience.seconds = patience
+        bounds = turn.request.sessions[0].patience
+        bounds.seconds, bounds.each = patience, STEP_SECONDS
         self._run: Run[Any] | None = None
         self._error: StructgenError | None = None
         self.is_over = False

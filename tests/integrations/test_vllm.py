@@ -32,7 +32,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions as K
 from vllm.v1.structured_output.request import StructuredOutputRequest
 
 from structgen.integrations.vllm import make_backend, register
-from structgen.integrations.vllm.backend import StructgenBackend, validate
+from structgen.integrations.vllm.backend import VLLMBackend, validate
 
 WIDTH = 2100
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Lyon", "Oslo"]}}, "required": ["city"]}
@@ -45,9 +45,9 @@ def tokenizer():
 
 
 @pytest.fixture(scope="module")
-def backend(tokenizer) -> StructgenBackend:
+def backend(tokenizer) -> VLLMBackend:
     settings = SimpleNamespace(structured_outputs_config=SimpleNamespace(disable_any_whitespace=False))
-    return StructgenBackend(settings, tokenizer, WIDTH)
+    return VLLMBackend(settings, tokenizer, WIDTH)
 
 
 def greedy(backend, grammar, tokenizer, seed: int = 0) -> str:
@@ -184,7 +184,7 @@ def test_vllms_own_manager_compiles_masks_and_accepts(monkeypatch, tokenizer):
     asked = request.structured_output_request
     while (grammar := asked.grammar) is None:  # it is compiled by another thread
         time.sleep(0.01)
-    assert isinstance(manager.backend, StructgenBackend)
+    assert isinstance(manager.backend, VLLMBackend)
     draft = tokenizer.encode('"Oslo"', add_special_tokens=False)
     words = manager.grammar_bitmask({"r": request}, ["r"], {"r": draft})
     bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
@@ -196,10 +196,10 @@ def test_vllms_own_manager_compiles_masks_and_accepts(monkeypatch, tokenizer):
 
 
 def test_a_request_that_cannot_go_on_ends_with_an_error():
-    from structgen.integrations.vllm.backend import StructgenGrammar
+    from structgen.integrations.vllm.backend import VLLMGrammar
 
     vocabulary = sg.Vocabulary.from_tokens([b"a", None], end_ids=[1])
-    walk = StructgenGrammar(sg.Regex("ab").compile(vocabulary))
+    walk = VLLMGrammar(sg.Regex("ab").compile(vocabulary))
     bitmask = torch.full((1, 1), -1, dtype=torch.int32)
     assert walk.accept_tokens("request", [0])
     walk.fill_bitmask(bitmask, 0)

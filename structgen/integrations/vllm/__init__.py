@@ -26,14 +26,14 @@ def register() -> None:
 
 
 def make_backend(*arguments: Any, **options: Any) -> Any:
-    """A `StructgenBackend`, as vLLM's manager makes one.
+    """A `VLLMBackend`, as vLLM's manager makes one.
 
     It is imported only now: vLLM's workers, which need none, look through all that is imported for Triton's kernels,
     and stumble over a module of numba's.
     """
-    from structgen.integrations.vllm.backend import StructgenBackend
+    from structgen.integrations.vllm.backend import VLLMBackend
 
-    return StructgenBackend(*arguments, **options)
+    return VLLMBackend(*arguments, **options)
 
 
 def validate(params: Any) -> None:

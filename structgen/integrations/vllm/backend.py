@@ -48,7 +48,7 @@ def _bytes() -> Vocabulary:
 
 
 @dataclass
-class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc]
+class VLLMBackend(StructuredOutputBackend):  # type: ignore[misc]
     """Compiles the constraints of requests, in vLLM's thread pool."""
 
     def __post_init__(self) -> None:
@@ -57,9 +57,9 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc]
 
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: Iterable[int] | None = None
-    ) -> StructgenGrammar:
+    ) -> VLLMGrammar:
         """The grammar of a request; ValueError where it cannot work."""
-        return StructgenGrammar(self._grammars.grammar(request_type.name.lower(), grammar_spec, stop_token_ids or ()))
+        return VLLMGrammar(self._grammars.grammar(request_type.name.lower(), grammar_spec, stop_token_ids or ()))
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Tensor:
         """Packed masks, all open: int32[max_num_seqs, words]."""
@@ -69,7 +69,7 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc]
         """There is nothing to be let go of."""
 
 
-class StructgenGrammar(StructuredOutputGrammar):  # type: ignore[misc]
+class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
     """One request's walk through its grammar."""
 
     def __init__(self, grammar: Grammar) -> None:
