@@ -33,11 +33,12 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
-# The oldest Python with the oldest packages that pyproject.toml permits. Not in CI: torch of the index brings gigabytes of CUDA.
+# The oldest Python with the oldest packages that pyproject.toml permits, each of them pinned. Not in CI: torch of that age comes
+# from the index with CUDA's libraries, 6 GB in all.
 lowest:
 	test -x $(LOWEST)/bin/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
-	sed -nE 's/^  "([A-Za-z0-9_.-]+)(\[[a-z]+\])?>=([0-9.]+)[,;"].*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/constraints.txt --editable '.[dev]'
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --requirement requirements-lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(STAMP)
