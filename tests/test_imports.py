@@ -38,6 +38,7 @@ LAYERS = [
     {"demo", "server"},
     {"integrations"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {

@@ -187,6 +187,13 @@ def test_the_log_tells_what_began_and_ended_and_at_debug_what_was_taken_back(cap
     assert any("max_characters refuses token" in message for message in told_back)
 
 
+def test_what_a_beam_does_not_take_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "structgen"):
+        sg.generate(scripted('"ab"'), "p", {"type": "string", "maxLength": 4}, beams=2, banned=["ab"], details=True)
+    told = [record.getMessage() for record in caplog.records if record.name == "structgen.rollback"]
+    assert any(message.startswith("not taken as token") and "banned word 'ab'" in message for message in told)
+
+
 def test_nobody_who_does_not_ask_is_told_anything() -> None:
     """Nor is OpenTelemetry imported."""
     code = f"""

@@ -30,6 +30,7 @@ from structgen.endings.agreed import Effort
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words
+from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary
 
@@ -61,7 +62,9 @@ class HypothesisRollback(Rollback):
         said = self.transcript
         self.never_again()
         length = len(said.tokens) - 1
-        self.undone.append(Undone(length, said.cut(length), refusal.reason, refusal.pointer, 1))
+        undone = Undone(length, said.cut(length), refusal.reason, refusal.pointer, 1)
+        self.undone.append(undone)
+        rollbacks.debug("not taken as token %d: %r: %s", length, undone.text, undone.reason)
         self.refusal = refusal
 
     def never_again(self) -> None:

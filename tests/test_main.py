@@ -1,0 +1,24 @@
+"""The command line by the Python that runs.
+
+Covers `__main__` and `cli.__main__`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["structgen", "structgen.cli"])
+def test_the_command_line_runs_as_a_module(module: str, tmp_path: Path) -> None:
+    """Under its own name, with its exit codes."""
+    run, schema = [sys.executable, "-m", module], tmp_path / "schema.json"
+    schema.write_text('{"type": "integer"}', encoding="utf-8")
+    told = subprocess.run([*run, "explain", str(schema)], capture_output=True, text=True)
+    assert (told.returncode, "masked: type" in told.stdout) == (0, True)
+    wrong = subprocess.run([*run, "nothing"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "Usage: structgen" in wrong.stderr
