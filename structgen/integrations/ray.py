@@ -13,7 +13,7 @@ import numpy as np
 from structgen.arguments import is_number, require, require_count, require_flag
 from structgen.batch_jobs import Extraction, InputRow, extract_many, read_inputs
 from structgen.batch_jobs.inputs import Prompt
-from structgen.batch_jobs.progress import Progress
+from structgen.batch_jobs.progress import ProgressBar
 from structgen.batch_jobs.results import ResultFiles
 from structgen.errors import OptionError
 from structgen.models.model import Model, load
@@ -73,7 +73,7 @@ def extract_on_ray(
     require_flag("resume", resume)
     began, report, files = time.perf_counter(), Extraction(), ResultFiles(out, resume=resume)
     rows = _rows(read_inputs(inputs), files.done, report)
-    with files, Progress(len(rows) + report.skipped, shown=progress) as bar:
+    with files, ProgressBar(len(rows) + report.skipped, shown=progress) as bar:
         fine = [{"row": json.dumps({**row.fields, "id": row.id}, default=str)} for row in rows if not row.error]
         for row in rows:
             if row.error:
