@@ -24,8 +24,6 @@ from structgen.regular.chardfa import (
 )  # fmt: skip
 from structgen.regular.formats import FORMATS, format_language
 from structgen.regular.patterns import pattern_language, pattern_predicate
-from structgen.regular.regex.glance import plain_lengths
-from structgen.regular.regex.parser import parse
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Strings
 from structgen.schema.scalars import fits
@@ -201,23 +199,10 @@ def string_is_empty(strings: Strings) -> bool:
     """True when no string satisfies `strings`. Where the set is not regular and large, no is taken to be."""
     if strings.literals is not None:
         return not any(string_holds(strings, text) for text in strings.literals)
-    if _plainly_some(strings):
-        return False
     if is_free(strings):
         return strings.max_length is not None and strings.max_length < strings.min_length
     language, longest = uncapped_language(strings)
     return language.empty or (longest is not None and language.length_range()[0] > longest)
-
-
-def _plainly_some(strings: Strings) -> bool:
-    """Does a glance at one pattern tell that there are such strings? Its automaton is made when a text comes to it."""
-    if strings.formats or strings.without or len(strings.patterns) != 1:
-        return False
-    lengths = plain_lengths(parse(strings.patterns[0]))
-    if lengths is None:
-        return False
-    shortest = max(lengths[0], strings.min_length)
-    return all(longest is None or longest >= shortest for longest in (lengths[1], strings.max_length))
 
 
 @lru_cache(1024)

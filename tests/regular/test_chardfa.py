@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import random
 import re
 import weakref
 
@@ -21,12 +22,14 @@ from structgen.errors import LimitExceeded
 from structgen.regular import chardfa, minimise
 from structgen.regular.chardfa import (
     CharDfa,
+    beside,
     combine,
     complement,
     from_pattern,
     intersect,
     length,
     literals,
+    numbered,
     union,
 )
 from structgen.regular.numbers import any_finite_dfa
@@ -197,3 +200,16 @@ def test_what_lifting_needs_is_found_once_per_automaton_and_goes_with_it():
 def test_only_automata_with_free_text_have_exits():
     assert outline_of(from_pattern("^[^]*end$"), quoted=False, name=False).exits is not None
     assert outline_of(any_finite_dfa(), quoted=False, name=False).exits is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_numbered_texts_are_literals_with_their_places_as_bits(seed):
+    draw = random.Random(seed)
+    drawn = ("".join(draw.choices("ab\u00e9\U0001f600", k=draw.randint(0, 4))) for _ in range(draw.randint(1, 40)))
+    words = list(dict.fromkeys(drawn))
+    sets = [length(), from_pattern("^a"), from_pattern("b$")]
+    bits = [literals([word for i, word in enumerate(words, 1) if i >> k & 1]) for k in range(len(words).bit_length())]
+    wanted, found = combine([*sets, *bits]), beside(combine(sets), numbered(words), len(sets))
+    for word in [*words, "x", "ab" * 3, "\u00e9b"]:
+        assert found.final[found.state_after(word)] == wanted.final[wanted.state_after(word)]
+    assert len(found.final) == len(wanted.final)
