@@ -15,14 +15,27 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from structgen.automaton.char_kernels import ALSO, CONTINUED, ENDS, LIMITS, UNEVEN, lift_rows, write_utf8
+from structgen.automaton.char_kernels import ALSO, CONTINUED, ENDS, LIMITS, lift_rows, write_utf8
 from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
 from structgen.automaton.outline import outline_of
 from structgen.automaton.counted_runs import counted_runs
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.table_format import CHARS, HI, INC, ROOM, TARGET, UNBOUNDED, ZERO, Edge, Int32, Int64
+from structgen.automaton.table_format import (
+    CHARS,
+    COUNT,
+    HI,
+    INC,
+    ROOM,
+    START,
+    TARGET,
+    UNBOUNDED,
+    ZERO,
+    Edge,
+    Int32,
+    Int64,
+)
 
 Span = tuple[int, int, int, int]
 
@@ -98,29 +111,36 @@ class Lifted:
         return self._first
 
     def _expand_chunk(self, state: int) -> None:
-        """Expand the states around `state` that are still stubs."""
-        tables, dfa = self._automaton.tables, self._dfa
+        """Expand a state, and of those around it the stubs from which characters beyond ASCII lead to one state."""
+        tables, dfa, asked = self._automaton.tables, self._dfa, state - self._first + 1
+        if any(tables.row(state)[START : COUNT + 1]):  # the kernel has written all but its characters beyond ASCII
+            self._complete(asked)
+            return
         low = (state - self._first) // CHUNK * CHUNK + 1
         high = min(low + CHUNK, len(dfa.next))
         beyond_ascii = bool(self._outline.wides.any())  # then 8 lead bytes, and 7 states with an edge each behind them
         per_state = len(self._outline.spans) + 2 + 15 * beyond_ascii
-        asked = range(low, high if self._also is not None else low)
-        also = {q: edges for q in asked if self._also is not None and (edges := self._also(dfa.final[q]))}
         owed = np.zeros(high - low, np.uint8)
-        owed[[q - low for q in also]] = ALSO
+        if self._also is not None:
+            owed[[q - low for q in range(low, high) if self._also(dfa.final[q])]] = ALSO
         taken = tables.take(7 * beyond_ascii * (high - low), per_state * (high - low))
         tables.n_states, tables.n_edges = lift_rows(
             tables.base, self._settings, dfa.next, self._per_state, self._outline.spans, self._outline.wides,
             self._outline.escaped, low, owed, *taken,
         )  # fmt: skip
         for i in np.flatnonzero(owed).tolist():
-            self._complete(low + i, (self._wide(low + i) if owed[i] & UNEVEN else []) + also.get(low + i, []))
+            if low + i == asked or owed[i] & ALSO:
+                self._complete(low + i)
 
-    def _complete(self, q: int, more: list[Edge]) -> None:
-        """Write the row of `q`, of which the kernel has written all but these edges and the kind."""
-        tables, state = self._automaton.tables, self._first + q - 1
+    def _complete(self, q: int) -> None:
+        """Write the row of `q`, of which the kernel has written all but some edges and the kind."""
+        tables, dfa, state = self._automaton.tables, self._dfa, self._first + q - 1
         _, _, _, *miss, _, high = tables.row(state)
-        edges = tables.edges_of(state) + more
+        edges = tables.edges_of(state)
+        if len(set(dfa.next[q, self._outline.wides].tolist())) > 1:
+            edges += self._wide(q)
+        if self._also is not None:
+            edges += self._also(dfa.final[q])
         tables.ranges(state, edges, miss=(miss[0], miss[1], miss[2]), mode=CHARS, aux=self._block, hi=high)
 
     def _wide(self, q: int) -> list[Edge]:
