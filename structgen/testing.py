@@ -241,7 +241,7 @@ class ScriptedChatModel(ScriptedModel):  # type: ignore[no-untyped-call]
         turns = [int((row.unfold(0, len(header), 1) == header).all(1).sum()) if len(row) >= len(header) else 0
                  for row in ids]  # fmt: skip
         started = super()._started(cache, ids, positions)
-        return [None if new is None else turn - 1 for new, turn in zip(started, turns, strict=True)]
+        return [None if new is None else max(turn - 1, 0) for new, turn in zip(started, turns, strict=True)]
 
 
 def scripted_chat(*turns: str) -> Model:

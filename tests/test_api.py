@@ -1,6 +1,6 @@
 """`generate` from outside, on a scripted model: prompts and schemas of every kind, errors, batches.
 
-Covers `decoding.generation`, `decoding.grammars` and `testing`.
+Covers `decoding.generation` and `decoding.grammars`.
 """
 
 from __future__ import annotations
