@@ -37,6 +37,7 @@ from tokenizers import Tokenizer
 import report
 import structgen as sg
 from maskbench import DATA
+from structgen.compile_ahead import use_kernels
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.continuations import Continuations
 from structgen.errors import DeadEnd, StructgenError
@@ -232,7 +233,7 @@ def summed(model: sg.Model, chances: Any, grammar: Any, canonical: bool) -> dict
         words = matcher.mask()
         if canonical:
             row.start([])
-            words = row.allowed(words, matcher, said)
+            words = row.allowed(words, matcher, said, each=True)
         tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
         share = chances(said)[tokens]
         for token, part in zip(tokens.tolist(), (share / share.sum()).tolist(), strict=True):
@@ -250,6 +251,7 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    use_kernels()  # compiling them is no part of a step
     rows = []
     for name, folder in TOKENIZERS.items():
         with unpacked(DATA / folder) as files:
