@@ -237,7 +237,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--schemas", type=int, default=10_000)
     parser.add_argument("--bombs", type=int, default=50)
-    parser.add_argument("--schema-seconds", default="0.7")
+    parser.add_argument("--schema-seconds", default="0.75")
     options = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}")

@@ -27,7 +27,7 @@ ADA = Person(name="Ada Moreau", age=36, city="Lyon")
 
 @pytest.fixture(scope="module")
 def url():
-    settings = Settings(name="m", api_key="key", max_tokens=512, schema_seconds=60, row_seconds=60)  # a loaded machine
+    settings = Settings(name="m", api_key="key", max_tokens=512)
     with served(sg.Model.of(*load_demo()), settings) as server:
         yield f"{server.url}/v1"
 

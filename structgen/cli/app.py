@@ -291,7 +291,7 @@ def serve(
     queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
     max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
     temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
-    schema_seconds: Annotated[float, typer.Option(help="For a request's schemas to be compiled.")] = 2.0,
+    schema_seconds: Annotated[float, typer.Option(help="For a request's schemas to be compiled.")] = 0.75,
     row_seconds: Annotated[float, typer.Option(help="For a text's masks and checks, while other rows wait.")] = 0.25,
     max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
     request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,

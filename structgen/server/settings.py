@@ -38,7 +38,7 @@ class Settings:
     temperature: float = 1.0
     max_body_bytes: int = 4 << 20
     max_schema_bytes: int = 256 << 10
-    schema_seconds: float = 2.0
+    schema_seconds: float = 0.75
     row_seconds: float = 0.25
     compilers: int = 2
     request_seconds: float = 600.0
