@@ -45,7 +45,7 @@ class Served:
 
 @contextmanager
 def served(model: Model, settings: Settings) -> Iterator[Served]:
-    """Serves a model within the block. Unless a test sets them, the bounds on time are wide: its machine may be loaded."""
+    """Serves a model within the block. Bounds on time that a test does not set are wide: its machine may be loaded."""
     default = Settings()
     if settings.schema_seconds == default.schema_seconds:
         settings = replace(settings, schema_seconds=60.0)
