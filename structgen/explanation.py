@@ -144,7 +144,7 @@ def _json(schema: JsonSchema) -> Explanation:
     reader = getattr(schema.read(), "reader", None)
     if reader is None:
         return Explanation((), ())
-    walk = _Walk(reader, enforce=schema.format == "enforce", finite=schema.finite)
+    walk = _Explaining(reader, enforce=schema.format == "enforce", finite=schema.finite)
     characters = 0
     for schema_object, trail, dialect in reader.places():
         pointer = joined(trail)
@@ -183,7 +183,7 @@ def _has_open_end(whole: object, part: object) -> bool:
     return isinstance(whole, Sequence) and isinstance(part, Text) and not part.until and not part.before
 
 
-class _Walk:
+class _Explaining:
     """Collects the rules and cliffs of one schema."""
 
     def __init__(self, reader: SchemaReader, *, enforce: bool, finite: bool) -> None:

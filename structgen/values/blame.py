@@ -40,7 +40,7 @@ _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.from
 Rule = tuple[SchemaNode, str]
 
 
-class Level:
+class OpenValue:
     """A value that is being written.
 
     Args:
@@ -131,7 +131,7 @@ def _restricts(place: SchemaNode, keyword: str, kind: str) -> bool:
     return SPEAKS_OF.get(keyword, kind) == kind
 
 
-def blamed(levels: Sequence[Level], taken: bytes, whitespace: Whitespace, *, any_order: bool) -> Blame:
+def blamed(levels: Sequence[OpenValue], taken: bytes, whitespace: Whitespace, *, any_order: bool) -> Blame:
     """The keyword or option without which a text would be taken, with its place.
 
     Args:

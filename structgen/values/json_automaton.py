@@ -22,7 +22,7 @@ from structgen.schema.reader import algebra_of, read
 from structgen.schema.places import limited_places, long_places
 from structgen.values.arrays import ArrayWriter
 from structgen.values.begun import begun_values
-from structgen.values.blame import Level, blamed
+from structgen.values.blame import OpenValue, blamed
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
@@ -130,7 +130,7 @@ class JsonAutomaton(Automaton):
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         with self.lock:
             values = begun_values(self.tables, self._context.choices(), positions, taken + refused)
-            levels = [Level(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
+            levels = [OpenValue(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
         return blamed(levels, taken, self.whitespace, any_order=self.any_order)
 
     def start_of(self, root: Node) -> int:
