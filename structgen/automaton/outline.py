@@ -11,7 +11,7 @@ from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
 from structgen.automaton.text_loops import exits
 from structgen.automaton.table_format import Int32, Int64
-from structgen.automaton.text_classes import class_bounds, class_ends
+from structgen.automaton.text_classes import BLANKS, class_bounds, class_ends
 
 
 class DfaOutline:
@@ -39,6 +39,8 @@ class DfaOutline:
         self.spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
         self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends, limits)
+        if quoted:
+            self.depths[BLANKS] = 0  # in a string all of them but the blank itself are spelled by escapes
         self.exits: Int64 | None = None
         if not quoted and self.wides.size:
             leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides)

@@ -22,7 +22,7 @@ from structgen.masks.walk import MANY
 from structgen.vocabulary import Vocabulary
 from tests.masks.test_text_walk import assert_equal_along
 from tests.support.lark_grammars import ARITHMETIC, SQL
-from tests.support.matching import Checked, vocabulary_of
+from tests.support.matching import Checked, rich_vocabulary, vocabulary_of
 
 
 def pieces() -> list[bytes]:
@@ -83,3 +83,15 @@ def test_a_vocabulary_without_such_tokens_has_an_empty_slice() -> None:
     rest = RestSlice.build(vocabulary.data, vocabulary.offsets, Slices.of(vocabulary).nodes, vocabulary.words)
     assert len(rest.ids) == 0
     assert (rest.cover == IMPURE).all()
+
+
+@pytest.mark.parametrize("pattern", [r"^\D[^\w]$", r"^a\s{1,9}$", r"^a[\s\S]*z$"])
+def test_white_space_of_a_pattern_is_escaped_in_a_string(pattern):
+    """A blank stands for itself; a tab or a line break, which the same class of tokens has, does not."""
+    vocabulary = rich_vocabulary()
+    matcher = JsonSchema({"type": "string", "pattern": pattern}).compile(vocabulary).matcher()
+    for byte in b'"a':
+        matcher.advance(byte)
+    allowed = {vocabulary.token(token) for token in matcher.allowed_tokens()}
+    assert allowed >= {b" ", b"\\"}
+    assert not [token for token in allowed if set(token) & set(b"\t\n\r")]
