@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from typing import Generic, TypeVar
 
 from structgen.kernels import no_compilation
@@ -23,6 +25,18 @@ class _TimeIsUp(BaseException):
     """Raised in a thread from outside, as Ctrl-C is: no `except Exception` holds it up."""
 
 
+@cache
+def _lost_interrupts_are_silent() -> None:
+    """Python reports no interrupt that a finalizer or the callback of a weak reference swallowed: another one comes."""
+    report = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs, /) -> None:
+        if unraisable.exc_type is not _TimeIsUp:
+            report(unraisable)
+
+    sys.unraisablehook = hook
+
+
 class Compilers:
     """Threads that work on what requests ask for, each piece of work within a time.
 
@@ -32,6 +46,7 @@ class Compilers:
     """
 
     def __init__(self, threads: int, seconds: float) -> None:
+        _lost_interrupts_are_silent()
         self._pool = ThreadPoolExecutor(threads, "structgen-compiler")
         self._seconds = seconds
 

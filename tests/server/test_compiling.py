@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
@@ -83,6 +84,38 @@ def test_a_schema_that_was_interrupted_compiles_as_ever_the_next_time():
             compilers.close()
 
     asyncio.run(check())
+
+
+class Referent:
+    """What a weak reference can point at."""
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_a_weak_references_callback_swallows_is_not_reported():
+    swallowed = []
+
+    def dying(_reference):
+        try:
+            forever()
+        finally:
+            swallowed.append(True)
+
+    def work():
+        referent = Referent()
+        reference = weakref.ref(referent, dying)
+        del referent
+        forever()
+        return reference
+
+    async def check():
+        compilers = Compilers(1, 0.1)
+        with pytest.raises(Problem):
+            await compilers.run(work)
+        assert await compilers.run(lambda: 42) == 42
+        compilers.close()
+
+    asyncio.run(check())
+    assert swallowed == [True]
 
 
 PROFILED = """
