@@ -85,16 +85,59 @@ class BoundedCache(dict[K, V]):
     """A dictionary of at most `limit` entries; where there would be more, it forgets the half that came first.
 
     Threads may look up and `keep` without a lock.
+
+    Args:
+        limit: how many entries there may be, or how large they may be together.
+        size_of: the size of a value, where the limit is one of sizes.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int] | None = None) -> None:
         super().__init__()
-        self.limit = limit
+        self.limit, self._size_of, self._size = limit, size_of, 0
 
     def keep(self, key: K, value: V) -> V:
         """Adds an entry, and returns its value."""
-        if len(self) >= self.limit:
-            for old in list(self)[: self.limit // 2]:
+        size = 1 if self._size_of is None else self._size_of(value)
+        if (len(self) if self._size_of is None else self._size) + size > self.limit:
+            for old in list(self)[: (len(self) + 1) // 2]:
                 self.pop(old, None)
+            self._size = 0 if self._size_of is None else sum(map(self._size_of, list(self.values())))
         self[key] = value
+        self._size += size
         return value
+
+
+def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function of positional arguments whose results are kept while they are at most `limit` large together."""
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        cache = BoundedCache[tuple[Any, ...], T](limit, size_of)
+
+        @wraps(function)
+        def kept(*arguments: P.args, **options: P.kwargs) -> T:
+            assert not options
+            known = cache.get(arguments)
+            return cache.keep(arguments, function(*arguments, **options)) if known is None else known
+
+        kept.cache_clear = cache.clear  # type: ignore[attr-defined]
+        return kept
+
+    return decorated
+
+
+class Numbering(dict[K, int]):
+    """Numbers things in the order in which they are first asked for: `numbering[thing]`.
+
+    Attributes:
+        things: those that have a number, each at the index that is its number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.things: list[K] = []
+
+    def __missing__(self, thing: K) -> int:
+        number = len(self.things)
+        self.things.append(thing)
+        self[thing] = number
+        return number

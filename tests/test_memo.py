@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from structgen.memo import BoundedCache, cached_method, cached_up_to, once_per_object
+from structgen.memo import BoundedCache, Numbering, cached_method, cached_up_to, kept_within, once_per_object
 
 
 class Squares:
@@ -97,3 +97,32 @@ def test_a_bounded_cache_forgets_the_half_that_came_first() -> None:
         assert cache.keep(number, "") == cache[number] == ""
     with pytest.raises(KeyError):
         cache[0]
+
+
+def test_results_are_kept_while_they_are_small_together() -> None:
+    runs: list[int] = []
+
+    @kept_within(10, len)
+    def text(size: int) -> str:
+        runs.append(size)
+        return "x" * size
+
+    assert [text(size) for size in (3, 4, 3, 4)] == ["xxx", "xxxx", "xxx", "xxxx"]
+    assert runs == [3, 4]
+    text(5)  # 12 would be too many: the one that came first is forgotten
+    assert [text(4), text(5)] == ["xxxx", "xxxxx"]
+    assert runs == [3, 4, 5]
+    text(3)
+    assert runs == [3, 4, 5, 3]
+
+
+def test_a_result_larger_than_the_limit_is_kept_until_the_next_one() -> None:
+    cache = BoundedCache[int, str](4, len)
+    assert [cache.keep(1, "long text"), cache.keep(2, "a"), cache.keep(3, "bc")] == ["long text", "a", "bc"]
+    assert cache == {2: "a", 3: "bc"}
+
+
+def test_things_are_numbered_in_the_order_in_which_they_come() -> None:
+    numbering = Numbering[str]()
+    assert [numbering[name] for name in "aba"] == [0, 1, 0]
+    assert numbering.things == ["a", "b"]

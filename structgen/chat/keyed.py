@@ -31,7 +31,6 @@ class KeyedPlans:
 
     def __init__(self, writer: KeyedArguments, literal: Literals) -> None:
         self._writer, self._literal = writer, literal
-        self._known: dict[str, _Values] = {}
 
     def plan(self, schema: Mapping[str, Any], tool: str) -> Plan:
         """Returns the arguments of a tool as a part.
@@ -56,7 +55,7 @@ class KeyedPlans:
         Raises:
             UnsupportedSchema: no value has a spelling in the format.
         """
-        values = self._read(schema)
+        values = self._values(json.dumps(schema))
         branches = []
         for before, after in values.groups:
             behind = filled(after, {Slot.KEY: name})
@@ -71,12 +70,10 @@ class KeyedPlans:
             raise UnsupportedSchema(f"the model's call format has no spelling for {lost}: {quoted(name)} of {tool}")
         return branches[0] if len(branches) == 1 else Either(tuple(branches))
 
-    def _read(self, schema: Mapping[str, Any]) -> _Values:
-        """Returns the values of a schema. Of a hundred tools, most arguments have one of a few schemas."""
-        key = json.dumps(schema)
-        if key not in self._known:
-            self._known[key] = _Values(schema, self._writer, self._literal)
-        return self._known[key]
+    @cached_method
+    def _values(self, schema: str) -> _Values:
+        """Returns the values of a schema, a JSON text. Of a hundred tools, most arguments have one of a few schemas."""
+        return _Values(json.loads(schema), self._writer, self._literal)
 
 
 class _Values:

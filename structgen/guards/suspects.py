@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from structgen.guards.folding import BROKEN, Fold, FoldState, begun_character
 from structgen.guards.patterns import PatternSearch
 from structgen.guards.words import WordSearch
+from structgen.memo import cached_method
 from structgen.vocabulary import Vocabulary
 
 FEW = 200
@@ -64,16 +65,15 @@ class PatternTokens:
         self._ids, columns = _columns(vocabulary)
         ranges = [np.searchsorted(language.bounds, codes, side="right") - 1 for codes in columns]
         self._columns = [language.classes[each] for each in ranges]
-        self._known: dict[int, NDArray[np.int64]] = {}
 
+    @cached_method
     def suspects(self, state: int) -> NDArray[np.int64]:
         """The tokens behind which a match stands in the text, or would if it ended."""
-        if state not in self._known:
-            states = np.full(len(self._ids), state, np.int64)
-            for classes in self._columns:
-                states[: len(classes)] = self._next[states[: len(classes)], classes]
-            self._known[state] = self._ids[self._final[states]]
-        return self._known[state]
+        states = np.full(len(self._ids), state, np.int64)
+        for classes in self._columns:
+            states[: len(classes)] = self._next[states[: len(classes)], classes]
+        suspects: NDArray[np.int64] = self._ids[self._final[states]]
+        return suspects
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from structgen.automaton.pointers import PointerReader, Span
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.suspects import holding
+from structgen.memo import cached_up_to
 from structgen.schema.python.validators import Validators, validators_of
 from structgen.vocabulary import Vocabulary
 
@@ -54,7 +55,6 @@ class ValueGuard(Guard[PointerReader]):
     def __init__(self, validators: Validators) -> None:
         self.accepted: Accepted | None = None
         self._validators = validators
-        self._verdicts: dict[bytes, str | None] = {}
 
     def start(self) -> PointerReader:
         """Nothing has been read."""
@@ -86,11 +86,7 @@ class ValueGuard(Guard[PointerReader]):
     def _veto(self, spans: Sequence[Span], reader: PointerReader) -> ValueVeto | None:
         for span in spans:
             begun = reader.text[: span.end]
-            if begun not in self._verdicts:
-                if len(self._verdicts) >= REMEMBERED:
-                    self._verdicts.clear()
-                self._verdicts[begun] = self._asked(span, begun)
-            message = self._verdicts[begun]
+            message = self._asked(span, begun)
             if message is not None:
                 reason = (
                     f"{excerpt(span.pointer) or 'the whole value'} is refused by its validators ({excerpt(message)})"
@@ -98,6 +94,7 @@ class ValueGuard(Guard[PointerReader]):
                 return ValueVeto(span.start, reason, span.pointer, span.end, message)
         return None
 
+    @cached_up_to(REMEMBERED)
     def _asked(self, span: Span, begun: bytes) -> str | None:
         """What the type has against the value at the end of a text; None where nothing, or that is not known yet."""
         text = begun[span.start :]

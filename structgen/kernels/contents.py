@@ -20,6 +20,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 from numba.core.types import Type
 
+from structgen.memo import Numbering
+
 _LIBRARIES = frozenset({"builtins", "llvmlite", "numba", "numpy"})
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
@@ -44,19 +46,15 @@ class _Parts:
     """Functions that were met, in the order in which they were: elsewhere each is its number."""
 
     def __init__(self) -> None:
-        self._functions: list[Any] = []
-        self._numbers: dict[int, int] = {}
+        self._functions = Numbering[Any]()
 
     def name_of(self, function: Any) -> str:
         """What stands for a function where it is used."""
-        if id(function) not in self._numbers:
-            self._numbers[id(function)] = len(self._functions)
-            self._functions.append(function)
-        return f"part {self._numbers[id(function)]}"
+        return f"part {self._functions[function]}"
 
     def read(self) -> Iterator[str]:
         """Each function that was met, those among them that it leads to."""
-        for function in self._functions:  # grows meanwhile
+        for function in self._functions.things:  # grows meanwhile
             if isinstance(function, Dispatcher):
                 yield repr(sorted((name, str(value)) for name, value in function.targetoptions.items()))
                 function = function.py_func

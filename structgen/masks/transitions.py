@@ -15,6 +15,7 @@ from structgen.automaton.table_format import (
     OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, A, B, position as
     packed,
 )  # fmt: skip
+from structgen.memo import cached_method
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
 from structgen.masks.slices import V_LIKE, V_STACK, Slices
 from structgen.masks.string_slices import Uint32
@@ -41,18 +42,16 @@ class CheckAnswers:
     """The answers to checks behind a text and some more bytes, each found once."""
 
     def __init__(self, reading: JsonReading) -> None:
-        self._readings = {b"": reading}
-        self._answers: dict[tuple[Check, bytes], bool] = {}
+        self._reading = reading
 
+    @cached_method
     def holds(self, check: Check, more: bytes) -> bool:
         """Does `check` hold behind the text and `more`?"""
-        answer = self._answers.get((check, more))
-        if answer is None:
-            reading = self._readings.get(more)
-            if reading is None:
-                reading = self._readings[more] = self._readings[b""].feed(more, keep=False)
-            answer = self._answers[check, more] = check.holds(reading)
-        return answer
+        return check.holds(self._read(more))
+
+    @cached_method
+    def _read(self, more: bytes) -> JsonReading:
+        return self._reading.feed(more, keep=False) if more else self._reading
 
 
 class Transitions:

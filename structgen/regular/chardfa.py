@@ -45,6 +45,11 @@ class CharDfa:
     next: NDArray[np.int32]
     final: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """What its arrays take."""
+        return self.bounds.nbytes + self.classes.nbytes + self.next.nbytes + 8 * len(self.final)
+
     @cached_property
     def empty(self) -> bool:
         """True when no string at all is a member."""

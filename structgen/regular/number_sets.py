@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from structgen.memo import kept_within
 from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
 from structgen.regular.intervals import EXACT_DIGITS
 from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa, scientific_multiples
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
 """Up to how many members a set is counted."""
+MOST_BYTES = 1 << 26
+"""What the languages that are kept may take together."""
 _FEW = 1_000
 _DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
@@ -88,7 +91,7 @@ def _by_spelling(numbers: Numbers) -> bool:
     return numbers.plain or any(map(_by_spelling, numbers.without))
 
 
-@lru_cache(4096)
+@kept_within(MOST_BYTES, lambda result: result[0].nbytes)
 def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     bare = replace(numbers, multiples=(), without=(), plain=False)
@@ -178,7 +181,7 @@ def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa
     """Plain spellings less those of `other`; unchanged, and inexact, where those are not known exactly."""
     if other.integer:  # any number of digits may stand before a fraction of zeros
         other = replace(other, integer=False, multiples=(*other.multiples, Fraction(1)))
-    taken, known = _language(other, finite=False)
+    taken, known = _language(other, False)
     try:
         if not known:
             return language, exact and intersect(language, taken).empty

@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Generic, NamedTuple, TypeVar
 
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
 from structgen.schema.containers import FREE_ARRAYS, FREE_OBJECTS, ContainerAlgebra
 from structgen.schema.normal import ANY, NEVER, Arrays, Node, Numbers, Objects, Shape, Strings
 from structgen.schema.scalars import (
@@ -119,7 +120,6 @@ class Algebra(ContainerAlgebra):
 
     def __init__(self, ranks: dict[str, int] | None = None) -> None:
         self._interned: dict[frozenset[Node], Node] = {}
-        self._negations: dict[Node, Node] = {}
         self._unions: dict[frozenset[Node], Node] = {}
         self.ranks = ranks
 
@@ -141,16 +141,14 @@ class Algebra(ContainerAlgebra):
             known = self._interned[key] = NEVER if against else Both(operands, self)
         return known
 
+    @cached_method
     def negation(self, node: Node) -> Node:
         """The node of what does not satisfy `node`."""
         if node is ANY or node is NEVER:
             return NEVER if node is ANY else ANY
         if isinstance(node, Not):
             return node.operand
-        known = self._negations.get(node)
-        if known is None:
-            known = self._negations[node] = Not(node, self)
-        return known
+        return Not(node, self)
 
     def union(self, nodes: Iterable[Node]) -> Node:
         """The node of what satisfies one of `nodes`."""

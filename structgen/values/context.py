@@ -143,7 +143,7 @@ class Context:
 
     def accept(self, choice: Lockstep, accepted: int) -> int:
         """The state that leaves the frame of `choice` with these nodes accepting; 0 when none of them drives."""
-        return self.automaton.pop(choice.outcome(accepted)) if accepted & choice.driving else 0
+        return self.automaton.pop(choice.outcomes[accepted]) if accepted & choice.driving else 0
 
     def confirmed(
         self,
@@ -217,7 +217,7 @@ class Context:
         ]
 
         def resolve(outcome: int) -> int:
-            accepted = choice.accepted[outcome]
+            accepted = choice.outcomes.things[outcome]
             return after([k for k, bit in enumerate(bits) if not bit or accepted & bit])
 
         return callee, self.automaton.returns(resolve)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from structgen.memo import Numbering
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 
 Part = TypeVar("Part", Arrays, Objects)
@@ -23,24 +24,14 @@ class Lockstep:
     Attributes:
         nodes: the drivers, then the watched ones; bit `i` of an accepted set stands for `nodes[i]`.
         drivers: how many of them drive.
-        accepted: the accepted set of each outcome.
+        outcomes: the number of each outcome, by the set of nodes that accept in it.
     """
 
     def __init__(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> None:
         self.nodes = drivers + watched
         self.drivers = len(drivers)
         self.driving = (1 << len(drivers)) - 1
-        self.accepted: list[int] = []
-        self._numbers: dict[int, int] = {}
-
-    def outcome(self, accepted: int) -> int:
-        """The number of the outcome in which exactly these nodes accept."""
-        number = self._numbers.get(accepted)
-        if number is None:
-            number = len(self.accepted)
-            self.accepted.append(accepted)
-            self._numbers[accepted] = number
-        return number
+        self.outcomes = Numbering[int]()
 
     @cached_property
     def arrays(self) -> Lanes[Arrays]:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache, partial
 
 from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
 from structgen.values.finite import FEW
-from structgen.memo import cached_method
+from structgen.memo import cached_method, kept_within
 from structgen.regular.string_sets import string_holds, string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
@@ -33,6 +33,10 @@ def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
     if all(final in kept for final in dfa.final if final):
         return dfa
     return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
+
+
+MOST_BYTES = 1 << 26
+"""What the automata of names that are kept may take together."""
 
 
 class Joint:
@@ -75,6 +79,11 @@ class Joint:
                 self.predicates[largest] = partial(string_holds, self.sets[largest])
                 languages[largest] = length()
 
+    @property
+    def nbytes(self) -> int:
+        """What the automaton takes."""
+        return self._dfa.nbytes
+
     def marks(self, final: int) -> int:
         """The marks of names that end with this final mask."""
         return final >> 1 & (1 << len(self.sets)) - 1
@@ -109,7 +118,7 @@ class Joint:
         return ending(self._dfa, kept)
 
 
-@lru_cache(512)
+@kept_within(MOST_BYTES, lambda made: made.nbytes)
 def joint(sets: tuple[Strings, ...], listed: tuple[str, ...]) -> Joint:
     """The kept `Joint` of these sets and names."""
     return Joint(sets, listed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from structgen.memo import cached_method
 from structgen.schema.normal import Objects
 from structgen.values.lockstep import Lane, Lockstep
 from structgen.values.object_progress import Members, UnorderedMembers
@@ -32,7 +33,6 @@ class _Owed:
         self._of: dict[int, list[Members]] = {}
         for progress in members:
             self._of.setdefault(lanes[progress.lane].owner, []).append(progress)
-        self._accepting: dict[int, bool] = {}
 
     def by_drivers(self) -> list[str]:
         """For one of the owners that keep the object alive to accept."""
@@ -79,10 +79,9 @@ class _Owed:
         each = [self._for(other) for other in without if other in self._of]
         return names + [name for owed in each for name in owed] if all(each) else []
 
+    @cached_method
     def _accepts(self, owner: int) -> bool:
-        if owner not in self._accepting:
-            self._accepting[owner] = any(self._lane_accepts(progress) for progress in self._of.get(owner, ()))
-        return self._accepting[owner]
+        return any(self._lane_accepts(progress) for progress in self._of.get(owner, ()))
 
     def _lane_accepts(self, progress: Members) -> bool:
         return progress.may_close and not any(self._accepts(owner) for owner in self._lanes[progress.lane].without)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
 from structgen.automaton.phases import MemberNames
+from structgen.memo import cached_method
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
 from structgen.values.name_frames import quoted
@@ -60,7 +61,6 @@ class PlainObject:
         self._any_order, self._takes_others = context.any_order, takes_others
         self._phases: dict[Phase, int] = {}
         self._firsts: dict[bool, int] = {}
-        self._called: dict[Phase, int] = {}
         self._others: dict[int, int] = {}
         behind = b"" if context.layout.bound else context.layout.colon
         spellings = [quoted(member.name) + b'"' + behind for member in objects.properties]
@@ -179,14 +179,10 @@ class PlainObject:
             shared=not (self._any_order or phase.others) and (not other or required >> phase.came > 0),
         )  # fmt: skip
 
+    @cached_method
     def _calls(self, phase: Phase) -> int:
         """The first of the states behind the names of the declared members, in each of which a value is called."""
-        first = self._called.get(phase)
-        if first is None:
-            first = self._called[phase] = self._write_calls(phase)
-        return first
 
-    def _write_calls(self, phase: Phase) -> int:
         def expand(state: int) -> None:
             # In the schema's order what follows does not depend on what came: all are written with one.
             i, members = (state - first, 1) if self._any_order else (0, self._count)

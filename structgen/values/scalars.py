@@ -229,7 +229,7 @@ class _Acceptance:
 
     def outcome(self, final: int) -> int:
         """The outcome with which a value that ends so leaves its frame."""
-        return self._choice.outcome(self.nodes(final))
+        return self._choice.outcomes[self.nodes(final)]
 
     def driven(self, dfa: CharDfa) -> CharDfa:
         """The members of combined languages that some driver accepts."""

@@ -21,7 +21,7 @@ from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
 from structgen.errors import OptionError
-from structgen.memo import cached_method
+from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
 from structgen.parts.lalr.lr1 import LR1, LrState
 from structgen.parts.lalr.scanner import Scanners, Token
@@ -78,8 +78,8 @@ class _Parser:
         automaton.tables.keep_steps()
         self._states, self._scanners = LR1(grammar), Scanners(grammar)
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
-        self._outcomes: list[Reduction | TailCall | None] = [None]
-        self._numbers: dict[Reduction | TailCall, int] = {}
+        self._outcomes = Numbering[Reduction | TailCall | None]()
+        assert self._outcomes[None] == ACCEPTED
         self.start = self._scan(self._states.first, "")
 
     @cached_method
@@ -100,7 +100,7 @@ class _Parser:
             final = dfa.final[dfa.state_after(read[:i])]
             if not final:
                 return self._dead
-            token = self._scanners.tokens[final - 1]
+            token = self._scanners.tokens.things[final - 1]
             return self._act(top, Token(token.terminal, token.behind + read[i:]))
         inside = self._start_of(dfa) + dfa.state_after(read) - 1
         return self._automaton.tables.call(inside, -self._scanned(top))
@@ -130,21 +130,12 @@ class _Parser:
     def _leave(self, state: int, top: LrState, outcome: Reduction | TailCall) -> None:
         """Leave frames until the one is met from which a reduction or a tail call goes on."""
         if outcome.left:
-            number = self._number(outcome._replace(left=outcome.left - 1))
+            number = self._outcomes[outcome._replace(left=outcome.left - 1)]  # what is left of it
             self._automaton.tables.ranges(state, (), miss=(POP | EAGER, number, 0))
         elif isinstance(outcome, TailCall):
             self._land(state, top, outcome)
         else:
             self._reduced(state, top, outcome.origin, outcome.token)
-
-    def _number(self, outcome: Reduction | TailCall) -> int:
-        """The number that stands for what is left of a reduction or a tail call."""
-        number = self._numbers.get(outcome)
-        if number is None:
-            number = len(self._outcomes)
-            self._outcomes.append(outcome)
-            self._numbers[outcome] = number
-        return number
 
     def _reduced(self, state: int, top: LrState, origin: str, token: Token) -> None:
         """Go on behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""
@@ -193,7 +184,7 @@ class _Parser:
     def _returned(self, top: LrState, outcome: int) -> int:
         if outcome == ACCEPTED:
             return self._automaton.pop(0)
-        going_on = self._outcomes[outcome]
+        going_on = self._outcomes.things[outcome]
         assert going_on is not None
         state = self._automaton.tables.stub()
         self._leave(state, top, going_on)
@@ -202,7 +193,9 @@ class _Parser:
     @cached_method
     def _scanned(self, top: LrState) -> int:
         """The row of returns for the tokens that are found in a state."""
-        return -self._automaton.returns(lambda outcome: self._written(self._act(top, self._scanners.tokens[outcome])))
+        return -self._automaton.returns(
+            lambda outcome: self._written(self._act(top, self._scanners.tokens.things[outcome]))
+        )
 
     def _scanner(self, top: LrState) -> CharDfa:
         return self._scanners.scanner(top.lalr, self._states.viable(top))

@@ -14,7 +14,7 @@ import numpy as np
 
 from structgen.automaton.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
-from structgen.memo import cached_method
+from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, KeywordTerminal, LalrGrammar
 from structgen.regular.chardfa import CharDfa, tidied
 
@@ -58,8 +58,7 @@ class Scanners:
 
     def __init__(self, grammar: LalrGrammar) -> None:
         self._grammar = grammar
-        self.tokens: list[Token] = []
-        self._numbers: dict[Token, int] = {}
+        self.tokens = Numbering[Token]()
         starts = dict(zip(grammar.classes.tolist(), grammar.bounds.tolist(), strict=True))
         self._character = {kind: chr(start) for kind, start in starts.items() if kind}
         self._kind = {char: kind for kind, char in self._character.items()}
@@ -77,15 +76,6 @@ class Scanners:
     @cached_method
     def _built(self, accepted: frozenset[str], viable: frozenset[str]) -> CharDfa:
         return _Scanner(self, self._grammar, accepted, viable).build()
-
-    def number(self, token: Token) -> int:
-        """The number of a token."""
-        known = self._numbers.get(token)
-        if known is None:
-            known = len(self.tokens)
-            self.tokens.append(token)
-            self._numbers[token] = known
-        return known
 
     def character(self, kind: int) -> str:
         """A character that stands for a class."""
@@ -187,7 +177,7 @@ class _Scanner:
         return ", ".join(sorted(self._viable))[:200]
 
     def _final(self, place: ScannerPlace) -> int:
-        return 0 if place.token is None else self._scanners.number(place.token) + 1
+        return 0 if place.token is None else self._scanners.tokens[place.token] + 1
 
     def _step(self, place: ScannerPlace, kind: int) -> ScannerPlace | None:
         grammar = self._grammar

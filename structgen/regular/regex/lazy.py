@@ -10,7 +10,7 @@ from bisect import bisect_right
 from threading import Lock
 from typing import NamedTuple
 
-
+from structgen.memo import BoundedCache
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.program import Assembler, without_anchors
 from structgen.regular.regex.subset import SubsetMachine, after
@@ -39,8 +39,7 @@ class LazyTable:
         assembler = Assembler(pattern)
         self._machine = SubsetMachine(assembler.search(tree, leading=leading, trailing=trailing), assembler, trailing)
         self._bounds, self._classes = self._machine.bounds, self._machine.classes
-        self._rows: dict[bytes, _LazyState] = {}
-        self._size = 0
+        self._rows = BoundedCache[bytes, _LazyState](MOST_BYTES, lambda row: sum(map(len, row.next)))
         self._last = "", [self._machine.start]
         self._lock = Lock()
 
@@ -64,8 +63,5 @@ class LazyTable:
         row = self._rows.get(state)
         if row is None:
             row = _LazyState(*after(self._machine, state)) if state else _LazyState(False, [b""] * self._machine.count)
-            self._size += sum(map(len, row.next))
-            if self._size > MOST_BYTES:
-                self._rows, self._size = {}, 0
-            self._rows[state] = row
+            self._rows.keep(state, row)
         return row

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError
+from structgen.memo import cached_method
 
 INSIDE, CUT, FREE = 0, 1, 2
 DEAD, START = 0, 1
@@ -82,7 +83,6 @@ class _Learner:
     def __init__(self, classes: NDArray[np.uint8], cuts: Cuts) -> None:
         self._cuts = cuts
         self._members = [_some_of(np.flatnonzero(classes == i)) for i in range(int(classes.max()) + 1)]
-        self._asked: dict[tuple[int, ...], int] = {}
         alphabet = range(len(self._members))
         self._tests: list[tuple[int, ...]] = [()]
         self._tests += [(a,) for a in alphabet] + list(product(alphabet, alphabet)) + [(a, a, a) for a in alphabet]
@@ -125,13 +125,11 @@ class _Learner:
             answers.append(-1 if bits & inside or ~bits & cut else bits >> len(word))
         return tuple(answers)
 
+    @cached_method
     def _bits(self, letters: tuple[int, ...]) -> int:
         """The cuts of a text of these classes as bits; the start is one."""
-        bits = self._asked.get(letters)
-        if bits is None:
-            text = "".join(self._members[letter][0] for letter in letters)
-            bits = self._asked[letters] = sum(1 << place for place in self._cuts(text)) | bool(text)
-        return bits
+        text = "".join(self._members[letter][0] for letter in letters)
+        return sum(1 << place for place in self._cuts(text)) | bool(text)
 
     def _check(self) -> None:
         """Try what was learned on random texts."""
