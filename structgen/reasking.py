@@ -15,7 +15,6 @@ from structgen.decoding.generation import Generation, Reasked, Stats
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, RequestError, ValidationFailed
-from structgen.rendering import text_part
 
 MOST = 100
 """Times that a row may be asked again: each adds two turns to its prompt."""
@@ -87,15 +86,12 @@ def with_turns(prompt: Any, asked: Reasked) -> Any:
     """A prompt with what the model said behind it, and what it is told of that.
 
     Args:
-        prompt: a string or chat messages. Where the content of a message is a list of parts, as templates of models
-            that see or hear want it, that of the turns is one, too.
+        prompt: a string or chat messages.
         asked: the two turns.
     """
     if isinstance(prompt, str):
         return f"{prompt}{asked.text}\n\n{asked.message}\n"
-    in_parts = any(isinstance(message.get("content"), (list, tuple)) for message in prompt)
-    said, told = ([text_part(text)] if in_parts else text for text in (asked.text, asked.message))
-    return [*prompt, {"role": "assistant", "content": said}, {"role": "user", "content": told}]
+    return [*prompt, {"role": "assistant", "content": asked.text}, {"role": "user", "content": asked.message}]
 
 
 def _reasked(refusal: ValidationFailed, result: Generation[Any], control: Iterable[str]) -> Reasked:

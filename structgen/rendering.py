@@ -70,16 +70,12 @@ def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
         last = max((i for i, each in enumerate(prompt) if each.get("role") == "user"), default=-1)
         content = prompt[last].get("content") if last >= 0 else None
         if isinstance(content, (str, list)):
-            told_behind = f"{content}\n\n{told}" if isinstance(content, str) else [*content, text_part(told)]
+            behind = f"\n\n{told}"
+            told_behind = content + behind if isinstance(content, str) else [*content, {"type": "text", "text": behind}]
             return [*prompt[:last], {**prompt[last], "content": told_behind}, *prompt[last + 1 :]]
     raise OptionError(
         f"prompt_schema=True with prompt={quoted(prompt)}: expected a string, or messages with a user's text"
     )
-
-
-def text_part(text: str) -> dict[str, str]:
-    """A text as one of the parts of a message whose content is a list of parts."""
-    return {"type": "text", "text": text}
 
 
 class _Renderer:

@@ -76,7 +76,7 @@ def test_the_schema_stands_behind_what_the_user_said_last():
     assert with_schema(["a", "b"], int) == [with_schema("a", int), with_schema("b", int)]
     assert messages[0]["content"] == "Who?"
     parts = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Who?"}]}]
-    assert with_schema(parts, int)[0]["content"][2] == {"type": "text", "text": told[len("Who?\n\n") :].rstrip("\n")}
+    assert with_schema(parts, int)[0]["content"][2] == {"type": "text", "text": told[len("Who?") :].rstrip("\n")}
     assert with_schema("Who?", int, "So:") == "Who?\n\nSo:\ninteger\n"
     with pytest.raises(OptionError, match="prompt_schema"):
         with_schema([1, 2], int)

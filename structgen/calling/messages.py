@@ -9,7 +9,8 @@ from typing import Any
 from structgen.arguments import require
 from structgen.chat import CallFormat
 from structgen.chat.call_format import WrittenCall
-from structgen.chat.templates import prompt_ids
+from structgen.chat.templates import joined, prompt_ids
+from structgen.errors import OptionError, quoted
 from structgen.tools import Tool, ToolCall
 
 Message = Mapping[str, Any]
@@ -73,28 +74,29 @@ def conversation_ids(
         OptionError: as `prompt_ids` does.
     """
     if format_ is not None and format_.told:
-        written = [_as_content(message, format_) for message in messages]
+        written = [_as_content(message, format_, where) for message in messages]
     else:
-        written = [_written(message, format_) for message in messages]
+        written = [_written(message, format_, where) for message in messages]
     return prompt_ids(tokenizer, written, [tool.declaration for tool in tools], options, where=where)
 
 
-def _written(message: Message, format_: CallFormat | None) -> dict[str, Any]:
+def _written(message: Message, format_: CallFormat | None, where: str) -> dict[str, Any]:
     """Returns a message whose calls are dicts, as templates take them."""
-    calls = [_call(call, as_text=format_ is not None and format_.as_text) for call in message.get("tool_calls") or ()]
+    as_text = format_ is not None and format_.as_text
+    calls = [_call(call, where, as_text=as_text) for call in message.get("tool_calls") or ()]
     if not calls:
         return dict(message)
     content = message.get("content") or ("" if format_ is None else format_.no_content)
     return {**message, "content": content, "tool_calls": calls}
 
 
-def _as_content(message: Message, format_: CallFormat) -> dict[str, Any]:
+def _as_content(message: Message, format_: CallFormat, where: str) -> dict[str, Any]:
     """Returns a message with its calls in its content, for templates that render none."""
-    calls = [_call(call, as_text=False) for call in message.get("tool_calls") or ()]
+    calls = [_call(call, where, as_text=False) for call in message.get("tool_calls") or ()]
     rest = {key: value for key, value in message.items() if key != "tool_calls"}
     if not calls:
         return rest
-    content = message.get("content") or ""
+    content = joined(message.get("content") or "")
     written = [
         WrittenCall(call["function"]["name"], call["function"]["arguments"], call.get("id", "")) for call in calls
     ]
@@ -102,8 +104,17 @@ def _as_content(message: Message, format_: CallFormat) -> dict[str, Any]:
     return {**rest, "content": format_.render(written, text)}
 
 
-def _call(call: Any, *, as_text: bool) -> Any:
-    if not isinstance(call, ToolCall):
-        return call
-    arguments = call.json if as_text else json.loads(call.json)
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+def _call(call: Any, where: str, *, as_text: bool) -> Any:
+    """Returns a call as the template takes it; clients give arguments as JSON text or as a mapping."""
+    if isinstance(call, ToolCall):
+        call = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json}}
+    try:
+        arguments = call["function"]["arguments"]
+        if as_text and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        elif not as_text and isinstance(arguments, str):
+            arguments = json.loads(arguments)
+        return {**call, "function": {"name": call["function"]["name"], "arguments": arguments}}
+    except (LookupError, TypeError, ValueError):
+        told = "expected a ToolCall, or a function with a name and arguments (a mapping, or JSON text)"
+        raise OptionError(f"{where}: tool_calls has {quoted(call)}: {told}") from None

@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import Enum
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,7 +17,8 @@ from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
 
 from structgen.arguments import require_unicode
-from structgen.errors import OptionError, excerpt
+from structgen.errors import OptionError, excerpt, quoted
+from structgen.memo import once_per_object
 
 Message = Mapping[str, Any]
 
@@ -80,6 +82,9 @@ def prompt_ids(
     Tokenizers that are not of transformers have no option for it; those that are known, as mistral-common's, always
     spell so.
 
+    Some templates read a message's content as a text, some as a list of parts, some as either: what is given comes in
+    the form that the template reads.
+
     Args:
         tokenizer: a tokenizer with `apply_chat_template`.
         messages: dicts with role and content, which is a text or a list of parts.
@@ -88,8 +93,8 @@ def prompt_ids(
         where: the name of the messages in error messages.
 
     Raises:
-        OptionError: the tokenizer has no chat template, a message has no role, or the template refuses the conversation
-            or fails.
+        OptionError: the tokenizer has no chat template, a message has no role, or has parts that need a processor, or
+            the template refuses the conversation or fails.
     """
     apply = getattr(tokenizer, "apply_chat_template", None)
     if apply is None or getattr(tokenizer, "chat_template", "") is None:
@@ -102,6 +107,8 @@ def prompt_ids(
         given["sanitize_control_tokens"] = True
     try:
         plain = [_plain(message, f"{where}: message {place}") for place, message in enumerate(messages)]
+        form = _content_form(tokenizer, str(getattr(tokenizer, "chat_template", None)))
+        plain = [_with_content(message, form, f"{where}: message {place}") for place, message in enumerate(plain)]
         encoded = apply(plain, add_generation_prompt=True, return_dict=True, **given)
         return [int(token) for token in encoded["input_ids"]]
     except OptionError:
@@ -117,6 +124,58 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each, where) for key, each in value.items()}
     return [_plain(each, where) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+class _ContentForm(Enum):
+    """The forms in which a chat template reads the content of a message."""
+
+    TEXT = 1
+    PARTS = 2
+    EITHER = 3
+
+
+_PROBE = "What is said"
+
+
+@once_per_object
+def _content_form(tokenizer: Any, template: str) -> _ContentForm:
+    """Tells the form from a probe: what reads one form only leaves the other out, fails, or prints it as Python does.
+
+    Args:
+        tokenizer: a tokenizer with `apply_chat_template`.
+        template: its chat template, which may be changed.
+    """
+
+    def rendered(content: Any) -> str:
+        try:
+            return str(TokenizerTemplate(tokenizer).render([{"role": "user", "content": content}], (), prompt=False))
+        except CannotRender:
+            return ""
+
+    text, parts = rendered(_PROBE), rendered([{"type": "text", "text": _PROBE}])
+    if _PROBE in parts and _PROBE not in text:
+        return _ContentForm.PARTS
+    return _ContentForm.EITHER if text == parts else _ContentForm.TEXT
+
+
+def _with_content(message: dict[str, Any], form: _ContentForm, where: str) -> dict[str, Any]:
+    """Returns a message with its content as the template reads it."""
+    content = message.get("content")
+    if isinstance(content, str) and form is _ContentForm.PARTS:
+        return {**message, "content": [{"type": "text", "text": content}]}
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind.startswith(("image", "video", "audio", "input_")):
+            raise OptionError(f"{where}: {quoted(kind)} parts are read from what the model's processor returns only")
+    return {**message, "content": joined(content)} if form is _ContentForm.TEXT and "content" in message else message
+
+
+def joined(content: Any) -> Any:
+    """Returns the content of a message with its parts as one text, where it is a list of texts alone."""
+    if not isinstance(content, list):
+        return content
+    texts: list[Any] = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(texts) if len(texts) == len(content) and all(isinstance(each, str) for each in texts) else content
 
 
 def _why(error: Exception) -> str:

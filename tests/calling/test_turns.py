@@ -183,6 +183,32 @@ def test_a_message_with_calls_has_the_content_and_the_ids_that_the_template_take
     assert rendered.replace(": ", ":") in tokenizer.decode(ids).replace(": ", ":")
 
 
+@pytest.mark.parametrize("source", [None, NULL_CONTENT, ID_ONLY])
+def test_calls_of_a_history_may_have_their_arguments_as_a_mapping_or_as_json(source):
+    """The clients of OpenAI keep them as text, and templates that write mappings would quote that once more."""
+    tokenizer = chat_tokenizer("hermes")
+    tokenizer.chat_template = source or tokenizer.chat_template
+    format_ = call_format(tokenizer)
+
+    def prompt(call):
+        messages = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}]
+        return tokenizer.decode(conversation_ids(tokenizer, messages, [weather], format_, {}, "messages"))
+
+    def history(arguments):
+        return prompt(
+            {"id": "functions.weather:0", "type": "function", "function": {"name": "weather", "arguments": arguments}}
+        )
+
+    typed = prompt(sg.ToolCall("weather", {"city": "Rome"}, "functions.weather:0"))
+    texts = (typed, history({"city": "Rome"}), history('{"city": "Rome"}'))
+    assert len({text.replace(": ", ":") for text in texts}) == 1
+    assert '{"city":"Rome"}' in texts[0].replace(": ", ":")
+    for wrong in ({"id": "1"}, {"function": {"name": "weather", "arguments": "{"}}, "weather"):
+        if source != NULL_CONTENT or wrong == "weather":
+            with pytest.raises(sg.OptionError, match=r"messages: tool_calls has .* expected a ToolCall"):
+                prompt(wrong)
+
+
 class Booking(BaseModel):
     """Books a room."""
 

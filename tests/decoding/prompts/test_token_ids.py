@@ -90,6 +90,35 @@ def test_what_is_said_never_becomes_a_control_token(bpe):
         assert bpe.decode(ids) == f"<user>{said}<assistant>{said}<assistant>"
 
 
+PARTS = "{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "{{ m.content }}",
+        "{{ m.content | trim }}",
+        PARTS,
+        "{% if m.content is string %}{{ m.content }}{% else %}" + PARTS + "{% endif %}",
+    ],
+    ids=["printed", "a text", "parts", "either"],
+)
+def test_content_comes_in_the_form_that_the_template_reads(bpe, reading):
+    """Without that, a template leaves it out, prints a list as Python does, or fails."""
+    model = model_of(bpe, len(bpe))
+    bpe.chat_template = TEMPLATE.replace("{{ m.content }}", reading)
+    assert bpe.chat_template != TEMPLATE or reading == "{{ m.content }}"
+    parts = [{"type": "text", "text": "red"}, {"type": "text", "text": " or blue?"}]
+    try:
+        for content in ("red or blue?", parts, tuple(parts)):
+            ids = encode(model, [{"role": "user", "content": content}, {"role": "assistant", "content": "sure"}])
+            assert bpe.decode(ids) == "<user>red or blue?<assistant>sure<assistant>"
+        with pytest.raises(OptionError, match=r"message 0: 'image_url' parts are read from what the model's processor"):
+            encode(model, [{"role": "user", "content": [*parts, {"type": "image_url", "image_url": {"url": "x"}}]}])
+    finally:
+        bpe.chat_template = TEMPLATE
+
+
 @pytest.mark.parametrize(
     ("template", "message"),
     [
