@@ -11,6 +11,7 @@ from struct import Struct
 
 from structgen.automaton.literals import LITERAL_WORDS, insert, put_literal, work_space
 from structgen.automaton.machine import Automaton
+from structgen.automaton.tables import Tables
 from structgen.automaton.step import edges_at, int64, registers_at, scratch_at, states_at
 from structgen.automaton.strings import NAME, PLACES, copied_block
 from structgen.automaton.table_format import (
@@ -20,7 +21,7 @@ from structgen.automaton.table_format import (
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_int64, view_uint8
 
-BLANKS = b" \n\t\r"
+SPACES = (0x20, 0x0A, 0x0D, 0x09)
 _HEAD_WORDS = 14
 (_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _COUNT, _SIZE, _BEHIND, _F_STATES, _F_COUNT, _F_EDGES,
  _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
@@ -94,7 +95,7 @@ class MemberNames:
         blocks = _FREE_NAME if other else (0, 0, 0, 0)
         room = len(phases) * names + (self.size if chains else 0)
         taken = tables.take(
-            room + len(phases) * (of_phase + blocks[1]), room + len(phases) * (of_phase + 2 * len(BLANKS) + blocks[3])
+            room + len(phases) * (of_phase + blocks[1]), room + len(phases) * (of_phase + 2 * len(SPACES) + blocks[3])
         )
         tables.n_states, tables.n_edges = write_phases(
             tables.base, place, phases.start, phases.stop, self._bound, *taken
@@ -116,8 +117,16 @@ def write_calls(
     tables, count = automaton.tables, len(callees)
     data = Struct(f"{count}i").pack(*callees) + colon
     tables.scratch(len(data))[: len(data)] = data
-    taken = tables.take(count * (len(colon) + 3), count * (len(colon) + 2 * len(BLANKS) + 1))
+    taken = tables.take(count * (len(colon) + 3), count * (len(colon) + 2 * len(SPACES) + 1))
     tables.n_states, tables.n_edges = write_members(tables.base, first, count, ret, len(colon), bound, *taken)
+
+
+def write_gap(tables: Tables, state: int, miss: tuple[int, int, int], bound: int) -> int:
+    """Write a state that takes at most `bound` bytes of free white space; any other byte does as `miss` says.
+
+    `_write_gap` is the same within a kernel.
+    """
+    return tables.ranges(state, [(byte, byte, state | INC | ROOM) for byte in SPACES], miss=miss, mode=GAP, hi=bound)
 
 
 @inner_kernel
@@ -141,7 +150,7 @@ def _write_gap(base: int, s: int, target: int, bound: int, n_edges: int) -> int:
     """Write a state that takes free white space and goes on at `target`; the new count of edges."""
     _write_row(base, s, n_edges, int64(4), int64(GOTO), target, int64(0), bound)
     states_at(base)[s, KIND] = RANGES | GAP << 4
-    for byte in (0x20, 0x0A, 0x0D, 0x09):
+    for byte in SPACES:
         _write_edge(base, n_edges, int64(byte), s | INC | ROOM)
         n_edges += 1
     return n_edges

@@ -16,8 +16,8 @@ from typing import TypeVar
 from structgen.automaton.checks import Check
 from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
-from structgen.automaton.phases import write_calls
-from structgen.automaton.table_format import GAP, GOTO, INC, ROOM, Edge
+from structgen.automaton.phases import write_calls, write_gap
+from structgen.automaton.table_format import GOTO
 from structgen.memo import cached_method
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
@@ -167,22 +167,18 @@ class Context:
         no = self.confirmed(left, marks & ~(1 << doubtful), check, confirm)
         return self.automaton.test(check(predicate), yes, no)
 
-    def gap(self, target: int, state: int = 0) -> int:
-        """A state (`state`, or a new one) that takes free white space and then goes on at `target`."""
+    def gap(self, target: int, state: int = 0, action: int = GOTO) -> int:
+        """A state (`state`, or a new one) that takes free white space and then goes on at `target`, if the layout has
+        any: by `POP` it leaves the frame with that outcome."""
         if not self.layout.bound:
             return target
-        return self.blanks(state or self.tables.stub(), (GOTO, target, 0))
+        return write_gap(self.tables, state or self.tables.stub(), (action, target, 0), self.layout.bound)
 
     def write_members(self, first: int, callees: list[int], ret: int, colon: bytes = b"") -> None:
         """Write states from `first` on that each call a value, behind a name and its colon (or, where white space is
         free, before the colon) or before `colon`; the first comes back to `ret`, each later one to the next state."""
         bound = self.layout.bound
         write_calls(self.automaton, first, callees, ret=ret, colon=b"" if bound else colon, bound=bound)
-
-    def blanks(self, state: int, miss: tuple[int, int, int]) -> int:
-        """Write a state that takes free white space; `miss`: what it does with any other byte."""
-        edges: list[Edge] = [(byte, byte, state | INC | ROOM) for byte in b" \n\t\r"]
-        return self.tables.ranges(state, edges, miss=miss, mode=GAP, hi=self.layout.bound)
 
     def write_behind_gap(self, state: int, literals: list[tuple[bytes, int]]) -> None:
         """Write a trie of literals behind free white space, if the layout has any."""

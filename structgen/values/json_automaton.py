@@ -153,7 +153,7 @@ class JsonAutomaton(Automaton):
         """The first state of a text that is a value with free white space before and behind it."""
         if not self._context.layout.bound:
             return value
-        end = self._context.blanks(self.tables.stub(), (POP, 0, 0))
+        end = self._context.gap(0, action=POP)
         return self._context.gap(self.tables.ranges(self.tables.stub(), (), miss=(CALL, value, end)))
 
     def _write_long_lists(self, root: Node) -> None:

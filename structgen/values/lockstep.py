@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from structgen.memo import Numbering
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 
-Part = TypeVar("Part", Arrays, Objects)
+Container = TypeVar("Container", Arrays, Objects)
 
 
 class Lockstep:
@@ -45,7 +45,7 @@ class Lockstep:
 
 
 @dataclass(slots=True, eq=False)
-class Lane(Generic[Part]):
+class Lane(Generic[Container]):
     """One set of arrays or objects.
 
     Attributes:
@@ -56,12 +56,12 @@ class Lane(Generic[Part]):
     """
 
     owner: int
-    part: Part
+    part: Container
     drives: bool
     without: tuple[int, ...]
 
 
-class Lanes(Generic[Part]):
+class Lanes(Generic[Container]):
     """The lanes of one JSON type in a choice. Owners are the nodes of the choice, then those that lanes exclude.
 
     Attributes:
@@ -69,15 +69,15 @@ class Lanes(Generic[Part]):
         all_drive: does each lane drive?
     """
 
-    def __init__(self, choice: Lockstep, part_of: Callable[[Shape], Part | None]) -> None:
-        self.lanes: list[Lane[Part]] = []
+    def __init__(self, choice: Lockstep, part_of: Callable[[Shape], Container | None]) -> None:
+        self.lanes: list[Lane[Container]] = []
         self._excludes = False
         self.all_drive = True
         owners = list(choice.nodes)
         excluded: dict[Node, int] = {}
         for owner, node in enumerate(owners):  # the list grows by what its lanes exclude
             for shape in node.shapes:
-                part: Part | None = part_of(shape)
+                part: Container | None = part_of(shape)
                 if part is None:
                     continue
                 for each in part.without:
@@ -94,13 +94,13 @@ class Lanes(Generic[Part]):
         """The nodes of the choice that accept when these lanes (by index) may close, as bits."""
         if not self._excludes:
             return union(self.lanes[k].owner for k in closing)
-        owned: dict[int, list[Lane[Part]]] = {}
+        owned: dict[int, list[Lane[Container]]] = {}
         for k in closing:
             owned.setdefault(self.lanes[k].owner, []).append(self.lanes[k])
         verdicts: dict[int, bool] = {}
         return union(owner for owner in owned if self._accepts(owner, owned, verdicts)) & self._all
 
-    def _accepts(self, owner: int, owned: dict[int, list[Lane[Part]]], verdicts: dict[int, bool]) -> bool:
+    def _accepts(self, owner: int, owned: dict[int, list[Lane[Container]]], verdicts: dict[int, bool]) -> bool:
         if owner not in verdicts:
             verdicts[owner] = False
             verdicts[owner] = any(
