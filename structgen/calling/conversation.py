@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require, require_count, require_flag
-from structgen.calling.messages import Message, as_messages, calls_message, result_message
+from structgen.calling.messages import as_messages, calls_message, result_message
 from structgen.calling.request import Parallel
 from structgen.calling.turns import Reply, call
+from structgen.chat.templates import Message
 from structgen.errors import RunError, ValidationFailed, excerpt
 from structgen.tools import Tool, ToolCall
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from structgen.arguments import is_whole, require, require_flag
 from structgen.calling.messages import (
     EXPECTED,
-    Message,
     Messages,
     as_messages,
     calls_message,
-    conversation_ids,
     is_conversation,
 )  # fmt: skip
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import Turn, TurnRules, turn
+from structgen.chat.messages import prompt_ids
 from structgen.chat.parser import TurnParser
+from structgen.chat.templates import Message
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.decoding.call_options import CallOptions
@@ -154,7 +154,7 @@ def prepared(
     for plan, conversation, (*_, answer), name in zip(plans, conversations, rows, names, strict=True):
         said = with_schema(conversation, answer, plan.lead) if shown and plan.lead is not None else conversation
         said = inserted(said, [turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
-        prompts.append(conversation_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, name))
+        prompts.append(prompt_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, where=name))
     options["guards"] = _guards(options.get("guards", ()), plans)
     constraints = [plan.constraint for plan in plans]
     call_options = CallOptions.of(options)

@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from structgen.calling.messages import Message, Messages
+from structgen.calling.messages import Messages
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.calling.turns import Reply, noted, reply
 from structgen.calling.watching import TurnWatch
 from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
+from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.stream import RowEvents, in_one_run

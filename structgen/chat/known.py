@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +15,6 @@ from structgen.chat.templates import ChatTemplate, JinjaTemplate, TokenizerTempl
 from structgen.errors import OptionError, excerpt
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
-
-_known: weakref.WeakKeyDictionary[Any, tuple[Any, CallFormat | str]] = weakref.WeakKeyDictionary()
 
 
 def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat:
@@ -33,19 +30,20 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     ends = [] if vocabulary is None else _ends(vocabulary)
     if isinstance(source, str):
         return _found(JinjaTemplate(source), ends)
-    read_by = getattr(source, "response_template", None)
-    key = str(getattr(source, "chat_template", None)), str(read_by), tuple(ends)
-    known = _known.get(source)
-    if known is None or known[0] != key:
-        derived: CallFormat | str
-        try:
-            derived = _format_of_tokenizer(source, ends)
-        except OptionError as refusal:
-            derived = str(refusal)
-        known = _known[source] = key, derived
-    if isinstance(known[1], str):
-        raise OptionError(excerpt(known[1]))
-    return known[1]
+    template, read_by = (str(getattr(source, name, None)) for name in ("chat_template", "response_template"))
+    derived = _format_or_reason(source, template, read_by, tuple(ends))
+    if isinstance(derived, str):
+        raise OptionError(excerpt(derived))
+    return derived
+
+
+@once_per_object
+def _format_or_reason(tokenizer: Any, template: str, read_by: str, ends: tuple[str, ...]) -> CallFormat | str:
+    """Returns the format, or why there is none; the templates of a tokenizer may be changed."""
+    try:
+        return _format_of_tokenizer(tokenizer, list(ends))
+    except OptionError as refusal:
+        return str(refusal)
 
 
 def _format_of_tokenizer(tokenizer: Any, ends: list[str]) -> CallFormat:

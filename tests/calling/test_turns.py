@@ -16,11 +16,11 @@ from pydantic import BaseModel, Field, field_validator
 from transformers import PreTrainedTokenizerBase
 
 import structgen as sg
-from structgen.calling.messages import conversation_ids
 from structgen.calling.validating import judges
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules
+from structgen.chat.messages import prompt_ids
 from structgen.chat.parser import CallEnded, TurnParser
 from structgen.errors import OptionError, ValidationFailed
 from structgen.testing import veto_of
@@ -179,34 +179,8 @@ def test_a_message_with_calls_has_the_content_and_the_ids_that_the_template_take
     *_, ended = parser.feed(format_.render([WrittenCall("weather", {"city": "Rome"})])) + parser.finish()
     assert isinstance(ended, CallEnded)
     message = {"role": "assistant", "tool_calls": [weather.called(ended.arguments, ended.id or None)]}
-    ids = conversation_ids(tokenizer, [{"role": "user", "content": "?"}, message], [weather], format_, {}, "messages")
+    ids = prompt_ids(tokenizer, [{"role": "user", "content": "?"}, message], [weather], format_)
     assert rendered.replace(": ", ":") in tokenizer.decode(ids).replace(": ", ":")
-
-
-@pytest.mark.parametrize("source", [None, NULL_CONTENT, ID_ONLY])
-def test_calls_of_a_history_may_have_their_arguments_as_a_mapping_or_as_json(source):
-    """The clients of OpenAI keep them as text, and templates that write mappings would quote that once more."""
-    tokenizer = chat_tokenizer("hermes")
-    tokenizer.chat_template = source or tokenizer.chat_template
-    format_ = call_format(tokenizer)
-
-    def prompt(call):
-        messages = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}]
-        return tokenizer.decode(conversation_ids(tokenizer, messages, [weather], format_, {}, "messages"))
-
-    def history(arguments):
-        return prompt(
-            {"id": "functions.weather:0", "type": "function", "function": {"name": "weather", "arguments": arguments}}
-        )
-
-    typed = prompt(sg.ToolCall("weather", {"city": "Rome"}, "functions.weather:0"))
-    texts = (typed, history({"city": "Rome"}), history('{"city": "Rome"}'))
-    assert len({text.replace(": ", ":") for text in texts}) == 1
-    assert '{"city":"Rome"}' in texts[0].replace(": ", ":")
-    for wrong in ({"id": "1"}, {"function": {"name": "weather", "arguments": "{"}}, "weather"):
-        if source != NULL_CONTENT or wrong == "weather":
-            with pytest.raises(sg.OptionError, match=r"messages: tool_calls has .* expected a ToolCall"):
-                prompt(wrong)
 
 
 class Booking(BaseModel):

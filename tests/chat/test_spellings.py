@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.calling.messages import conversation_ids
 from structgen.chat import Tags, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.messages import prompt_ids
 from structgen.chat.parser import CallEnded, TurnParser
 from structgen.chat.spellings import SPELLINGS
 from structgen.chat.templates import JinjaTemplate
@@ -90,7 +90,7 @@ def test_a_conversation_has_the_calls_as_content():
         {"role": "assistant", "content": "I look.", "tool_calls": [ToolCall("look", {"city": "Rome"})]},
         {"role": "tool", "content": "Sunny."},
     ]
-    ids = conversation_ids(model.tokenizer, messages, TOOLS, format_, {}, "messages")
+    ids = prompt_ids(model.tokenizer, messages, TOOLS, format_)
     read = model.tokenizer.decode(ids)
     call = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
     assert f"assistant\nI look.\n{call}<|im_end|>" in read

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from structgen.arguments import require_unicode
-from structgen.chat.templates import prompt_ids
+from structgen.chat.messages import prompt_ids
 from structgen.errors import OptionError, quoted
 from structgen.models.model import Model
 

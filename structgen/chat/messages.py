@@ -1,0 +1,157 @@
+"""Conversations as token ids: each message in the form that the model's chat template reads."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from structgen.arguments import require_unicode
+from structgen.chat.call_format import CallFormat, WrittenCall
+from structgen.chat.known import call_format
+from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, why
+from structgen.errors import OptionError, quoted
+from structgen.memo import once_per_object
+from structgen.tools import Tool, ToolCall
+
+
+def prompt_ids(
+    tokenizer: Any,
+    messages: Sequence[Message],
+    tools: Sequence[Tool[..., Any]] = (),
+    format_: CallFormat | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    where: str = "messages",
+) -> list[int]:
+    """Returns the token ids of a conversation, up to the beginning of the model's turn.
+
+    What is said in the messages never becomes a control token: the tokenizer spells the names of such tokens as text.
+    Tokenizers that are not of transformers have no option for it; those that are known, as mistral-common's, always
+    spell so.
+
+    Most templates read a message's content as a text, some as a list of parts, some as either; some read the arguments
+    of a call as a mapping, some as JSON text, some read no calls. What is given comes in the form that the template
+    reads; parts that are texts alone are one text.
+
+    Args:
+        tokenizer: a tokenizer with `apply_chat_template`.
+        messages: dicts with role and content, which is a text or a list of parts; the assistant's may have
+            `tool_calls`, each a `ToolCall` or a dict in OpenAI's form.
+        tools: the tools that the template declares.
+        format_: the call format of the model; None reads it off the template where a message has calls.
+        options: options for the template, such as `enable_thinking`.
+        where: the name of the messages in error messages.
+
+    Raises:
+        OptionError: the tokenizer has no chat template, a message has no role, parts that need a processor, or what is
+            no call, or the template refuses the conversation or fails.
+    """
+    apply = getattr(tokenizer, "apply_chat_template", None)
+    if apply is None or getattr(tokenizer, "chat_template", "") is None:
+        raise OptionError(f"{where}: the tokenizer has no chat template, and chat messages need one")
+    for place, message in enumerate(messages):
+        if not isinstance(message.get("role"), str):
+            raise OptionError(f"{where}: message {place} has no role; it takes role and content")
+    given: dict[str, Any] = {"tools": [tool.declaration for tool in tools]} if tools else {}
+    given |= options or {}
+    if "sanitize_control_tokens" in inspect.signature(apply).parameters:
+        given["sanitize_control_tokens"] = True
+    try:
+        if format_ is None and any(message.get("tool_calls") for message in messages):
+            format_ = call_format(tokenizer)
+        in_parts = _reads_parts_only(tokenizer, str(getattr(tokenizer, "chat_template", None)))
+        written = [
+            _written(message, format_, f"{where}: message {place}", in_parts=in_parts)
+            for place, message in enumerate(messages)
+        ]
+        encoded = apply(written, add_generation_prompt=True, return_dict=True, **given)
+        return [int(token) for token in encoded["input_ids"]]
+    except OptionError:
+        raise
+    except Exception as error:
+        raise OptionError(f"{where}: the chat template refuses the conversation: {why(error)}") from error
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Returns a value with dicts for all mappings and lists for all sequences: only there control tokens are found."""
+    if isinstance(value, str):
+        require_unicode(where, value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each, where) for key, each in value.items()}
+    return [_plain(each, where) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+@once_per_object
+def _reads_parts_only(tokenizer: Any, template: str) -> bool:
+    """Tells from a probe whether the chat template takes content as a list of parts only, and leaves texts out.
+
+    Args:
+        tokenizer: a tokenizer with `apply_chat_template`.
+        template: its chat template, which may be changed.
+    """
+
+    def shows(content: Any) -> bool:
+        try:
+            said = TokenizerTemplate(tokenizer).render([{"role": "user", "content": content}], (), prompt=False)
+        except CannotRender:
+            return False
+        return _PROBE in str(said)
+
+    return not shows(_PROBE) and shows([{"type": "text", "text": _PROBE}])
+
+
+_PROBE = "What is said"
+
+
+def _written(message: Message, format_: CallFormat | None, where: str, *, in_parts: bool) -> dict[str, Any]:
+    """Returns a message with its content and its calls as the template reads them."""
+    if format_ is not None and message.get("tool_calls"):
+        message = _with_calls(message, format_, where)
+    plain: dict[str, Any] = _plain(message, where)
+    content = plain.get("content")
+    if isinstance(content, str) and in_parts:
+        return {**plain, "content": [{"type": "text", "text": content}]}
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind.startswith(("image", "video", "audio", "input_")):
+            raise OptionError(f"{where}: {quoted(kind)} parts are read from what the model's processor returns only")
+    return plain if in_parts or "content" not in plain else {**plain, "content": _joined(content)}
+
+
+def _joined(content: Any) -> Any:
+    """Returns the content of a message with its parts as one text, where it is a list of texts alone."""
+    if not isinstance(content, list):
+        return content
+    texts: list[Any] = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(texts) if len(texts) == len(content) and all(isinstance(each, str) for each in texts) else content
+
+
+def _with_calls(message: Message, format_: CallFormat, where: str) -> dict[str, Any]:
+    """Returns a message with its calls as the template takes them; in its content where the template renders none."""
+    calls = [_call(call, where, as_text=format_.as_text and not format_.told) for call in message["tool_calls"]]
+    content = message.get("content") or format_.no_content
+    if not format_.told:
+        return {**message, "content": content, "tool_calls": calls}
+    written = [
+        WrittenCall(call["function"]["name"], call["function"]["arguments"], call.get("id", "")) for call in calls
+    ]
+    text = format_.render(written, _joined(content) or "" if format_.gap is not None else "")
+    return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": text}
+
+
+def _call(call: Any, where: str, *, as_text: bool) -> Any:
+    """Returns a call as the template takes it; clients give arguments as JSON text or as a mapping."""
+    if isinstance(call, ToolCall):
+        call = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json}}
+    try:
+        arguments = call["function"]["arguments"]
+        if as_text and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        elif not as_text and isinstance(arguments, str):
+            arguments = json.loads(arguments)
+        return {**call, "function": {"name": call["function"]["name"], "arguments": arguments}}
+    except (LookupError, TypeError, ValueError):
+        told = "expected a ToolCall, or a function with a name and arguments (a mapping, or JSON text)"
+        raise OptionError(f"{where}: tool_calls has {quoted(call)}: {told}") from None
