@@ -125,6 +125,26 @@ def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable
     return decorated
 
 
+def kept_where_hashable(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function of which the last `limit` results are kept; one that runs each time for arguments without a hash."""
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        cached = lru_cache(limit)(function)
+
+        @wraps(function)
+        def kept(*arguments: P.args, **options: P.kwargs) -> T:
+            try:
+                hash((arguments, *options.values()))
+            except TypeError:
+                return function(*arguments, **options)
+            return cached(*arguments, **options)  # type: ignore[arg-type]
+
+        kept.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
+        return kept
+
+    return decorated
+
+
 class Numbering(dict[K, int]):
     """Numbers things in the order in which they are first asked for: `numbering[thing]`.
 

@@ -7,7 +7,15 @@ import weakref
 
 import pytest
 
-from structgen.memo import BoundedCache, Numbering, cached_method, cached_up_to, kept_within, once_per_object
+from structgen.memo import (
+    BoundedCache,
+    Numbering,
+    cached_method,
+    cached_up_to,
+    kept_where_hashable,
+    kept_within,
+    once_per_object,
+)
 
 
 class Squares:
@@ -126,3 +134,15 @@ def test_things_are_numbered_in_the_order_in_which_they_come() -> None:
     numbering = Numbering[str]()
     assert [numbering[name] for name in "aba"] == [0, 1, 0]
     assert numbering.things == ["a", "b"]
+
+
+def test_arguments_without_a_hash_are_computed_anew() -> None:
+    runs: list[object] = []
+
+    @kept_where_hashable(8)
+    def length(given: object) -> int:
+        runs.append(given)
+        return len(str(given))
+
+    assert [length("ab"), length("ab"), length([1]), length([1])] == [2, 2, 3, 3]
+    assert runs == ["ab", [1], [1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from structgen.arguments import is_whole, require, require_flag
@@ -31,6 +30,7 @@ from structgen.decoding.session import Session
 from structgen.errors import OptionError, ValidationFailed, quoted
 from structgen.few_shot import answer_text, inserted, pairs
 from structgen.guards import Guard
+from structgen.memo import kept_where_hashable
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
 from structgen.rendering import LEAD, with_schema
@@ -129,14 +129,10 @@ def prepared(
     Raises:
         RequestError: an argument cannot work; nothing has run.
     """
-    owner = as_model(model, options.get("tokenizer"))
-    many = not is_conversation(messages)
-    require(not many or isinstance(messages, (list, tuple)), "messages", messages, f"{EXPECTED}, or a list of those")
-    given: Sequence[Any] = messages if many else [messages]
-    names = [f"messages[{row}]" for row in range(len(given))] if many else ["messages"]
-    conversations = [as_messages(each, name) for each, name in zip(given, names, strict=True)]
+    owner, options, many = as_model(model, options.get("tokenizer")), dict(options), not is_conversation(messages)
+    conversations = _conversations(messages, many=many)
+    count = len(conversations)
     require(isinstance(tools, (list, tuple)), "tools", tools, "a list of tools")
-    options = dict(options)
     template_options = options.pop("template_options", None) or {}
     require(isinstance(template_options, Mapping), "template_options", template_options, "a dict")
     shown, examples = options.pop("prompt_schema", True), pairs(options.pop("examples", ()))
@@ -144,30 +140,34 @@ def prepared(
     layout = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
 
     def each(name: str, value: Any) -> Sequence[Any]:
-        return per_row(name, value, len(given)) if many and isinstance(value, list) else [value] * len(given)
+        return per_row(name, value, count) if many and isinstance(value, list) else [value] * count
 
-    columns = lists("tools", tools, len(given)), each("choice", choice), each("parallel", parallel)
-    rows = list(zip(*columns, each("schema", schema), strict=True))
+    columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), each("schema", schema)
+    rows = list(zip(*columns, strict=True))
     known = {tuple(map(id, row)): _plan(owner, *row, layout) for row in {tuple(map(id, r)): r for r in rows}.values()}
     plans = [known[tuple(map(id, row))] for row in rows]
     prompts = []
-    for plan, conversation, (*_, answer), name in zip(plans, conversations, rows, names, strict=True):
+    for plan, (name, conversation), (*_, answer) in zip(plans, conversations.items(), rows, strict=True):
         said = with_schema(conversation, answer, plan.lead) if shown and plan.lead is not None else conversation
         said = inserted(said, [turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
         prompts.append(prompt_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, where=name))
     options["guards"] = _guards(options.get("guards", ()), plans)
-    constraints = [plan.constraint for plan in plans]
-    call_options = CallOptions.of(options)
-    request = (
-        prepare(owner, prompts, constraints, call_options)
-        if many
-        else prepare(owner, prompts[0], constraints[0], call_options)
-    )
+    given: tuple[Any, Any] = prompts, [plan.constraint for plan in plans]
+    if not many:
+        given = prompts[0], plans[0].constraint
+    request = prepare(owner, given[0], given[1], CallOptions.of(options))
     turns = [
         TurnRequest(request, {tool.name: tool for tool in plan.callable}, plan.format, plan.answer, row)
         for row, plan in enumerate(plans)
     ]
     return CallRequest(request, turns, many)
+
+
+def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]:
+    """Returns the messages of each conversation, by its name in error messages."""
+    require(not many or isinstance(given, (list, tuple)), "messages", given, f"{EXPECTED}, or a list of those")
+    named = {f"messages[{row}]": each for row, each in enumerate(given)} if many else {"messages": given}
+    return {name: as_messages(each, name) for name, each in named.items()}
 
 
 def _plan(
@@ -239,18 +239,10 @@ def _answer_format(owner: Model) -> CallFormat | None:
     return format_ if (format_.content.opening + format_.content.closing).strip() else None
 
 
-@lru_cache(32)
-def _remembered(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
-    return turn(format_, rules, vocabulary)
-
-
+@kept_where_hashable(32)
 def _turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
     """Returns the constraint of a turn: the same object for the same tools, so that its masks are reused."""
-    try:
-        hash(rules)
-    except TypeError:  # an answer in a JSON Schema that is a dict
-        return turn(format_, rules, vocabulary)
-    return _remembered(format_, rules, vocabulary)
+    return turn(format_, rules, vocabulary)
 
 
 def _choice(

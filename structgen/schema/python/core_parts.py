@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from structgen.schema.python.object_fields import fields_of
+from structgen.schema.python.object_fields import fields_of, tag_names
 
 Node = Mapping[str, Any]
 FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
@@ -148,7 +148,9 @@ class CoreParts:
         if id(node) in seen:
             return False
         seen.add(id(node))
-        return bool(tag_names(node)) or any(self.is_tagged(child, seen) for child in _children(node))
+        return bool(tag_names(node.get("discriminator"))) or any(
+            self.is_tagged(child, seen) for child in _children(node)
+        )
 
     def asks_anywhere(self, node: Node) -> bool:
         """Is there anything to judge in a value or anywhere within it?"""
@@ -206,16 +208,10 @@ def _tuple_item(node: Node, config: Any, index: int) -> list[ValuePart]:
     return [ValuePart(items[index], config)] if index < len(items) else []
 
 
-def tag_names(node: Node) -> list[str]:
-    """The members that tell the alternatives of a discriminated union apart; none for any other node."""
-    key = node.get("discriminator") if node["type"] == "tagged-union" else None
-    paths = [[key]] if isinstance(key, str) else key if isinstance(key, list) else []
-    return [path[0] for path in paths if isinstance(path, list) and len(path) == 1]
-
-
 def _tagged(node: Node, value: Any) -> list[Any]:
     """The alternative of a discriminated union that the value's tag names; nothing before it has one."""
-    tags = [value[name] for name in tag_names(node) if name in value] if isinstance(value, Mapping) else []
+    names = tag_names(node.get("discriminator")) if isinstance(value, Mapping) else []
+    tags = [value[name] for name in names if name in value]
     return [choice for tag, choice in node["choices"].items() if _is_tag(tag, tags[0])] if tags else []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from inspect import Parameter, signature
 from types import GenericAlias, new_class
 from typing import Annotated, Any, get_args, get_origin
@@ -11,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 from typing_extensions import NotRequired, TypedDict, Unpack
 
 from structgen.errors import OptionError
+from structgen.memo import kept_where_hashable
 
 _TYPES_OF_TYPING = ("types", "typing", "typing_extensions")
 """Modules whose objects (`Literal[...]`, `NewType(...)`) are types, though many of them can be called."""
@@ -30,20 +30,10 @@ def value_type(schema: Any) -> Any:
     Raises:
         OptionError: no mapping of keyword arguments can call the function, or its signature cannot be read.
     """
-    if not is_function(schema):
-        return schema
-    try:
-        hash(schema)
-    except TypeError:
-        return _arguments(schema)
-    return _remembered(schema)
+    return _arguments(schema) if is_function(schema) else schema
 
 
-@lru_cache(maxsize=256)
-def _remembered(function: Callable[..., Any]) -> Any:
-    return _arguments(function)
-
-
+@kept_where_hashable(256)
 def _arguments(function: Callable[..., Any]) -> Any:
     """A typed dict that the function can be called with: `function(**value)`.
 

@@ -20,10 +20,10 @@ def without_aliases(schema: Any) -> Any:
         name: {key: value for key, value in field.items() if key != "validation_alias"}
         for name, field in fields_of(schema)
     }
-    return _with_fields(schema, bare)
+    return with_fields(schema, bare)
 
 
-def _with_fields(schema: Any, fields: Mapping[str, Any]) -> Any:
+def with_fields(schema: Any, fields: Mapping[str, Any]) -> Any:
     """The schema with these fields instead, in the form that it has them in."""
     return {**schema, "fields": dict(fields) if isinstance(schema["fields"], Mapping) else list(fields.values())}
 
@@ -52,7 +52,7 @@ def reachable(schema: Any, *, by_name: bool, path: str) -> Any:
             )
         if not lost and field.get("init", True):
             kept[name] = field
-    return _with_fields(schema, kept)
+    return with_fields(schema, kept)
 
 
 def by_name_too(described: dict[str, Any], schema: Any, config: Mapping[str, Any]) -> dict[str, Any]:

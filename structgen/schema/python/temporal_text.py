@@ -39,26 +39,13 @@ def _generic(template: str) -> str:
     return "".join("[0-9]" if char.isdigit() else char for char in template)
 
 
-def _after(bound: str) -> list[str]:
-    """The texts of the same shape that come behind `bound`."""
-    return [
-        f"{bound[:n]}[{int(digit) + 1}-9]{_generic(bound[n + 1 :])}"
+def _side(bound: str, tail: str, equal: list[str], *, behind: bool) -> str:
+    """The texts of the same shape that come behind `bound` (or before it) with any tail, or one of `equal`."""
+    parts = [
+        f"{bound[:n]}{f'[{int(digit) + 1}-9]' if behind else f'[0-{int(digit) - 1}]'}{_generic(bound[n + 1 :])}"
         for n, digit in enumerate(bound)
-        if digit.isdigit() and digit != "9"
+        if digit.isdigit() and digit != ("9" if behind else "0")
     ]
-
-
-def _before(bound: str) -> list[str]:
-    """The texts of the same shape that come before `bound`."""
-    return [
-        f"{bound[:n]}[0-{int(digit) - 1}]{_generic(bound[n + 1 :])}"
-        for n, digit in enumerate(bound)
-        if digit.isdigit() and digit != "0"
-    ]
-
-
-def _side(parts: list[str], tail: str, equal: list[str]) -> str:
-    """One of `parts` with any tail, or one of `equal`; a pattern of nothing when there are none."""
     options = ["(?:" + "|".join(parts) + ")" + tail] if parts else []
     return "|".join([*options, *equal]) or NOTHING
 
@@ -75,7 +62,7 @@ def date(schema: Any) -> dict[str, Any]:
 
 
 def _date_side(bound: str, *, behind: bool, equal: bool, tail: str = "") -> str:
-    return _side(_after(bound) if behind else _before(bound), tail, [bound + tail] if equal else [])
+    return _side(bound, tail, [bound + tail] if equal else [], behind=behind)
 
 
 def _now_side(schema: Any, tail: str = "") -> list[str]:
@@ -120,17 +107,17 @@ def _utc(bound: datetime.datetime) -> datetime.datetime:
     return bound if bound.tzinfo is None else bound.astimezone(datetime.timezone.utc).replace(tzinfo=None)
 
 
-def _moment_side(name: str, bound: datetime.datetime, tail: str, zone: str) -> str:
-    """One bound, to the second: what is left of a second counts as beyond."""
-    whole = bound.replace(microsecond=0)
-    if name in ("ge", "gt"):
-        if bound.microsecond:
-            whole, name = whole + _ONE_SECOND, "ge"
-        exact = whole.isoformat()
-        return _side(_after(exact), tail, [exact + tail] if name == "ge" else [])
-    exact = whole.isoformat()
+def _moment_side(name: str, bound: datetime.datetime, tail: str, zone: str, *, is_time: bool = False) -> str:
+    """One bound, to the second: what is left of a second counts as beyond. A time is one of the first of a month."""
+    whole, behind = bound.replace(microsecond=0), name in ("ge", "gt")
+    if behind and bound.microsecond:
+        whole, name = whole + _ONE_SECOND, "ge"
+    exact = whole.time().isoformat() if is_time else whole.isoformat()
+    if behind:
+        equal = [exact + tail] if name == "ge" else []
+        return NOTHING if is_time and whole.day > 1 else _side(exact, tail, equal, behind=True)
     equal = [exact + _ZERO_FRACTION + zone] if name == "le" or bound.microsecond else []
-    return _side(_before(exact), tail, equal)
+    return _side(exact, tail, equal, behind=False)
 
 
 def time(schema: Any) -> dict[str, Any]:
@@ -141,20 +128,8 @@ def time(schema: Any) -> dict[str, Any]:
     parts = [f"{_CLOCK}{fraction}{zone}"]
     for name, bound in bounds.items():
         moment = datetime.datetime.combine(datetime.date(2000, 1, 1), bound.replace(tzinfo=None))
-        parts.append(_time_side(name, moment, fraction))
+        parts.append(_moment_side(name, moment, fraction, "", is_time=True))
     return text(*parts)
-
-
-def _time_side(name: str, bound: datetime.datetime, tail: str) -> str:
-    if name in ("ge", "gt") and bound.microsecond:
-        bound, name = bound.replace(microsecond=0) + _ONE_SECOND, "ge"
-        if bound.day > 1:
-            return NOTHING
-    exact = bound.replace(microsecond=0).time().isoformat()
-    if name in ("ge", "gt"):
-        return _side(_after(exact), tail, [exact + tail] if name == "ge" else [])
-    equal = [exact + _ZERO_FRACTION] if name == "le" or bound.microsecond else []
-    return _side(_before(exact), tail, equal)
 
 
 # The largest counts keep below the 999,999,999 days that a timedelta holds, and each below 2**32 seconds or days.
@@ -196,7 +171,7 @@ def _duration_side(bound: datetime.timedelta, strict: bool, *, above: bool) -> s
     negative = bound < datetime.timedelta(0)
     size = -bound if negative else bound
     free = _written([(0, most) for most, _ in _COUNTS], fine=True)
-    larger, smaller = _larger(size, strict), _smaller(size, strict)
+    larger, smaller = (_beside(size, strict, larger=each) for each in (True, False))
     if above:
         return f"-(?:{smaller})|{free}" if negative else larger
     return f"-(?:{larger})" if negative else f"-(?:{free})|{smaller}"
@@ -211,30 +186,17 @@ def _counts(size: datetime.timedelta) -> tuple[list[int], int]:
     return counts, size.microseconds
 
 
-def _larger(size: datetime.timedelta, strict: bool) -> str:
+def _beside(size: datetime.timedelta, strict: bool, *, larger: bool) -> str:
+    """The durations larger or smaller than one without a sign; that one, too, unless the bound is strict."""
     counts, left = _counts(size)
+    ranges = [(count + 1, most) if larger else (0, count - 1) for count, (most, _) in zip(counts, _COUNTS, strict=True)]
     options = [
-        _written(
-            [*((c, c) for c in counts[:n]), (count + 1, _COUNTS[n][0]), *((0, m) for m, _ in _COUNTS[n + 1 :])],
-            fine=True,
-        )
-        for n, count in enumerate(counts)
-        if count < _COUNTS[n][0]
+        _written([*((c, c) for c in counts[:n]), (low, high), *((0, m) for m, _ in _COUNTS[n + 1 :])], fine=True)
+        for n, (low, high) in enumerate(ranges)
+        if low <= high
     ]
-    if not left and not strict:
-        options.append(_written([(count, count) for count in counts], fine=True))
-    return "|".join(options)
-
-
-def _smaller(size: datetime.timedelta, strict: bool) -> str:
-    counts, left = _counts(size)
-    options = [
-        _written([*((c, c) for c in counts[:n]), (0, count - 1), *((0, m) for m, _ in _COUNTS[n + 1 :])], fine=True)
-        for n, count in enumerate(counts)
-        if count > 0
-    ]
-    if left or not strict:
-        options.append(_written([(count, count) for count in counts], fine=False))
+    if (not strict and not left) if larger else (left or not strict):
+        options.append(_written([(count, count) for count in counts], fine=larger))
     return "|".join(options) or NOTHING
 
 

@@ -6,10 +6,10 @@ validator demands, `pydantic_schema.py` says the rest. pydantic is imported when
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import UnsupportedSchema, quoted
+from structgen.memo import kept_where_hashable
 from structgen.schema.python.functions import value_type
 from structgen.schema.python.mistaken import require_schema
 
@@ -31,14 +31,10 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
         UnsupportedSchema: no JSON Schema describes the type.
     """
     require_schema(tp)
-    tp = value_type(tp)
-    try:
-        hash(tp)
-    except TypeError:
-        return _describe(tp, closed)
-    return _remembered(tp, closed)
+    return _describe(value_type(tp), closed)
 
 
+@kept_where_hashable(256)
 def _describe(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
     from structgen.schema.python.pydantic_schema import describe
 
@@ -46,8 +42,3 @@ def _describe(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
         return describe(tp, closed=closed)
     except RecursionError:
         raise UnsupportedSchema(f"the type {quoted(tp)} nests too deeply for pydantic") from None
-
-
-@lru_cache(maxsize=256)
-def _remembered(tp: Any, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]]:
-    return _describe(tp, closed)

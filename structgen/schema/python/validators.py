@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
-from structgen.memo import cached_up_to
+from structgen.memo import cached_up_to, kept_where_hashable
 from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
-from structgen.schema.python.object_fields import fields_of
+from structgen.schema.python.object_fields import fields_of, with_fields
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import UsersCode
 
@@ -27,23 +26,11 @@ REMEMBERED = 4096
 """Paths whose parts are kept."""
 
 
+@kept_where_hashable(256)
 def validators_of(tp: Any) -> Validators | None:
     """The judge of a type's values; None where their schema says all that there is to say."""
-    try:
-        hash(tp)
-    except TypeError:
-        return _validators(tp)
-    return _remembered(tp)
-
-
-def _validators(tp: Any) -> Validators | None:
     validators = Validators(from_type(tp)[1], getattr(tp, "__name__", repr(tp)))
     return validators if validators.exist else None
-
-
-@lru_cache(maxsize=256)
-def _remembered(tp: Any) -> Validators | None:
-    return _validators(tp)
 
 
 class Validators:
@@ -152,7 +139,7 @@ class Validators:
         """The validator of a node; of some fields only where they are given."""
         known = self._validators.get((id(node), fields))
         if known is None:
-            schema: Any = _with_fields(node, fields) if fields else node
+            schema: Any = _only(node, fields) if fields else node
             if self._core.definitions:
                 definitions = self._core.definitions
                 schema = {"type": "definitions", "schema": schema, "definitions": definitions}
@@ -167,12 +154,11 @@ def _present(owner: Node, config: Any, members: dict[str, Any]) -> list[str]:
     ]
 
 
-def _with_fields(owner: Node, names: frozenset[str]) -> dict[str, Any]:
+def _only(owner: Node, names: frozenset[str]) -> dict[str, Any]:
     """The core schema `owner` with the fields of these names only: the ones that are there already."""
-    kept = [(name, field) for name, field in fields_of(owner) if name in names]
-    fields: Any = dict(kept) if isinstance(owner["fields"], dict) else [field for _, field in kept]
     schema = {key: value for key, value in owner.items() if key not in ("extras_schema", "ref", "computed_fields")}
-    return {**schema, "fields": fields, "extra_behavior": "ignore"}
+    kept = with_fields(schema, {name: field for name, field in fields_of(owner) if name in names})
+    return {**kept, "extra_behavior": "ignore"}
 
 
 def _at(value: Any, key: str | int) -> Any:
