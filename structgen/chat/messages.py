@@ -33,7 +33,8 @@ def prompt_ids(
 
     Most templates read a message's content as a text, some as a list of parts, some as either; some read the arguments
     of a call as a mapping, some as JSON text, some read no calls. What is given comes in the form that the template
-    reads; parts that are texts alone are one text.
+    reads; parts that are texts alone are one text. What a `developer` says comes as the system's where the template
+    knows no developer.
 
     Args:
         tokenizer: a tokenizer with `apply_chat_template`.
@@ -61,10 +62,9 @@ def prompt_ids(
     try:
         if format_ is None and any(message.get("tool_calls") for message in messages):
             format_ = call_format(tokenizer)
-        in_parts = _reads_parts_only(tokenizer, str(getattr(tokenizer, "chat_template", None)))
+        reading = _Reading(tokenizer, where)
         written = [
-            _written(message, format_, f"{where}: message {place}", in_parts=in_parts)
-            for place, message in enumerate(messages)
+            _written(message, reading, format_, f"{where}: message {place}") for place, message in enumerate(messages)
         ]
         encoded = apply(written, add_generation_prompt=True, return_dict=True, **given)
         return [int(token) for token in encoded["input_ids"]]
@@ -83,41 +83,75 @@ def _plain(value: Any, where: str) -> Any:
     return [_plain(each, where) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-@once_per_object
-def _reads_parts_only(tokenizer: Any, template: str) -> bool:
-    """Tells from a probe whether the chat template takes content as a list of parts only, and leaves texts out.
+class _Reading:
+    """What a chat template reads of conversations, told by probes.
 
     Args:
         tokenizer: a tokenizer with `apply_chat_template`.
-        template: its chat template, which may be changed.
+        where: the name of the messages in error messages.
     """
 
-    def shows(content: Any) -> bool:
-        try:
-            said = TokenizerTemplate(tokenizer).render([{"role": "user", "content": content}], (), prompt=False)
-        except CannotRender:
-            return False
-        return _PROBE in str(said)
+    def __init__(self, tokenizer: Any, where: str) -> None:
+        self._tokenizer, self._template, self._where = tokenizer, str(getattr(tokenizer, "chat_template", None)), where
+        self.in_parts = not self._shows("user", in_parts=False) and self._shows("user", in_parts=True) is True
+        """Does it take content as a list of parts only, and leave texts out?"""
 
-    return not shows(_PROBE) and shows([{"type": "text", "text": _PROBE}])
+    def role(self, role: str) -> str:
+        """Returns the role under which the template reads what the application says.
+
+        Raises:
+            OptionError: it leaves that out.
+        """
+        if role not in ("system", "developer") or not self._shows("user", in_parts=self.in_parts):
+            return role
+        if role == "developer" and not self._shows(role, in_parts=self.in_parts):
+            role = "system"
+        if self._shows(role, in_parts=self.in_parts) is False:
+            told = f"the chat template leaves out what a {role!r} message says: say it in the user's"
+            raise OptionError(f"{self._where}: {told}")
+        return role
+
+    def _shows(self, role: str, *, in_parts: bool) -> bool | None:
+        return _shows(self._tokenizer, self._template, role, in_parts)
 
 
 _PROBE = "What is said"
 
 
-def _written(message: Message, format_: CallFormat | None, where: str, *, in_parts: bool) -> dict[str, Any]:
+@once_per_object
+def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | None:
+    """Does a chat template show what a message of this role says? None where it refuses the conversation.
+
+    Args:
+        tokenizer: a tokenizer with `apply_chat_template`.
+        template: its chat template, which may be changed.
+        role: the role of the first message.
+        in_parts: is content given as a list of parts?
+    """
+
+    def turn(role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "content": [{"type": "text", "text": text}] if in_parts else text}
+
+    turns = [turn(role, _PROBE)] if role == "user" else [turn(role, _PROBE), turn("user", "?")]
+    try:
+        return _PROBE in str(TokenizerTemplate(tokenizer).render(turns, (), prompt=False))
+    except CannotRender:
+        return None
+
+
+def _written(message: Message, reading: _Reading, format_: CallFormat | None, where: str) -> dict[str, Any]:
     """Returns a message with its content and its calls as the template reads them."""
     if format_ is not None and message.get("tool_calls"):
         message = _with_calls(message, format_, where)
-    plain: dict[str, Any] = _plain(message, where)
+    plain: dict[str, Any] = {**_plain(message, where), "role": reading.role(message["role"])}
     content = plain.get("content")
-    if isinstance(content, str) and in_parts:
+    if isinstance(content, str) and reading.in_parts:
         return {**plain, "content": [{"type": "text", "text": content}]}
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(kind, str) and kind.startswith(("image", "video", "audio", "input_")):
             raise OptionError(f"{where}: {quoted(kind)} parts are read from what the model's processor returns only")
-    return plain if in_parts or "content" not in plain else {**plain, "content": _joined(content)}
+    return plain if reading.in_parts or "content" not in plain else {**plain, "content": _joined(content)}
 
 
 def _joined(content: Any) -> Any:

@@ -336,8 +336,6 @@ def _messages(given: Sequence[Message]) -> list[dict[str, Any]]:
     written, names = [], dict[str, str]()
     for place, message in enumerate(given):
         one = {**(message.model_extra or {}), "role": message.role, "content": _text(message.content, place)}
-        if message.role == "developer":
-            one["role"] = "system"
         if message.tool_calls:
             calls = [_call(call, place) for call in message.tool_calls]
             names |= {call.id: call.name for call in calls}

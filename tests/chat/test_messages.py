@@ -52,6 +52,18 @@ def test_a_text_is_in_the_prompt_as_one_or_in_parts(name):
     assert text == prompt(tokenizer, [{"type": "text", "text": "Where is"}, {"type": "text", "text": " Rome?"}])
 
 
+@pytest.mark.parametrize("name", sorted(templates().keys() - NEEDS_TOOLS))
+def test_what_a_system_or_a_developer_says_is_in_the_prompt_or_refused(name):
+    tokenizer = tokenizer_with(templates()[name])
+    for role in ("system", "developer"):
+        try:
+            ids = prompt_ids(tokenizer, [{"role": role, "content": "Be brief."}, {"role": "user", "content": "?"}])
+        except sg.OptionError:
+            assert name in ("google-gemma-2-2b-it", "tool_chat_template_glm4", "tool_chat_template_granite_20b_fc")
+        else:
+            assert "Be brief." in tokenizer.decode(ids)
+
+
 @pytest.mark.parametrize("name", sorted(set(derivable()) - NEEDS_TOOLS | TOLD if templates() else ()))
 def test_calls_are_in_the_prompt_however_they_are_given(name):
     """Without a word from the caller about the form that the template reads."""
@@ -59,8 +71,9 @@ def test_calls_are_in_the_prompt_however_they_are_given(name):
     id_ = call_format(tokenizer).id_of("weather", 0) or "abcdefgh1"
     prompts = {prompt(tokenizer, "?", history(each, id_)) for each in (given, '{"city": "Oslo"}')}
     prompts.add(prompt(tokenizer, "?", sg.ToolCall("weather", given, id_)))
-    assert len(prompts) == 1
-    assert all("weather" in each and "Oslo" in each and '\\"' not in each for each in prompts)
+    (text,) = prompts
+    assert '\\"' not in text
+    assert all(said in text for said in ("weather", "Oslo", "sunny"))
 
 
 @pytest.mark.parametrize("name", sorted(SILENT | AMBIGUOUS) if templates() else ())
