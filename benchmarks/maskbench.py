@@ -23,7 +23,7 @@ from typing import Any
 import report
 from engines import NAMES
 from pool import Worker
-from tokenizer_files import unpacked
+from tokenizer_files import encoded, unpacked
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
@@ -78,17 +78,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     packed = path.read_bytes()
     text = lzma.decompress(packed) if path.suffix == ".xz" else packed
     return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-def encoded(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of a text, without the blank that a SentencePiece tokenizer puts before it."""
-    tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
-    if not tokenizer.convert_ids_to_tokens(tokens[:1])[0].startswith("\u2581"):
-        return tokens
-    before: list[int] = tokenizer.encode("\n", add_special_tokens=False)
-    behind: list[int] = tokenizer.encode("\n" + text, add_special_tokens=False)
-    assert behind[: len(before)] == before
-    return behind[len(before) :]
 
 
 def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The folder of a tokenizer, its .xz files unpacked."""
+"""The folder of a tokenizer, its .xz files unpacked, and the tokens of a text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -22,3 +23,14 @@ def unpacked(folder: Path) -> Iterator[Path]:
             elif file.is_file():
                 shutil.copy(file, target)
         yield target
+
+
+def encoded(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text, without the blank that a SentencePiece tokenizer puts before it."""
+    tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    if not tokenizer.convert_ids_to_tokens(tokens[:1])[0].startswith("\u2581"):
+        return tokens
+    before: list[int] = tokenizer.encode("\n", add_special_tokens=False)
+    behind: list[int] = tokenizer.encode("\n" + text, add_special_tokens=False)
+    assert behind[: len(before)] == before
+    return behind[len(before) :]

@@ -21,6 +21,7 @@ import guards
 import maskbench
 import report
 import scaling
+import tokenizer_files
 import worker
 from engines import Refused
 from pool import Worker
@@ -300,7 +301,7 @@ class BlankBefore:
 
 def test_documents_have_no_blank_that_the_tokenizer_put_there() -> None:
     """A text that begins with a blank would be refused by every engine."""
-    assert maskbench.encoded(BlankBefore(), "{}") == [ord("{"), ord("}")]
+    assert tokenizer_files.encoded(BlankBefore(), "{}") == [ord("{"), ord("}")]
 
 
 def test_a_missed_target_is_called_missed() -> None:
