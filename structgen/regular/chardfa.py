@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class CharDfa:
     def kinds(self) -> tuple[tuple[int, ...], NDArray[np.int32]]:
         """The different masks in `final`, and for each state the place of its own among them."""
         places = {mask: place for place, mask in enumerate(dict.fromkeys(self.final))}
-        return tuple(places), np.array([places[mask] for mask in self.final], np.int32)
+        return tuple(places), _looked_up(places, self.final)
 
     def state_after(self, text: str) -> int:
         """The state after `text` from the start; 0 when no member begins so."""
@@ -111,16 +112,20 @@ def tidied(
     bounds: NDArray[np.int32], classes: NDArray[np.int32], table: NDArray[np.int32], final: Sequence[int]
 ) -> CharDfa:
     """Trim and minimise a table over code-point classes; `final` holds bit masks, column 0 must be dead."""
-    kinds = {0: 0}
-    numbers = np.array([kinds.setdefault(mask, len(kinds)) for mask in final], np.int32)
-    small, numbers, merged = tidy(table, numbers, len(kinds))
+    masks = list(dict.fromkeys(chain((0,), final)))
+    numbers = _looked_up({mask: kind for kind, mask in enumerate(masks)}, final)
+    small, numbers, merged = tidy(table, numbers, len(masks))
     joined = merged[classes]
     changes = np.ones(joined.size, np.bool_)
     np.not_equal(joined[1:], joined[:-1], out=changes[1:])
     kept = np.flatnonzero(changes)
-    masks = [int(mask) for mask in kinds]
-    accepts = tuple([masks[kind] for kind in numbers.tolist()])
+    accepts = tuple(map(masks.__getitem__, numbers.tolist()))
     return CharDfa(bounds[kept], joined[kept].astype(np.int32), small, accepts)
+
+
+def _looked_up(places: dict[int, int], masks: Sequence[int]) -> NDArray[np.int32]:
+    """The place of each mask. An automaton may have tens of thousands of states, so the loop is one in C."""
+    return np.fromiter(map(places.__getitem__, masks), np.int32, len(masks))
 
 
 @lru_cache(maxsize=1024)
@@ -215,7 +220,8 @@ def length(least: int = 0, most: int | None = None, limit: int = STATE_LIMIT) ->
     table[1:-1, 1] = np.arange(2, states)
     if most is None:
         table[-1, 1] = states - 1
-    final = [0] + [int(least <= count <= last) for count in range(states - 1)]
+    final, lengths = [0] * states, range(max(least, 0), last + 1)
+    final[1 + lengths.start : 1 + lengths.stop] = [1] * len(lengths)  # state 1 + n is behind n code points
     return tidied(_TEXT_BOUNDS, _TEXT_CLASSES, table, final)
 
 
@@ -271,8 +277,8 @@ def beside(low: CharDfa, high: CharDfa, width: int, limit: int = STATE_LIMIT) ->
 
 def _combined(dfas: Sequence[CharDfa], limit: int) -> CharDfa:
     bounds, classes, table, states = _joint(dfas, SOME, limit)
-    packed = np.packbits(_accepts(dfas, states), axis=1, bitorder="little")
-    return tidied(bounds, classes, table, [int.from_bytes(row.tobytes(), "little") for row in packed])
+    bits = _accepts(dfas, states) @ (np.int64(1) << np.arange(len(dfas)))
+    return tidied(bounds, classes, table, bits.tolist())
 
 
 def _recombined(groups: Sequence[CharDfa], width: int, limit: int) -> CharDfa:
