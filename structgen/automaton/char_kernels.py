@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
+    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, STUB, TARGET, UNBOUNDED,
+    ZERO, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -190,19 +191,20 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
 
 
 ENDS, LIMITS, CONTINUED = range(3)
-"""Rows of `per_state`, int32[3, states], of a DFA on its way to bytes.
+"""Rows of `per_state`, int32[6, states], of a DFA on its way to bytes; for the others see `char_escapes`.
 
 ENDS: where an accepting state leads: inside quotes the state behind the closing quote, else the outcome to pop with,
 plus 1; 0 for states that do not accept. LIMITS: HI of each state: where characters are counted, how many there may be
 before it; else, of a run (see `counted_runs`), how often it leads to itself. CONTINUED: the first of the seven states
 (`write_utf8`) in the middle of characters that lead to a state; 0 where they are not written yet.
 """
-FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED = range(6)
-"""Places in `settings`, int64[6], of a DFA on its way to bytes.
+FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED, NAMED = range(7)
+"""Places in `settings`, int64[7], of a DFA on its way to bytes.
 
 FIRST: the automaton's state for state 1 of the DFA. ESCAPES: inside quotes, the automaton's state behind a backslash in
 state 1. BLOCK: the number of the DFA's block. INC_FLAG, ROOM_FLAG: the flags of edges that end and that begin a
-character: INC and ROOM where characters are counted, else 0. QUOTED: 1 where the text stands inside quotes.
+character: INC and ROOM where characters are counted, else 0. QUOTED: 1 where the text stands inside quotes. NAMED: 1
+where it is a name there.
 """
 
 
@@ -323,4 +325,73 @@ def lift_rows(
         states[s, MISS] = POP if leaves else NOTHING
         states[s, A], states[s, B] = ends[q] - 1 if leaves else 0, 0
         states[s, LO], states[s, HI] = 0, limits[q]
+    return n_states, n_edges
+
+
+@inner_kernel
+def _wide_edges(
+    base: int, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, nodes: Int32, low: int, high: int,
+    q: int, n: int,
+) -> int:  # fmt: skip
+    """Write the edges of the spans `low..high - 1` of a spelling for `q`, given the edges to the nodes below; the new
+    count of edges."""
+    edges, first, continued = edges_at(base), settings[FIRST], per_state[CONTINUED]
+    for i in range(low, high):
+        left, below = int64(spelling[i, 2]), int64(spelling[i, 3])
+        if left < 0:
+            target = int64(nodes[below])
+        else:
+            t = int64(nexts[q, below])
+            target = first + t - 1 | settings[INC_FLAG] if t else int64(0)
+            if t and left:
+                target = continued[t] + left - 1 | settings[ROOM_FLAG]
+        if target:
+            edges[n, 0], edges[n, 1] = spelling[i, 0] | spelling[i, 1] << 8, target
+            n += 1
+    return n
+
+
+@kernel
+def write_wide(
+    base: int, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, ends: Int32, nodes: Int32, q: int,
+    also: int, n_states: int, n_edges: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Complete the row of `q`, of which `lift_rows` has written the other edges, with those for characters beyond
+    ASCII, which lead to several states; the new counts.
+
+    Args:
+        spelling, ends: see `DfaOutline.spelling`.
+        nodes: scratch, as long as `ends`.
+        also: 1 where the caller has more edges: the state stays a stub.
+    """
+    states, edges, limits, continued = states_at(base), edges_at(base), per_state[LIMITS], per_state[CONTINUED]
+    s = settings[FIRST] + q - 1
+    for i in range(spelling.shape[0]):
+        t = int64(nexts[q, spelling[i, 3]]) if spelling[i, 2] > 0 else int64(0)
+        if t and continued[t] == 0:
+            continued[t] = n_states
+            edge = settings[FIRST] + t - 1 | settings[INC_FLAG]
+            n_edges = write_utf8(base, n_states, edge, int64(limits[t]), n_edges)
+            n_states += 7
+    start = int64(0)
+    for node in range(ends.size - 1):
+        first = n_edges
+        n_edges = _wide_edges(base, settings, nexts, per_state, spelling, nodes, start, int64(ends[node]), q, n_edges)
+        start, nodes[node] = int64(ends[node]), 0
+        if n_edges > first:
+            limit = int64(0)
+            for e in range(first, n_edges):
+                limit = max(limit, int64(states[edges[e, 1] & TARGET, HI]))
+            states[n_states, KIND], states[n_states, START], states[n_states, COUNT] = RANGES, first, n_edges - first
+            states[n_states, MISS], states[n_states, A], states[n_states, B] = NOTHING, 0, 0
+            states[n_states, LO], states[n_states, HI] = 0, limit
+            nodes[node] = n_states | settings[ROOM_FLAG]
+            n_states += 1
+    first = n_edges
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0], edges[e, 1]
+        n_edges += 1
+    n_edges = _wide_edges(base, settings, nexts, per_state, spelling, nodes, start, int64(ends[-1]), q, n_edges)
+    states[s, START], states[s, COUNT] = first, n_edges - first
+    states[s, KIND] = STUB if also else RANGES | CHARS << 4 | settings[BLOCK] << 8
     return n_states, n_edges

@@ -64,7 +64,7 @@ def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target
         return tables.ranges(tables.stub(), kept or [edge for edge in edges if edge[2] == target][:1])
 
     automaton.shorten(state, lambda: way_out(state))
-    automaton.own_ways(first, way_out)
+    automaton.own(first, way_out)
     tables.copy_row(root, state)
 
 

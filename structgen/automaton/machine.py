@@ -176,9 +176,10 @@ class Automaton:
         following += [b] if (action & ACTION == CALL or action == TEST) and b > 0 else []
         return following
 
-    def own_ways(self, first: int, way_out: Callable[[int], int]) -> None:
-        """`way_out` is asked for the states from `first` on, up to the next block. They are written already."""
-        self._blocks.append(_Block(first, _no_expander, way_out))
+    def own(self, first: int, way_out: Callable[[int], int], expand: Callable[[int], None] = _no_expander) -> None:
+        """`way_out` is asked for the states from `first` on, up to the next block, and `expand` writes the stubs among
+        them. They are there already, or come from a kernel."""
+        self._blocks.append(_Block(first, expand, way_out))
 
     def pop(self, outcome: int = 0) -> int:
         """The state that leaves its frame on arrival with that outcome."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from structgen.regular.chardfa import CharDfa
 from structgen.automaton.text_loops import exits
 from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.text_classes import BLANKS, class_bounds, class_ends
+
+
+Span = tuple[int, int, int, int]
 
 
 class DfaOutline:
@@ -53,6 +57,41 @@ class DfaOutline:
         first = bisect_right(self._bounds, low) - 1
         classes = set(self._classes[first : bisect_right(self._bounds, high)])
         return classes | {0} if high > 0x10FFFF else classes
+
+    @cached_property
+    def spelling(self) -> tuple[Int32, Int32]:
+        """How the characters beyond ASCII are spelled, by class: spans, int32[., 4], and where those of each node end.
+
+        A span is `(first byte, last byte, left, below)`: with `left` >= 0, that many more bytes follow, whichever they
+        are, to class `below`; else the next byte is read at node `below`. The lead bytes are the last node.
+        """
+        nodes: list[list[Span]] = []
+        leads: list[Span] = []
+        for lead in range(0xC2, 0xF5):
+            left = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
+            self._spell(nodes, leads, lead, (lead & (0x3F >> left)) << 6 * left, left, (0, 0x80, 0x800, 0x10000)[left])
+        nodes.append(leads)
+        spans = np.array([span for node in nodes for span in node], np.int32).reshape(-1, 4)
+        return spans, np.cumsum([len(node) for node in nodes], dtype=np.int32)
+
+    def _spell(self, nodes: list[list[Span]], spans: list[Span], byte: int, low: int, left: int, least: int) -> None:
+        """Append the span of a byte after which `left` more spell the characters from `low` on."""
+        high = low + (1 << 6 * left) - 1
+        classes = self.classes_in(max(low, least), high) if high >= least else {0}
+        if classes == {0}:
+            return
+        if len(classes) == 1 and low >= least:
+            span = (byte, byte, left, classes.pop())
+        else:
+            below: list[Span] = []
+            for i in range(64):
+                self._spell(nodes, below, 0x80 + i, low + (i << 6 * (left - 1)), left - 1, least)
+            nodes.append(below)
+            span = (byte, byte, -1, len(nodes) - 1)
+        if spans and spans[-1][1] == byte - 1 and spans[-1][2:] == span[2:]:
+            spans[-1] = (spans[-1][0], *span[1:])
+        else:
+            spans.append(span)
 
 
 @once_per_object

@@ -262,6 +262,7 @@ class JsonAutomaton(Automaton):
 def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> Prelude:
     """The prelude of automata with these options; without any value where values differ from level to level."""
     types = [read({"type": name}) for name in ("null", "boolean", "integer", "number", "string")]
+    types.append(read({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}))  # which 1.0 is not
     root = types[0] if whitespace.kind == "indented" else ANY
     template = JsonAutomaton(root, whitespace, any_order=any_order, finite=finite, prelude=False)
     return template.prelude(types)

@@ -1,6 +1,7 @@
 """A `CharDfa` lifted to bytes takes its members and no other text: plain, quoted and as a name, counted or not.
 
-Covers `char_kernels`, `outline`, `cheapest_chars`, `text_loops` and `literals`, the trie that literals are written in.
+Covers `char_kernels`, `char_escapes`, `outline`, `cheapest_chars`, `text_loops` and `literals`, the trie that literals
+are written in.
 """
 
 from __future__ import annotations

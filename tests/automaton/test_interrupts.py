@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.automaton.chars import Lifted
+from structgen.automaton.outline import DfaOutline
 from structgen.chat.calls_constraint import Turn
 from structgen.chat.literals import Literals, by_text
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
@@ -183,16 +183,16 @@ def test_generate_is_right_after_an_interrupt(calls: int, monkeypatch: pytest.Mo
     """`generate` keeps grammars between calls: one that was interrupted lost characters beyond ASCII for good."""
     schema = {"type": "string", "pattern": "^[é-ü]{2}[a-z]?$", "title": f"not kept by another test: {calls}"}
     model = scripted('"óów"')
-    spell, left = Lifted._spell, calls
+    spell, left = DfaOutline._spell, calls
 
-    def interrupted(self: Lifted, *arguments: Any) -> None:
+    def interrupted(self: DfaOutline, *arguments: Any) -> None:
         nonlocal left
         left -= 1
         if left == 0:
             raise KeyboardInterrupt
         spell(self, *arguments)
 
-    monkeypatch.setattr(Lifted, "_spell", interrupted)
+    monkeypatch.setattr(DfaOutline, "_spell", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sg.generate(model, "x", schema)
     assert sg.generate(model, "x", schema) == "óów"

@@ -1,0 +1,308 @@
+"""Kernels that write what stands behind a backslash in a lifted `CharDfa`, one state at a time: see `chars`.
+
+Between the digits of `\\uXXXX` there is a state for each beginning of which not all continuations lead to the same
+place. It is a stub until a walk meets it, and its row says what it stands for: A holds the DFA's state in front of the
+character, and B what was read, see `beginning`. Both stay when the row is written. A state behind which every
+continuation leads to one state of the DFA is shared by all states that lead there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structgen.automaton.char_kernels import FIRST, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL
+from structgen.automaton.char_kernels import ESCAPES as ESCAPES_FROM
+from structgen.automaton.step import edges_at, int64, states_at
+from structgen.automaton.table_format import (
+    COUNT, HI, INC, KIND, LO, MISS, NOTHING, RANGES, ROOM, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
+)  # fmt: skip
+from structgen.kernels import inner_kernel, kernel
+
+DIGITS = 4
+"""Digits of an escape."""
+PAIR = 7
+"""In place of the number of digits that are left: the second escape of a pair is."""
+SHARED = 3
+"""Rows of `per_state`: of each state of the DFA, from `SHARED` on, the state before one, two and three digits,
+whichever they are, that lead there; 0 where it is not written yet."""
+ROWS = SHARED + DIGITS - 1
+"""How many rows `per_state` has."""
+_SHORT: Int32 = np.array(
+    [(0x22, 0x22), (0x5C, 0x5C), (0x2F, 0x2F), (0x62, 8), (0x66, 12), (0x6E, 10), (0x72, 13), (0x74, 9)], np.int32
+)
+"""Short escapes: the letter, and its character."""
+_SLASH = 0x2F
+MOST_STATES, MOST_EDGES = 17, 48
+"""No call of a kernel below writes more new states, and more edges."""
+
+
+def beginning(mark: int) -> tuple[int, int, int]:
+    """What B of a state says: the code unit read so far, its missing digits taken for zeros; how many digits are left,
+    or `PAIR`; and the high surrogate in front of the unit, 0 for none."""
+    high = mark >> 19
+    return mark & 0xFFFF, mark >> 16 & 7, high and high - 1 + 0xD800
+
+
+@inner_kernel
+def _marked(low: int, left: int, high_surrogate: int) -> int:
+    """The number of which `beginning` tells the parts. It is never 0."""
+    return low | left << 16 | (high_surrogate - 0xD800 + 1 << 19 if high_surrogate else int64(0))
+
+
+@inner_kernel
+def _interval(bounds: Int32, code: int) -> int:
+    """The interval that holds a character."""
+    low, high = int64(0), int64(bounds.size)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if bounds[middle] <= code:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@inner_kernel
+def _astral(high: int, low: int) -> int:
+    """The character of a surrogate pair."""
+    return 0x10000 + (high - 0xD800 << 10) + (low - 0xDC00)
+
+
+@inner_kernel
+def _span(part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int]:
+    """The first and the last of the characters that code units in `low..high` begin (end, behind a high surrogate), in
+    three parts: pairs, then below and above the surrogates. The first is greater than the last where there are none."""
+    if high_surrogate:
+        if part:
+            return int64(1), int64(0)
+        return _astral(high_surrogate, max(low, int64(0xDC00))), _astral(high_surrogate, min(high, int64(0xDFFF)))
+    if part == 0:
+        return _astral(max(low, int64(0xD800)), int64(0xDC00)), _astral(min(high, int64(0xDBFF)), int64(0xDFFF))
+    if part == 1:
+        return low, min(high, int64(0xD7FF))
+    return max(low, int64(0xE000)), high
+
+
+@inner_kernel
+def _led(
+    nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int, high_surrogate: int
+) -> tuple[int, int]:
+    """To which living state code units in `low..high` lead from `q`: 0 for none, `SEVERAL` for different ones; and the
+    greatest limit among these."""
+    target, room = int64(0), int64(0)
+    for part in range(3):
+        first, last = _span(int64(part), low, high, high_surrogate)
+        i = _interval(bounds, first) if first <= last else int64(bounds.size)
+        while i < bounds.size and bounds[i] <= last:
+            t = int64(nexts[q, classes[i]])
+            if t > 0:
+                room = max(room, int64(limits[t]))
+                target = t if target == 0 or target == t else int64(SEVERAL)
+            i += 1
+    return target, room
+
+
+@inner_kernel
+def _all_live(nexts: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int) -> bool:
+    """Do all characters `low..high` lead to living states? No surrogate does."""
+    i = _interval(bounds, low)
+    while i < bounds.size and bounds[i] <= high:
+        if nexts[q, classes[i]] == 0:
+            return False
+        i += 1
+    return True
+
+
+@inner_kernel
+def _in_run(settings: Int64, limits: Int32, q: int) -> bool:
+    """Is a state a run, where only runs count?"""
+    return settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
+
+
+@inner_kernel
+def _edge(settings: Int64, limits: Int32, q: int, target: int) -> int:
+    """The edge to `target` behind the last byte of a character that stands behind `q`."""
+    flag = settings[INC_FLAG]
+    if _in_run(settings, limits, q):
+        flag = int64(INC) if target == q else int64(ZERO)
+    edge: int = settings[FIRST] + target - 1 | flag
+    return edge
+
+
+@inner_kernel
+def _row(base: int, s: int, start: int, count: int, high: int) -> None:
+    """Write the row of a state with edges alone. A and B stay."""
+    states = states_at(base)
+    states[s, START], states[s, COUNT], states[s, MISS] = start, count, NOTHING
+    states[s, LO], states[s, HI], states[s, KIND] = 0, high, RANGES
+
+
+@inner_kernel
+def _clear(base: int, s: int) -> None:
+    """Let the row of a new state say nothing of what was read."""
+    states = states_at(base)
+    states[s, A], states[s, B] = 0, 0
+
+
+@inner_kernel
+def _stub(base: int, settings: Int64, limits: Int32, q: int, target: int, room: int, mark: int, s: int) -> int:
+    """Write a stub in the middle of a character that leads from `q` to `target`; the edge to it."""
+    states, high = states_at(base), int64(UNBOUNDED)
+    if settings[INC_FLAG]:
+        high = room
+    elif target == q:
+        high = int64(limits[q])
+    states[s, KIND], states[s, START], states[s, COUNT], states[s, MISS] = STUB, 0, 0, NOTHING
+    states[s, A], states[s, B], states[s, LO], states[s, HI] = q, mark, 0, high
+    flag = int64(ROOM) if _in_run(settings, limits, q) else settings[ROOM_FLAG]
+    edge: int = s | flag
+    return edge
+
+
+@inner_kernel
+def _digits(
+    base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, q: int, low: int,
+    left: int, high_surrogate: int, n_states: int,
+) -> tuple[int, int]:  # fmt: skip
+    """The edge to where the last `left` digits of an escape are missing (0 when no character there is alive), and the
+    new count of states."""
+    limits, high = per_state[LIMITS], low + (int64(1) << 4 * left) - 1
+    target, room = _led(nexts, limits, bounds, classes, q, low, high, high_surrogate)
+    if target == 0:
+        return int64(0), n_states
+    mark = _marked(low, left, high_surrogate)
+    if left == 0:
+        if high_surrogate or low < 0xD800 or low > 0xDBFF:
+            return _edge(settings, limits, q, target), n_states
+        mark = _marked(low, int64(PAIR), int64(0))
+    elif (
+        target != SEVERAL and not high_surrogate and not _in_run(settings, limits, q)
+        and _all_live(nexts, bounds, classes, q, low, high)
+    ):  # fmt: skip
+        shared = per_state[SHARED + left - 1]
+        if shared[target] == 0:
+            _stub(base, settings, limits, q, target, room, mark, n_states)
+            shared[target] = n_states
+            n_states += 1
+        return shared[target] | settings[ROOM_FLAG], n_states
+    return _stub(base, settings, limits, q, target, room, mark, n_states), n_states + 1
+
+
+@inner_kernel
+def _append(base: int, start: int, n: int, byte: int, target: int) -> int:
+    """Write the edge of a byte behind those from `start` on, as one with its neighbour where it can be; the new count
+    of edges."""
+    edges = edges_at(base)
+    if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] >> 8 == byte - 1:
+        edges[n - 1, 0] = edges[n - 1, 0] & 255 | byte << 8
+        return n
+    edges[n, 0], edges[n, 1] = byte | byte << 8, target
+    return n + 1
+
+
+@inner_kernel
+def _one_edge(base: int, byte: int, target: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
+    """Write a state with one edge; the state, and the new counts."""
+    _clear(base, n_states)
+    _row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
+    return n_states, n_states + 1, _append(base, n_edges, n_edges, byte, target)
+
+
+@kernel
+def write_digits(
+    base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
+    n_states: int, n_edges: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write a state between the digits of an escape, or between two escapes of a pair; the new counts.
+
+    Args:
+        settings, per_state: see their places and rows.
+        nexts, bounds, classes: those of the DFA.
+        n_states, n_edges: the first free rows.
+    """
+    states, edges = states_at(base), edges_at(base)
+    q, mark, high = int64(states[state, A]), int64(states[state, B]), int64(states[state, HI])
+    low, left, before = mark & 0xFFFF, mark >> 16 & 7, mark >> 19
+    if left == PAIR:
+        target, n_states = _digits(
+            base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), low, n_states
+        )
+        second, n_states, n_edges = _one_edge(base, int64(0x75), target, n_states, n_edges)
+        _row(base, state, n_edges, int64(1), high)
+        return n_states, _append(base, n_edges, n_edges, int64(0x5C), second)
+    high_surrogate = before - 1 + 0xD800 if before else int64(0)
+    start, letters, step = n_edges, n_edges, int64(1) << 4 * (left - 1)
+    for value in range(16):
+        if value == 10:
+            letters = n_edges
+        target, n_states = _digits(
+            base, settings, nexts, per_state, bounds, classes, q, low + value * step, left - 1, high_surrogate, n_states
+        )
+        if target:
+            byte = int64(0x30 + value) if value < 10 else int64(0x61 + value - 10)
+            n_edges = _append(base, letters if value >= 10 else start, n_edges, byte, target)
+    for e in range(letters, n_edges):  # the same in capitals
+        edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0] - 0x2020, edges[e, 1]
+        n_edges += 1
+    _row(base, state, start, n_edges - start, high)
+    return n_states, n_edges
+
+
+@inner_kernel
+def _controls(
+    base: int, settings: Int64, nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, n_states: int,
+    n_edges: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Write the states of the digits of control characters without a short escape; the first of them, 0 where none is
+    alive, and the new counts."""
+    rows, first = int64(0), n_states
+    for high in range(2):
+        start = n_edges
+        for low in range(16):
+            target = int64(nexts[q, classes[_interval(bounds, int64(16 * high + low))]])
+            short = high == 0 and 8 <= low and low <= 13 and low != 11
+            if target > 0 and not short:
+                byte = int64(0x30 + low) if low < 10 else int64(0x61 + low - 10)
+                n_edges = _append(base, start, n_edges, byte, _edge(settings, limits, q, target))
+        if n_edges > start:
+            _clear(base, n_states)
+            _row(base, n_states, start, n_edges - start, int64(UNBOUNDED))
+            rows |= 1 << high
+            n_states += 1
+    if rows == 0:
+        return int64(0), n_states, n_edges
+    start = n_edges
+    for high in range(2):
+        if rows >> high & 1:
+            n_edges = _append(base, start, n_edges, int64(0x30 + high), first)
+            first += 1
+    _clear(base, n_states)
+    _row(base, n_states, start, n_edges - start, int64(UNBOUNDED))
+    third, n_states, n_edges = _one_edge(base, int64(0x30), n_states, n_states + 1, n_edges)
+    fourth, n_states, n_edges = _one_edge(base, int64(0x30), third, n_states, n_edges)
+    return fourth, n_states, n_edges
+
+
+@kernel
+def write_escape(
+    base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
+    n_states: int, n_edges: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write the state behind a backslash, see `write_digits`. In a name each character has one spelling."""
+    limits, q = per_state[LIMITS], state - settings[ESCAPES_FROM] + 1
+    if settings[NAMED]:
+        digits, n_states, n_edges = _controls(base, settings, nexts, limits, bounds, classes, q, n_states, n_edges)
+    else:
+        digits, n_states = _digits(
+            base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
+        )
+    start = n_edges
+    for i in range(_SHORT.shape[0]):
+        target = int64(nexts[q, classes[_interval(bounds, int64(_SHORT[i, 1]))]])
+        if target > 0 and not (settings[NAMED] and _SHORT[i, 0] == _SLASH):
+            n_edges = _append(base, start, n_edges, int64(_SHORT[i, 0]), _edge(settings, limits, q, target))
+    if digits:
+        n_edges = _append(base, start, n_edges, int64(0x75), digits)
+    bounded = settings[INC_FLAG] != 0 or _in_run(settings, limits, q)
+    _row(base, state, start, n_edges - start, int64(states_at(base)[state, HI]) if bounded else int64(UNBOUNDED))
+    return n_states, n_edges
