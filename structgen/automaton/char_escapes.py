@@ -52,14 +52,15 @@ def _marked(low: int, left: int, high_surrogate: int) -> int:
 @inner_kernel
 def _interval(bounds: Int32, code: int) -> int:
     """The interval that holds a character."""
-    low, high = int64(0), int64(bounds.size)
-    while high - low > 1:
-        middle = (low + high) >> 1
+    interval: int = int64(0)
+    high: int = int64(bounds.size)
+    while high - interval > 1:
+        middle = (interval + high) >> 1
         if bounds[middle] <= code:
-            low = middle
+            interval = middle
         else:
             high = middle
-    return low
+    return interval
 
 
 @inner_kernel
@@ -116,7 +117,8 @@ def _all_live(nexts: Int32, bounds: Int32, classes: Int32, q: int, low: int, hig
 @inner_kernel
 def _in_run(settings: Int64, limits: Int32, q: int) -> bool:
     """Is a state a run, where only runs count?"""
-    return settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
+    runs: bool = settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
+    return runs
 
 
 @inner_kernel
