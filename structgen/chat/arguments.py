@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.chat.nested import Nested
+from structgen.chat.keyed.nested import Nested
 from structgen.chat.pieces import Pieces, Slot, filled
 
 

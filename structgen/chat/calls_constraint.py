@@ -9,7 +9,7 @@ from typing import Any
 from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import CallFormat
 from structgen.chat.json_values import json_plan
-from structgen.chat.keyed import KeyedPlans
+from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, by_text
 from structgen.chat.pieces import Slot
 from structgen.constraints.basic import Regex

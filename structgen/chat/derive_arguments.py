@@ -17,7 +17,7 @@ from structgen.chat.arguments import (
     Raw,
     ValueWriter,
 )
-from structgen.chat.nested import NUMBER, OTHER, TRICKY, WORD, nested_writer
+from structgen.chat.keyed.nested import NUMBER, OTHER, TRICKY, WORD, nested_writer
 from structgen.chat.pieces import Pieces, Slot, common_prefix, common_suffix, filled, read_off
 from structgen.chat.probes import KEYS, NAMES, Probes, Underivable
 from structgen.chat.templates import CannotRender

@@ -13,7 +13,7 @@ from typing import Any
 
 from structgen.chat.arguments import JsonArguments, KeyedArguments
 from structgen.chat.call_format import CallFormat
-from structgen.chat.keyed_reader import (
+from structgen.chat.keyed.reader import (
     ID,
     CharacterStream,
     Members,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from structgen.chat.arguments import ArgumentFormat, JsonArguments, JsonLayout, KeyedArguments, PythonText, ValueWriter
 from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive_thinking import CONTENT, thinking_tags
-from structgen.chat.nested import TRICKY, Nested
+from structgen.chat.keyed.nested import TRICKY, Nested
 from structgen.chat.pieces import Slot
 from structgen.chat.probes import DECLARED, USER, Probes
 from structgen.chat.templates import CannotRender, ChatTemplate

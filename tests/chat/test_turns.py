@@ -1,7 +1,8 @@
 """One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut.
 
-Covers `arguments`, `call_format`, `calls_constraint`, `derive_arguments`, `derive_thinking`, `json_values`, `keyed`,
-`keyed_reader`, `literals`, `nested`, `nested_plans`, `parser`, `probes`, `raw_strings` and `templates`.
+Covers `arguments`, `call_format`, `calls_constraint`, `derive_arguments`, `derive_thinking`, `json_values`,
+`chat.keyed.nested`, `chat.keyed.nested_plans`, `chat.keyed.plans`, `chat.keyed.raw_strings`, `chat.keyed.reader`,
+`literals`, `parser`, `probes` and `templates`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from structgen.chat import CallFormat, call_format
 from structgen.chat.arguments import KeyedArguments, Raw
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.keyed.nested import Nested
 from structgen.chat.literals import Fixed
-from structgen.chat.nested import Nested
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent, TurnParser
 from structgen.chat.templates import CannotRender, JinjaTemplate
 from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema

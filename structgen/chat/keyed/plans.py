@@ -8,11 +8,11 @@ from typing import Any
 
 from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import json_plan, members_of, types_of
+from structgen.chat.keyed.nested import Nested
+from structgen.chat.keyed.nested_plans import NestedPlans, separated
+from structgen.chat.keyed.raw_strings import raw_strings
 from structgen.chat.literals import Literals, optional
-from structgen.chat.nested import Nested
-from structgen.chat.nested_plans import NestedPlans, separated
 from structgen.chat.pieces import Pieces, Slot, filled
-from structgen.chat.raw_strings import raw_strings
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method

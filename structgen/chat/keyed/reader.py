@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import members_of, types_of
-from structgen.chat.nested import Nested
+from structgen.chat.keyed.nested import Nested
 from structgen.chat.pieces import Slot, filled
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import CallSyntaxError, quoted

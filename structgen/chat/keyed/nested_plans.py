@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from structgen.chat.arguments import Raw
+from structgen.chat.keyed.nested import Nested
+from structgen.chat.keyed.raw_strings import raw_strings
 from structgen.chat.literals import Literals, optional
-from structgen.chat.nested import Nested
-from structgen.chat.raw_strings import raw_strings
 from structgen.errors import UnsupportedSchema
 from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Words
 from structgen.regular.chardfa import from_pattern, literals
