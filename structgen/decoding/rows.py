@@ -95,7 +95,7 @@ class RowBuilder:
             lists("guards", options.guards, count), lists("banned", options.banned, count), targets
         )
         wanted = lists("phrases", options.phrases, count)
-        phrases = _phrases_of_rows(wanted, targets, self.beams)
+        phrases = _phrases_of_rows(wanted, targets, guards, self.beams)
         for given, each in zip(wanted, limits, strict=True):
             _require_unstopped(given, each.stop)
         vocabulary = self._model.vocabulary
@@ -104,8 +104,10 @@ class RowBuilder:
             self._grammars[id(target)] = None if constraint is None else grammar_for(constraint, vocabulary)
         for target, watch in {(id(t), id(w)): (t, w) for t, w in zip(targets, guards, strict=True)}.values():
             _require_a_text(self._grammars[id(target)], watch)
-        for target, owed in {(id(t), id(w)): (t, w) for t, w in zip(targets, phrases, strict=True)}.values():
-            _require_possible(self._grammars[id(target)], owed)
+        for target, owed, watch in {
+            tuple(map(id, row)): row for row in zip(targets, phrases, guards, strict=True)
+        }.values():
+            _require_possible(self._grammars[id(target)], owed, watch)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
@@ -284,13 +286,19 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
 
 
 def _phrases_of_rows(
-    phrases: Sequence[Sequence[str | Wanted]], targets: Sequence[Target], beams: Beams | None
+    phrases: Sequence[Sequence[str | Wanted]],
+    targets: Sequence[Target],
+    guards: Sequence[Sequence[Guard[Any]]],
+    beams: Beams | None,
 ) -> list[PhraseSet | None]:
     """Each row's phrases. Rows that were given the same have the same."""
-    known: dict[tuple[int, bool], PhraseSet | None] = {}
-    rows = [(given, target.is_json) for given, target in zip(phrases, targets, strict=True)]
-    for given, is_json in rows:
-        if (id(given), is_json) not in known:
+    known: dict[tuple[int, int, bool], PhraseSet | None] = {}
+    keys = [
+        (id(given), id(watch), target.is_json) for given, watch, target in zip(phrases, guards, targets, strict=True)
+    ]
+    for given, watch, key in zip(phrases, guards, keys, strict=True):
+        if key not in known:
+            is_json = key[-1]
             require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
             wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
             if wanted and beams is None:
@@ -299,8 +307,8 @@ def _phrases_of_rows(
             require(
                 bound is None or is_json, "phrases", bound, "no at=: only JSON has strings to which it can be bound"
             )
-            known[id(given), is_json] = PhraseSet(wanted) if wanted else None
-    return [known[id(given), is_json] for given, is_json in rows]
+            known[key] = PhraseSet(wanted, watch, is_json=is_json) if wanted else None
+    return [known[key] for key in keys]
 
 
 def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
@@ -315,8 +323,11 @@ def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> N
                 raise OptionError(f"the stop string {quoted(stop)} ends the text within the phrase {quoted(phrase)}")
 
 
-def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
+def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards: Sequence[Guard[Any]]) -> None:
     """A constraint of few texts must have one with all phrases, and a schema strings where phrases are bound to.
+
+    Args:
+        guards: of the row, which must let the text pass.
 
     Raises:
         UnsatisfiableSchema: it has none.
@@ -327,10 +338,13 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None) -> Non
     if isinstance(automaton, JsonAutomaton):
         for pointer in (each for each in phrases.pointers if not may_have_strings(automaton.root, each)):
             raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
-    offence = in_every_text(grammar, [PhraseGuard(phrases)])
+    if phrases.are_lost:  # the row has that error
+        return
+    offence = in_every_text(grammar, [PhraseGuard(phrases), *guards])
     if offence is not None:
+        others = f"; other texts: {excerpt(' or '.join(offence.others))}" if offence.others else ""
         raise UnsatisfiableSchema(
-            f"the constraint takes no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}"
+            f"the constraint takes no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}{others}"
         )
 
 

@@ -25,6 +25,13 @@ S = TypeVar("S", WordSearch, PatternSearch)
 EVERYTHING, STRING_VALUES = "text", "strings"
 
 
+class Offence(NamedTuple):
+    """What is banned in a text."""
+
+    pattern: str  # an ECMA-262 pattern: a text in which it matches has an offence
+    reason: str  # of the veto
+
+
 def require_words(name: str, words: object) -> None:
     """Refuses what is no list of words.
 
@@ -109,6 +116,30 @@ class Banned(Guard[BanState], Generic[S]):
         ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
         return min(place.places[0], ends) if place.places else ends
 
+    def reads_strings_at(self, pointer: str) -> bool:
+        """Does it search each string at a JSON pointer, in which `*` and `**` stand for any parts?"""
+        if self._strings is None:
+            return False
+        known = self.scope in (STRING_VALUES, pointer)
+        return known or ("*" not in pointer and self._strings.finds(pointer))
+
+    def offence(self, text: str) -> Offence | None:
+        """The first offence in a text, all of which is searched, whatever the scope is."""
+        hit = self._hit(text)
+        if hit is None:
+            return None
+        begun = text.encode()[hit.offset :].decode()
+        least = next((begun[:end] for end in range(1, len(begun)) if self._hit(begun[:end])), begun)
+        return Offence(self._pattern(least), self._reason(hit.word))
+
+    def _hit(self, text: str) -> Hit | None:
+        after: Any = self._search.feed(self._search.start, text.encode(), 0)
+        return after if isinstance(after, Hit) else self._search.finish(after)
+
+    @abstractmethod
+    def _pattern(self, text: str) -> str:
+        """A pattern that matches a text that is banned, and nothing that is not."""
+
     @abstractmethod
     def _suspects(self, place: Any, vocabulary: Vocabulary) -> NDArray[np.int64]:
         """The tokens that begin with a character and end in a hit, behind whole characters."""
@@ -188,6 +219,9 @@ class BannedWords(Banned[WordSearch]):
             known[place.fold.last] = WordTokens(vocabulary, self._search, place.fold.last)
         return known[place.fold.last].suspects(place.node)
 
+    def _pattern(self, text: str) -> str:
+        return self._search.fold.pattern(text)
+
     def _reason(self, word: int) -> str:
         return f"banned word {quoted(self.words[word])}"
 
@@ -218,6 +252,9 @@ class BannedPattern(Banned[PatternSearch]):
             self._tokens[vocabulary] = PatternTokens(vocabulary, self._search)
         tokens: PatternTokens = self._tokens[vocabulary]
         return tokens.suspects(place.node)
+
+    def _pattern(self, text: str) -> str:
+        return self.pattern
 
     def _reason(self, word: int) -> str:
         return f"banned pattern {quoted(self.pattern)}"

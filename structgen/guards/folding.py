@@ -11,12 +11,18 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from structgen.regular.texts import cases, one_of
+
 BOUNDARY = b"\xff"
 """The unit between a character of a word and one that is none. No byte of UTF-8."""
 BROKEN = b"\xfe"
 """The unit of a byte that belongs to no character. No byte of UTF-8."""
 OTHER, WORD, SPACE, SILENT = 0, 1, 2, 3
 """The kinds of characters. A silent one has no units and changes nothing."""
+
+_LETTERS = r"\p{L}\p{M}\p{N}_"
+_DOUBTFUL = r"\p{C}\p{S}\p{Pc}"
+"""What may be silent, or a word's, where texts are normalised."""
 
 
 class FoldState(NamedTuple):
@@ -81,6 +87,25 @@ class Fold:
         """The units of a whole text."""
         state, units, _ = self.feed(START, text.encode())
         return units + self.finish(state)
+
+    def pattern(self, text: str) -> str:
+        """An ECMA-262 pattern that matches a text; wherever it matches, the units are those of this text.
+
+        Args:
+            text: not empty; its first and last characters are not silent.
+        """
+        pattern = "".join(map(self._alike, text))
+        if self.whole_word:
+            beside = f"[{_LETTERS}{_DOUBTFUL if self.normalised else ''}]"
+            before = f"(?<!{beside})" if self._units_of(text[0])[1] == WORD else ""
+            after = f"(?!{beside})" if self._units_of(text[-1])[1] == WORD else ""
+            pattern = before + pattern + after
+        return pattern
+
+    def _alike(self, char: str) -> str:
+        """A pattern of a character, and of its other case where that counts as the same."""
+        others = [other for other in cases(char) if len(other) == 1 and self._units_of(other) == self._units_of(char)]
+        return one_of(others)
 
     def _units_of(self, char: str) -> tuple[bytes, int]:
         """The units of a character, and what it is."""

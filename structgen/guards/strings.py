@@ -57,6 +57,10 @@ class StringFinder:
     def __init__(self, where: str | None) -> None:
         self._matches = None if where is None else _glob(where)
 
+    def finds(self, pointer: str) -> bool:
+        """Does a value at a JSON pointer matter?"""
+        return self._matches is None or self._matches(pointer)
+
     def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
         """The scan after more bytes, which stand at byte `base`, and the pieces of the values that matter."""
         pieces: list[Piece] = []
@@ -77,7 +81,7 @@ class StringFinder:
             return Scan(BETWEEN, _stepped(frame, sign[0])), sign.end()
         if frame is not None and frame.naming:
             return Scan(NAME, frame), sign.end()
-        if self._matches is not None and not self._matches(_pointer(frame)):
+        if self._matches is not None and not self.finds(_pointer(frame)):
             return Scan(ASIDE, frame), sign.end()
         pieces.append(Piece(OPEN, b"", base + sign.end()))
         return Scan(VALUE, frame), sign.end()

@@ -38,6 +38,7 @@ class Unavoidable(NamedTuple):
     pointer: str  # the place in the schema that forces it
     reason: str  # the reason of the guard's veto
     forced: str  # the text that is forced, for messages
+    others: tuple[str, ...] = ()  # further reasons, of other texts
 
 
 def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
@@ -52,7 +53,7 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
         blocked = search.all_blocked()
     except CallbackError:  # it is raised again where a row comes there: in others, all may be well
         return None
-    return search.first if blocked else None
+    return search.first._replace(others=tuple(search.reasons)[1:]) if blocked and search.first else None
 
 
 class _TextSearch:
@@ -62,6 +63,7 @@ class _TextSearch:
         self._grammar, self._guards, self._steps = grammar, guards, MOST_STEPS
         self._vocabulary = grammar.vocabulary
         self.first: Unavoidable | None = None
+        self.reasons: dict[str, None] = {}
 
     def all_blocked(self) -> bool:
         """Does every text have an offence? False where that is not known."""
@@ -88,6 +90,7 @@ class _TextSearch:
         """Is it a veto? The first one is kept."""
         if not isinstance(answer, Veto):
             return False
+        self.reasons[answer.reason] = None
         self.first = self.first or Unavoidable("", answer.reason, text.decode("utf-8", errors="replace"))
         return True
 

@@ -10,14 +10,12 @@ from functools import lru_cache
 from types import EllipsisType
 from typing import ClassVar, Generic, TypeVar
 
-import numpy as np
-
 from structgen.arguments import is_whole, require, require_flag, require_unicode
 from structgen.callbacks import Calling
 from structgen.errors import LimitExceeded, OptionError, quoted
-from structgen.phrases.table import MOST_STATES, PhraseTable, table_of_language
+from structgen.phrases.table import MOST_STATES, PhraseTable, table_of_language, table_of_machine
 from structgen.regular.patterns import STATE_LIMIT, pattern_language, pattern_predicate
-from structgen.regular.texts import escaped
+from structgen.regular.texts import cases, escaped, one_of
 
 S = TypeVar("S", bound=Hashable)
 
@@ -96,7 +94,7 @@ class Phrase(PatternPhrase):
     @property
     def pattern(self) -> str:
         """See `PatternPhrase`."""
-        pattern = "".join(map(_either_case, self.text)) if self.ignore_case else escaped(self.text)
+        pattern = "".join(one_of(cases(char)) for char in self.text) if self.ignore_case else escaped(self.text)
         if self.whole_word:
             before = f"(?<![{_WORD}])" if _is_word(self.text[0]) else ""
             after = f"(?![{_WORD}])" if _is_word(self.text[-1]) else ""
@@ -266,18 +264,12 @@ class BytePhrase(Wanted, Generic[S]):
         """See `Wanted`."""
         _require_pointer(self.at)
         with Calling("phrase", self):
-            start = self.start()
-            numbers, states, rows = {start: 0}, [start], list[list[int]]()
-            for state in states:
-                reached = [self.step(state, byte) for byte in range(256)]
-                for after in reached:
-                    if numbers.setdefault(after, len(states)) == len(states):
-                        states.append(after)
-                if len(states) > MOST_STATES:
-                    raise OptionError(f"{quoted(self)} has more than {MOST_STATES:,} states")
-                rows.append([numbers[after] for after in reached])
-            met = np.array([bool(self.is_met(state)) for state in states])
-        return PhraseTable(np.array(rows, np.int32), met)
+            try:
+                return table_of_machine(
+                    self.start(), lambda state: [self.step(state, byte) for byte in range(256)], self.is_met
+                )
+            except LimitExceeded as error:
+                raise OptionError(f"{quoted(self)} has more than {MOST_STATES:,} states") from error
 
 
 def _pattern(part: PhrasePart) -> str:
@@ -289,12 +281,6 @@ def _pattern(part: PhrasePart) -> str:
 
 def _is_phrase(part: object) -> bool:
     return isinstance(part, PatternPhrase)
-
-
-def _either_case(char: str) -> str:
-    """A pattern of a character's forms."""
-    forms = dict.fromkeys((char, char.lower(), char.upper(), char.title(), char.casefold()))
-    return f"(?:{'|'.join(map(escaped, forms))})" if len(forms) > 1 else escaped(char)
 
 
 def _is_word(char: str) -> bool:

@@ -19,12 +19,14 @@ def may_have_strings(root: Node, pointer: str) -> bool:
     return strings is None or bool(strings)
 
 
-def may_have(root: Node, pointer: str, patterns: Sequence[str]) -> bool:
-    """May a string at a JSON pointer match all of some ECMA-262 patterns?"""
+def may_have(root: Node, pointer: str, patterns: Sequence[str], banned: Sequence[str] = ()) -> bool:
+    """May a string at a JSON pointer match all of some ECMA-262 patterns, and none of others?"""
+    without = tuple(Strings(patterns=(pattern,)) for pattern in banned)
     strings = _strings(root, pointer)
     try:
         return strings is None or any(
-            not string_is_empty(replace(each, patterns=(*each.patterns, *patterns))) for each in strings
+            not string_is_empty(replace(each, patterns=(*each.patterns, *patterns), without=(*each.without, *without)))
+            for each in strings
         )
     except LimitExceeded:
         return True

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.guards.banned import Offence
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
 from structgen.masks import Grammar
 from structgen.memo import cached_up_to
+from structgen.phrases.bans import allowed
 from structgen.phrases.kinds import PatternPhrase, Wanted
 from structgen.phrases.places import may_have
 from structgen.phrases.possible import Possible
@@ -35,8 +37,15 @@ class _Tracked(NamedTuple):
     """One phrase."""
 
     name: str
-    table: PhraseTable
+    table: PhraseTable  # without what is banned
     pointer: int | None  # the number of its JSON pointer; None where it is looked for in the whole text
+    bans: tuple[Offence, ...]  # what was taken away
+
+    @property
+    def lost(self) -> str:
+        """For messages, where nothing is left of it."""
+        reasons = " or ".join(dict.fromkeys(ban.reason for ban in self.bans))
+        return f"{self.name} without {reasons}" if reasons else self.name
 
 
 class PhraseSet:
@@ -44,6 +53,8 @@ class PhraseSet:
 
     Args:
         phrases: at least one.
+        guards: of the row. What they ban is no way to say a phrase.
+        is_json: the text is JSON.
 
     Attributes:
         start: the state before the first byte.
@@ -53,12 +64,13 @@ class PhraseSet:
         OptionError: a phrase has too many states.
     """
 
-    def __init__(self, phrases: Sequence[Wanted]) -> None:
+    def __init__(self, phrases: Sequence[Wanted], guards: Sequence[Guard[Any]] = (), *, is_json: bool = False) -> None:
         self.pointers = pointers = list(dict.fromkeys(phrase.at for phrase in phrases if phrase.at is not None))
-        self._phrases = [
-            _Tracked(str(phrase), phrase.compile(), None if phrase.at is None else pointers.index(phrase.at))
-            for phrase in phrases
-        ]
+        self._phrases = list[_Tracked]()
+        for phrase in phrases:
+            pointer = None if phrase.at is None else pointers.index(phrase.at)
+            left = allowed(phrase.compile(), guards, at=phrase.at, is_json=is_json)
+            self._phrases.append(_Tracked(str(phrase), left.table, pointer, left.bans))
         self._finders = [StringFinder(pointer) for pointer in pointers]
         self._is_one = ["*" not in pointer for pointer in pointers]  # at most one string stands there
         self.start = Progress((0,) * len(phrases), (Scan(),) * len(pointers))
@@ -93,16 +105,24 @@ class PhraseSet:
             tables = [self._phrases[number].table for number in self._anywhere]
             possible = self._possible[grammar] = Possible(grammar, tables)
         number = possible.first_lost(position, [state.places[number] for number in self._anywhere])
-        return "" if number is None else self._phrases[self._anywhere[number]].name
+        return "" if number is None else self._phrases[self._anywhere[number]].lost
 
     def lost_in(self, root: Node) -> str:
         """The phrases of one pointer that no string of a schema has there; empty where none are known."""
+        for phrase in self._phrases:
+            if phrase.pointer is not None and phrase.table.owed[0] >= NEVER:
+                return phrase.lost
         for pointer in self.pointers:
-            bound = [each for each in self._wanted if isinstance(each, PatternPhrase) and each.at == pointer]
+            bound = [
+                (phrase.pattern, tracked)
+                for phrase, tracked in zip(self._wanted, self._phrases, strict=True)
+                if isinstance(phrase, PatternPhrase) and phrase.at == pointer
+            ]
             together = [bound] if "*" not in pointer else []  # else each may stand in a string of its own
-            for each in [*([phrase] for phrase in bound), *together]:
-                if not may_have(root, pointer, [phrase.pattern for phrase in each]):
-                    return " and ".join(map(str, each))
+            for each in [*([one] for one in bound), *together]:
+                banned = [ban.pattern for _, tracked in each for ban in tracked.bans]
+                if not may_have(root, pointer, [pattern for pattern, _ in each], banned):
+                    return " and ".join(tracked.lost for _, tracked in each)
         return ""
 
     def _read(self, phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
@@ -120,6 +140,11 @@ class PhraseSet:
             else:
                 place = _MISSED if self._is_one[phrase.pointer] else 0
         return place
+
+    @property
+    def are_lost(self) -> bool:
+        """Is one of which guards leave nothing among them?"""
+        return self.owed(self.start) >= NEVER
 
     @cached_up_to(_REMEMBERED)
     def owed(self, state: Progress) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,8 +13,11 @@ from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
 from structgen.kernels import kernel
+from structgen.memo import cached_up_to
 from structgen.regular.chardfa import CharDfa
 from structgen.vocabulary import Vocabulary
+
+S = TypeVar("S", bound=Hashable)
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -20,10 +26,11 @@ NEVER = 1 << 30
 """The bytes that are owed where the phrase cannot be met any more."""
 FREE = 64
 """A state of which more bytes than this lead on is a gap: the model fills it, nothing is proposed."""
+_REMEMBERED = 8
 MOST_PROPOSED = 256
 """Tokens that are proposed in one state."""
 _BACKSLASH, _QUOTE = b'\\"'
-_ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
+ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
 MOST_STATES = 1 << 14
 """States of one table; each takes a kilobyte."""
 _TRIED = (*b" aetoinshr", *range(0x21, 0x7F), *range(256))
@@ -39,36 +46,87 @@ class PhraseTable:
         whole: bool[states, 256], which bytes go on with a character: only these count as a way to meet the phrase.
 
     Attributes:
+        next: see above.
+        whole: see above; all bytes where it was not given.
         owed: of each state, the fewest bytes behind which the phrase is met; `NEVER` where it cannot be any more.
     """
 
     def __init__(self, next_: Int32, met: Bool, whole: Bool | None = None) -> None:
-        self._array = next_
-        self._next: list[list[int]] = [row.tolist() for row in next_]
-        self._whole = np.ones(next_.shape, np.bool_) if whole is None else whole
-        self._distances = _distances(next_, met, self._whole)
+        self.next = next_
+        self._rows: list[list[int]] = [row.tolist() for row in next_]
+        self.whole = np.ones(next_.shape, np.bool_) if whole is None else whole
+        self._distances = _distances(next_, met, self.whole)
         self.owed: list[int] = self._distances.tolist()
         self._proposed: WeakKeyDictionary[Vocabulary, dict[int, NDArray[np.int64]]] = WeakKeyDictionary()
 
     def after(self, state: int, text: bytes) -> int:
         """The state behind more bytes."""
-        table = self._next
+        table = self._rows
         for byte in text:
             state = table[state][byte]
         return state
 
     def row(self, state: int) -> list[int]:
         """The state behind each byte."""
-        return self._next[state]
+        return self._rows[state]
 
     def completion(self, state: int) -> bytes:
         """One of the shortest texts behind which the phrase is met."""
         text = bytearray()
         while 0 < self.owed[state] < NEVER:
-            row, whole, wanted = self._next[state], self._whole[state], self.owed[state] - 1
+            row, whole, wanted = self._rows[state], self.whole[state], self.owed[state] - 1
             text.append(next(byte for byte in _TRIED if self.owed[row[byte]] == wanted and whole[byte]))
             state = row[text[-1]]
         return bytes(text)
+
+    def examples(self) -> Iterator[bytes]:
+        """For each state from which the phrase can be met, one of the shortest texts that come through it and have the
+        phrase: the shortest of all first."""
+        waiting, seen = deque([(0, b"")]), {0}
+        while waiting:
+            state, text = waiting.popleft()
+            if self.owed[state] < NEVER:
+                yield text + self.completion(state)
+                row, whole = self._rows[state], self.whole[state]
+                for byte in _TRIED:
+                    if whole[byte] and row[byte] not in seen:
+                        seen.add(row[byte])
+                        waiting.append((row[byte], text + bytes([byte])))
+
+    @cached_up_to(_REMEMBERED)
+    def without(self, other: PhraseTable) -> PhraseTable:
+        """The table of the texts that have this phrase and not another one.
+
+        Raises:
+            LimitExceeded: it has more than `MOST_STATES` states.
+        """
+        width = len(other.next)
+        lost = len(self.next) * width  # the other phrase is there to stay
+        pairs, fresh, behind = np.zeros(0, np.int64), np.zeros(1, np.int64), list[NDArray[np.int64]]()
+        while len(fresh):
+            pairs = np.concatenate([pairs, fresh])
+            if len(pairs) > MOST_STATES:
+                raise LimitExceeded(f"a phrase has more than {MOST_STATES:,} states")
+            own, others = np.divmod(np.where(fresh < lost, fresh, 0), width)
+            after = np.where(
+                other.for_ever[other.next[others]], lost, self.next[own] * np.int64(width) + other.next[others]
+            )
+            after[fresh == lost] = lost
+            behind.append(after)
+            fresh = np.setdiff1d(after, pairs)
+        order = np.argsort(pairs)
+        rows = order[np.searchsorted(pairs[order], np.vstack(behind))].astype(np.int32)
+        own, others = np.divmod(np.where(pairs < lost, pairs, 0), width)
+        met = (pairs < lost) & (self._distances[own] == 0) & (other._distances[others] > 0)
+        return _fewest(rows, met, self.whole[own] & other.whole[others])
+
+    @cached_property
+    def of_whole_characters(self) -> PhraseTable:
+        """The table that does not find the phrase behind bytes which belong to no character."""
+        lost = len(self.next)
+        table = np.vstack([np.where(self.whole, self.next, lost), np.full((1, 256), lost, np.int32)])
+        whole = np.vstack([self.whole, np.ones((1, 256), np.bool_)])
+        return _fewest(table, np.append(self._distances == 0, False), whole)
 
     def proposals(self, state: int, vocabulary: Vocabulary) -> NDArray[np.int64]:
         """Token ids, ascending, that lead on with every byte, however the phrase is cut into tokens.
@@ -82,7 +140,7 @@ class PhraseTable:
             tokens, idle = np.empty((2, len(trie)), np.int32)
             path = np.zeros((3, int(trie.depth.max(initial=0)) + 1), np.int32)
             count = leading_nodes(
-                trie.byte, trie.depth, trie.skip, trie.token, self._array, self._distances, self._gaps, state, path,
+                trie.byte, trie.depth, trie.skip, trie.token, self.next, self._distances, self._gaps, state, path,
                 tokens, idle,
             )  # fmt: skip
             tokens, idle = tokens[:count], idle[:count]
@@ -92,8 +150,15 @@ class PhraseTable:
         return known[state]
 
     @cached_property
+    def for_ever(self) -> Bool:
+        """bool[states], is the phrase met there, or behind the character that has begun, and whatever comes?"""
+        within = ~self.whole[:, ord(" ")]
+        lasting: Bool = _distances(self.next, (self._distances > 0) & ~within, self.whole) >= NEVER
+        return lasting
+
+    @cached_property
     def _gaps(self) -> NDArray[np.bool_]:
-        gaps: NDArray[np.bool_] = (self._distances[self._array] < self._distances[:, None]).sum(axis=1) > FREE
+        gaps: NDArray[np.bool_] = (self._distances[self.next] < self._distances[:, None]).sum(axis=1) > FREE
         return gaps
 
     @cached_property
@@ -103,13 +168,13 @@ class PhraseTable:
         State `s` here is state `s` there, and `s` plus the number of its states stands behind a backslash. A text with
         `\\u0041` is not read here, nor behind the string's end; there nothing is owed that bytes could pay.
         """
-        count, lost = len(self._array), 2 * len(self._array)
+        count, lost = len(self.next), 2 * len(self.next)
         table = np.full((lost + 1, 256), lost, np.int32)
-        table[:count, 0x20:] = self._array[:, 0x20:]
+        table[:count, 0x20:] = self.next[:, 0x20:]
         table[:count, _BACKSLASH], table[:count, _QUOTE] = np.arange(count, lost), lost
-        for letter, meant in _ESCAPES.items():
-            table[count:lost, letter] = self._array[:, meant]
-        whole = np.concatenate([self._whole, np.ones((count + 1, 256), np.bool_)])
+        for letter, meant in ESCAPES.items():
+            table[count:lost, letter] = self.next[:, meant]
+        whole = np.concatenate([self.whole, np.ones((count + 1, 256), np.bool_)])
         return PhraseTable(table, np.concatenate([self._distances == 0, np.zeros(count + 1, np.bool_)]), whole)
 
 
@@ -164,6 +229,20 @@ def leading_nodes(
     return count
 
 
+def _fewest(next_: Int32, met: Bool, whole: Bool) -> PhraseTable:
+    """The table with the fewest states (Moore 1956)."""
+    _, alike = np.unique(np.hstack([met[:, None], whole]), axis=0, return_inverse=True)
+    count = 0
+    while alike.max() >= count:
+        count = int(alike.max()) + 1
+        rows = np.hstack([alike[:, None], alike[next_]]).astype(np.int32)
+        _, first, alike = np.unique(rows.view("V1028").ravel(), return_index=True, return_inverse=True)
+    order = np.argsort(np.where(first == first[alike[0]], -1, first))  # the start comes first
+    number = np.argsort(order).astype(np.int32)
+    first = first[order]
+    return PhraseTable(number[alike][next_[first]], met[first], whole[first])
+
+
 def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:
     """The fewest bytes from each state to one in which the phrase is met."""
     distances = np.where(met, 0, NEVER).astype(np.int32)
@@ -173,6 +252,27 @@ def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:
         if (closer == distances).all():
             return distances
         distances = closer
+
+
+def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable[[S], bool]) -> PhraseTable:
+    """The table of a machine that is given by its states.
+
+    Args:
+        row: the states behind a state, by byte.
+
+    Raises:
+        LimitExceeded: it has more than `MOST_STATES` states.
+    """
+    numbers, states, rows = {start: 0}, [start], list[list[int]]()
+    for state in states:
+        reached = row(state)
+        for after in reached:
+            if numbers.setdefault(after, len(states)) == len(states):
+                states.append(after)
+        if len(states) > MOST_STATES:
+            raise LimitExceeded(f"a phrase has more than {MOST_STATES:,} states")
+        rows.append([numbers[after] for after in reached])
+    return PhraseTable(np.array(rows, np.int32), np.array([bool(is_met(state)) for state in states]))
 
 
 def table_of_language(language: CharDfa) -> PhraseTable:
@@ -208,7 +308,10 @@ def table_of_language(language: CharDfa) -> PhraseTable:
         row = rows[state]
         row[:0x80], row[0xC2:0xE0] = after[state, classes[:0x80]], ends[0, 2:32]
         row[0xE0] = node(state, ends[0, 32:], first=32)
-        row[0xE1:0xF0] = [node(state, seconds) for seconds in ends[1:16]]
+        row[0xE1:0xF0] = [
+            node(state, seconds[:32] if lead == 0xED else seconds)  # the others of it are no characters
+            for lead, seconds in enumerate(ends[1:16], 0xE1)
+        ]
         thirds = np.array([node(state, seconds) for seconds in ends[16:]], np.int32)
         row[0xF0] = node(state, thirds[:48], first=16)
         row[0xF1:0xF5] = [node(state, thirds[start : start + 64]) for start in range(48, len(thirds), 64)]

@@ -14,6 +14,16 @@ def escaped(text: str) -> str:
     return "".join("\\" + char if char in _SYNTAX else char for char in text)
 
 
+def cases(char: str) -> list[str]:
+    """A character's upper and lower forms, itself first."""
+    return list(dict.fromkeys((char, char.lower(), char.upper(), char.title(), char.casefold())))
+
+
+def one_of(texts: Sequence[str]) -> str:
+    """The pattern that matches exactly these texts, at least one."""
+    return f"(?:{'|'.join(map(escaped, texts))})" if len(texts) > 1 else escaped(texts[0])
+
+
 def free_text(until: Sequence[str], before: Sequence[str], least: int) -> CharDfa:
     """Texts that end with the first match of a pattern in `until`, if there is one, and have no match of `before`.
 
