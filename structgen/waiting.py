@@ -13,9 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import wraps
 from itertools import islice
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 DELAY = 0.5
@@ -130,8 +132,7 @@ def _others_draw() -> bool:
     return bool(getattr(bars, "_instances", ()))
 
 
-@contextmanager
-def waiting(told: str | Callable[[], str], *, at_once: bool = False) -> Iterator[None]:
+class waiting:  # noqa: N801 - a block or a decorator
     """A block of work that may take long; of a function, each call.
 
         with waiting("reading the vocabulary"):
@@ -141,15 +142,35 @@ def waiting(told: str | Callable[[], str], *, at_once: bool = False) -> Iterator
         told: what is done, or a function that says it each time the line is drawn, from another thread.
         at_once: tell it from its beginning, and in any thread.
     """
-    if not is_terminal() or not (at_once or threading.current_thread() is threading.main_thread()):
-        yield
-        return
-    work = _Work((lambda: told) if isinstance(told, str) else told, at_once=at_once)
-    _line.begin(work)
-    try:
-        yield
-    finally:
-        _line.end(work)
+
+    __slots__ = ("_at_once", "_told", "_work")
+
+    def __init__(self, told: str | Callable[[], str], *, at_once: bool = False) -> None:
+        self._told, self._at_once = told, at_once
+        self._work: _Work | None = None
+
+    def __enter__(self) -> None:
+        if self._is_told():
+            told = self._told
+            self._work = _Work((lambda: told) if isinstance(told, str) else told, at_once=self._at_once)
+            _line.begin(self._work)
+
+    def __exit__(self, *raised: object) -> None:
+        if self._work is not None:
+            _line.end(self._work)
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def told(*args: P.args, **options: P.kwargs) -> T:
+            if not self._is_told():  # what nobody looks at costs next to nothing
+                return function(*args, **options)
+            with waiting(self._told, at_once=self._at_once):
+                return function(*args, **options)
+
+        return told
+
+    def _is_told(self) -> bool:
+        return is_terminal() and (self._at_once or threading.current_thread() is threading.main_thread())
 
 
 def first_waited(items: Generator[T], told: str) -> Generator[T]:

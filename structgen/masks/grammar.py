@@ -259,18 +259,13 @@ class Matcher:
         """
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
-        known = self.grammar.known(self._positions[-1])
-        if known is not None and known[2] is None and out is None:
-            return known[0]
         try:
             row, _, late = self.grammar.mask(self._positions[-1])
             if late is not None:
                 row = late.corrected(row, self._read())
         except DeadEnd as error:
             raise nothing_allowed(self.grammar, self.text, error) from None
-        if out is None:
-            return row
-        return written(row, out)
+        return row if out is None else written(row, out)
 
     def bool_mask(self) -> NDArray[np.bool_]:
         """The tokens allowed next: bool[width], a new array that may be written to.

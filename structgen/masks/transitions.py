@@ -90,7 +90,10 @@ class Transitions:
     def advance(self, position: int, token_id: int) -> int:
         """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
         text so far must be asked, by `follow`."""
-        return self.answered(advance, position, token_id)
+        with self.lock:
+            while (after := advance(self._base, position, token_id)) == WANTS:
+                self.automaton.provide()
+        return after
 
     def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
         """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +51,6 @@ class ObjectWriter:
         self._context, self._names = context, names
         self._automaton, self._tables, self._layout = context.automaton, context.tables, context.layout
         self._is_empty = context.is_empty
-        self._next = NextNames(context.is_empty)
 
     def open(self, choice: Lockstep, depth: int) -> int:
         """The state after `{`; 0 when there is no object."""
@@ -68,6 +67,10 @@ class ObjectWriter:
         between = _Between(choice, members, depth, self._layout.first(depth), b"}")
         state = self._automaton.later(partial(self._expand_between, between))
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
+
+    @cached_property
+    def _next(self) -> NextNames:
+        return NextNames(self._is_empty)
 
     def _plain(self, choice: Lockstep, living: list[tuple[int, Lane[Objects]]], depth: int) -> PlainObject | None:
         """The frame of an object that is plain; None where it is not, or has many names."""

@@ -139,12 +139,13 @@ class PlainObject:
         return members & self._living
 
     def _expand_phase(self, phase: Phase, state: int) -> None:
-        last = came = phase.came
-        if phase.begun and not (phase.others or self._any_order) and self._all_live():
-            # A document that has one member mostly has more: write the phases that follow, too.
-            while last < self._count and self._tables.is_stub(state + last + 1 - came):
-                last += 1
-        self._write(phase, state, range(came, last + 1), self._living if last > came else self._open(phase))
+        phases = range(phase.came, phase.came + 1)
+        if phase.begun and phase.came and not (phase.others or self._any_order) and self._all_live():
+            first = self._in_order(others=False)
+            if all(map(self._tables.is_stub, range(first + 1, first + self._count + 1))):
+                # A document that has one member mostly has more: write the other phases, too.
+                phase, state, phases = phase._replace(came=1), first + 1, range(1, self._count + 1)
+        self._write(phase, state, phases, self._living if len(phases) > 1 else self._open(phase))
 
     def _write(self, phase: Phase, state: int, phases: range, members: int) -> None:
         """Write phases from this one on, in which these members may come if at all."""
