@@ -47,7 +47,7 @@ def use_kernels() -> None:
     text = json.dumps(VALUE, ensure_ascii=False)
     texts: list[tuple[Constraint, str]] = [
         (JsonSchema(SCHEMA), text),
-        (Sequence("so: ", JsonSchema(SCHEMA)), "so: " + text),
+        (Sequence("so: ", JsonSchema(SCHEMA)), "so: " + json.dumps(VALUE)),
         (JsonSchema({}), "[" * 99 + "]" * 99),
         (JsonSchema({"enum": words}), json.dumps(words[1])),
     ]

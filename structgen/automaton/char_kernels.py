@@ -171,7 +171,7 @@ def wide_classes(bounds: Int32, classes: Int32) -> Int32:
     return np.flatnonzero(np.bincount(classes[wide])).astype(np.int32)
 
 
-@kernel
+@inner_kernel
 def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     """Write the seven states between the bytes of any character beyond ASCII, which leads to `target`.
 

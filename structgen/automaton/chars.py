@@ -26,7 +26,7 @@ from structgen.automaton.outline import outline_of
 from structgen.automaton.counted_runs import counted_runs
 from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, NOTHING, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
+    CHARS, COUNT, HI, INC, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
 )  # fmt: skip
 
 CHUNK = 64
@@ -68,6 +68,8 @@ class Lifted:
         self._per_state: Int32 = np.zeros((ROWS, n), np.int32)
         self._ends, self._limits = self._per_state[ENDS], self._per_state[LIMITS]
         self._ends[:] = np.array(by_kind, np.int32)[kinds]
+        self._between: set[int] = set()
+        """States that `_write` has left: between the digits of an escape, and some others."""
         self._counted = most is not None
         self._limits[:] = UNBOUNDED if folded is None else folded.limits
         slack = 0
@@ -164,6 +166,7 @@ class Lifted:
         tables.n_states, tables.n_edges = write(
             tables.base, self._settings, dfa.next, self._per_state, dfa.bounds, dfa.classes, state, *taken
         )
+        self._between.update(range(taken[0], tables.n_states))
 
     def _plain_ways(self, state: int) -> int:
         """With one byte to each next state, where all others are no shorter."""
@@ -192,9 +195,11 @@ class Lifted:
     def _few_digits(self, state: int) -> int:
         """Between digits, with as few next ones as lead to all targets; pairs only where nothing else does."""
         tables = self._automaton.tables
-        _, _, _, action, q, mark, _, _ = tables.row(state)
+        if state not in self._between:
+            return state
+        _, _, _, _, q, mark, _, _ = tables.row(state)
         low, left, high_surrogate = beginning(mark)
-        if action != NOTHING or not mark or left == PAIR:
+        if not mark or left == PAIR:
             return state
         self._automaton.expand(state)
         behind = {byte: target for first, last, target in tables.edges_of(state) for byte in range(first, last + 1)}

@@ -65,6 +65,22 @@ def test_quoted_text_is_taken_in_the_spellings_of_json(pattern: str, name: bool)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_state_has_a_way_out_whatever_stood_in_its_row_before(pattern: str) -> None:
+    """Kernels leave what means nothing in a row as it was: no state is taken for one in the midst of an escape."""
+    dfa, automaton = from_pattern(pattern), Automaton()
+    automaton.tables.states[automaton.tables.n_states :] = 12345
+    start, walk = lift(automaton, dfa, lambda final: 1, quoted=True), Bytewise(automaton)
+    for character in CHARACTERS:
+        takes(walk, start, json.dumps(character)[1:-1].encode())
+    write_literals(automaton, automaton.tables.stub(), [(b"one", 1), (b"other", 1)])
+    automaton.tables.states[automaton.tables.n_states :] = 12345
+    written = range(2, automaton.tables.n_states)
+    for state in written:
+        out = automaton.way_out(state)
+        assert out in written or out >= written.stop, state
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_shortest_ways_are_the_lengths_that_the_language_has(pattern: str) -> None:
     dfa = from_pattern(pattern)
     distances = shortest_ends(dfa)
