@@ -49,10 +49,6 @@ SCHEMA_WAYS: dict[str, tuple[str, Off]] = {
         "most schemas have a value at first sight",
         lambda: patch("structgen.schema.reader.plainly_inhabited", lambda *_: False),
     ),
-    "`regular/number_sets.py`": (
-        "zero or a bound is in most sets of numbers",
-        lambda: patch("structgen.regular.number_sets._plainly_some", lambda _: False),
-    ),
     "`masks/alike.py`": (
         "places whose counters do not matter share a mask",
         lambda: patch("structgen.masks.grammar.alike", lambda _, position: position),

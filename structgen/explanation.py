@@ -16,9 +16,9 @@ from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.backtrack import STEP_LIMIT
 from structgen.regular.regex.parser import extensions
 from structgen.regular.string_sets import string_language, string_predicate
-from structgen.schema.checks import canonical
-from structgen.schema.dialects import Dialect
-from structgen.schema.keywords import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
+from structgen.schema.keywords.arguments import canonical
+from structgen.schema.keywords.dialects import Dialect
+from structgen.schema.keywords.table import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
 from structgen.schema.normal import Numbers, Strings
 from structgen.schema.reader import SchemaReader
 from structgen.schema.scalars import exact

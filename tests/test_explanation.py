@@ -123,7 +123,7 @@ def test_the_command_prints_text_and_data(tmp_path: Path) -> None:
 
 def test_the_page_of_keywords_is_generated_from_the_table() -> None:
     """Write it anew with `UPDATE_OUTPUTS=1`."""
-    start = "<!-- generated from structgen/schema/keywords.py -->\n"
+    start = "<!-- generated from structgen/schema/keywords/table.py -->\n"
     page = PAGE.read_text()
     wanted = page[: page.index(start)] + start + keyword_page()
     if os.environ.get("UPDATE_OUTPUTS"):

@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
-from structgen.schema.checks import canonical
+from structgen.schema.keywords.arguments import canonical
 
 FEW = 32
 """The most rests that are always listed, whatever tokens there are."""

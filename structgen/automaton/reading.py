@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from structgen.automaton.finished_items import Earlier
-from structgen.schema.checks import canonical
+from structgen.schema.keywords.arguments import canonical
 
 _TOKEN = re.compile(
     rb'[ \n\t\r:,]*(?:("[^"\\]*(?:\\.[^"\\]*)*")|([\[{])|([\]}])|(true|false|null)|(-?[0-9][-+.0-9eE]*)(?=[^-+.0-9eE]))'

@@ -83,7 +83,7 @@ class _Call:
         return max((place for length, place in self.places if length <= json_offset), default=self.start)
 
 
-class _Reading:
+class _CallReading:
     """What was read of a text; it only goes on.
 
     Args:
@@ -217,7 +217,7 @@ class CallGuard(Guard[_Place]):
             return np.zeros(0, np.int64)
         return self._guards[state.call.name].suspects(state.reader, vocabulary)
 
-    def _read(self, text: bytes) -> _Reading:
+    def _read(self, text: bytes) -> _CallReading:
         """Returns what is read of a text: mostly, of the text that was read last, and some more."""
         last = self._last
         if not text.startswith(last.text):
@@ -225,5 +225,5 @@ class CallGuard(Guard[_Place]):
         last.feed(text[len(last.text) :])
         return last
 
-    def _fresh(self) -> _Reading:
-        return _Reading(TurnParser(self._format, self._schemas))
+    def _fresh(self) -> _CallReading:
+        return _CallReading(TurnParser(self._format, self._schemas))

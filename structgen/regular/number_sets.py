@@ -226,32 +226,12 @@ def number_is_empty(numbers: Numbers) -> bool:
     """True when no number is in the set. Where the set is not regular and infinite, no is taken to be."""
     if numbers == Numbers(literals=numbers.literals):
         return numbers.literals == ()
-    if _plainly_some(numbers):
-        return False
     language, exact = _language(numbers)
     if language.empty or exact:
         return language.empty
     if number_count(numbers) == 0:
         return True
     return any(_covers(other, numbers) for other in numbers.without)
-
-
-_GLANCE = 10**18
-"""Up to here the automaton between two bounds is sure to be small: it is made when a text comes to it."""
-
-
-def _plainly_some(numbers: Numbers) -> bool:
-    """Is 0 in the set, or a whole multiple next to one of the bounds?"""
-    low, high = numbers.minimum, numbers.maximum
-    if numbers.literals is not None or any(b is not None and abs(b.numerator) > _GLANCE for b in (low, high)):
-        return False
-    step = common_step((*numbers.multiples, Fraction(1))) or Fraction(1)
-    tried = [Fraction(0)]
-    if low is not None:
-        tried += [step * (math.ceil(low / step) + i) for i in (0, 1)]
-    if high is not None:
-        tried += [step * (math.floor(high / step) - i) for i in (0, 1)]
-    return any(abs(value) < _GLANCE**2 and _has(numbers, value) for value in tried)
 
 
 def _covers(outer: Numbers, inner: Numbers) -> bool:

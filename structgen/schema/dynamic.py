@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import excerpt, quoted
-from structgen.schema.dialects import Dialect, dialect_of
+from structgen.schema.keywords.dialects import Dialect, dialect_of
 from structgen.schema.references import refused, root_resolver, specification
 from structgen.schema.scan import SchemaScan
 

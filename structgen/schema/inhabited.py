@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from structgen.schema.keywords import ANNOTATION, KEYWORDS, STRUCTURE
+from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, STRUCTURE
 
 UNCLEAR = frozenset(row.name for row in KEYWORDS if row.may_empty and row.how not in (STRUCTURE, ANNOTATION))
 """Keywords that a glance does not settle."""

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any
 
 from structgen.schema.algebra import Algebra, Both, Not, UnionNode
-from structgen.schema.facts import Where
+from structgen.schema.keywords.facts import Where
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.schema.references import in_place, references

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
-from structgen.schema import evaluation
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, pack
-from structgen.schema.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
-from structgen.schema.facts import Facts, Where
 from structgen.schema.inhabited import plainly_inhabited
+from structgen.schema.keywords import evaluation
+from structgen.schema.keywords.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
+from structgen.schema.keywords.facts import Facts, Where
 from structgen.schema.leaves import leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, Target, in_place, references, resolve

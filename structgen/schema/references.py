@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from structgen.errors import SchemaError, excerpt, quoted
-from structgen.schema.dialects import Dialect, dialect_of
+from structgen.schema.keywords.dialects import Dialect, dialect_of
 from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas
 
 if TYPE_CHECKING:

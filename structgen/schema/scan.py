@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaError
-from structgen.schema.checks import TYPES, Malformed, ScanContext, keys, text, type_names
-from structgen.schema.dialects import Dialect
+from structgen.schema.keywords.arguments import TYPES, Malformed, ScanContext, keys, text, type_names
+from structgen.schema.keywords.dialects import Dialect
 
 MAX_SCHEMAS = 1_000_000
 

@@ -17,7 +17,7 @@ from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.pointers import PointerReader, pointer_of
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
-from structgen.schema.keywords import ANNOTATION, SPEAKS_OF, STRUCTURE
+from structgen.schema.keywords.table import ANNOTATION, SPEAKS_OF, STRUCTURE
 from structgen.schema.left_out import LeftOut, speaking
 from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import SchemaNode

@@ -13,7 +13,7 @@ from typing import Any
 
 from structgen.values.emptiness import Emptiness
 from structgen.errors import QUOTED, RequestError, excerpt, quoted
-from structgen.schema.keywords import ANNOTATION, KEYWORDS, STRUCTURE
+from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, STRUCTURE
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode
 

@@ -13,7 +13,7 @@ from structgen.values.object_progress import Flags, Inhabited, Members, MemberSt
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
-from structgen.schema.checks import MAX_DEPTH
+from structgen.schema.keywords.arguments import MAX_DEPTH
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 from structgen.schema.reader import SchemaNode
 

@@ -16,7 +16,7 @@ from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, p
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra, Shapes
-from structgen.schema.checks import ALTERNATIVES
+from structgen.schema.keywords.arguments import ALTERNATIVES
 from structgen.schema.normal import ANY, Node, Numbers, Strings
 from structgen.schema.reader import algebra_of, read
 from structgen.schema.places import limited_places, long_places

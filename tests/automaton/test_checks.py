@@ -19,7 +19,7 @@ import pytest
 from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.reading import JsonReading, number_value, unescaped
 from structgen.constraints.basic import JsonSchema
-from structgen.schema.checks import canonical
+from structgen.schema.keywords.arguments import canonical
 from tests.support.matching import rich_vocabulary
 from tests.support.reference_masks import PlainReading
 

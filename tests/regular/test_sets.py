@@ -14,7 +14,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from structgen.regular import number_sets
 from structgen.regular.interning import LARGE, grown_rows, zeros
 from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
 from structgen.regular.number_sets import number_count, number_is_empty, number_language, number_predicate
@@ -284,21 +283,3 @@ def test_scratch_space_is_zero_and_may_be_written_whatever_its_size(rows: int) -
     grown = grown_rows(space, rows + 1)
     assert np.array_equal(grown[:rows], space)
     assert not grown[rows:].any()
-
-
-@pytest.mark.parametrize("seed", range(200))
-def test_numbers_that_are_plainly_there_are(seed):
-    draw = random.Random(seed)
-    bounds = [draw.choice([None, Fraction(draw.randint(-30, 30), draw.choice([1, 2, 10]))]) for _ in range(2)]
-    multiples = tuple(Fraction(draw.choice([1, 3, 7, 50]), draw.choice([1, 10])) for _ in range(draw.randint(0, 2)))
-    without = (Numbers(integer=True, minimum=Fraction(0)),) if draw.random() < 0.3 else ()
-    integer = draw.random() < 0.5
-    exclusive = draw.random() < 0.5
-    numbers = Numbers(
-        integer, *bounds, exclusive, exclusive, plain=integer and exclusive, multiples=multiples, without=without
-    )
-    language, exact = number_sets._language(numbers)
-    if exact:
-        assert not (number_sets._plainly_some(numbers) and language.empty)
-    if bounds == [None, None] and not without:
-        assert number_sets._plainly_some(numbers)

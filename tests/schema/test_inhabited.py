@@ -12,9 +12,9 @@ from jsonschema.validators import validator_for
 
 from structgen.constraints.basic import JsonSchema
 from structgen.endings.closing import closing_tokens
-from structgen.schema import checks, evaluation, in_place_keywords
 from structgen.schema.inhabited import UNCLEAR, plainly_inhabited
-from structgen.schema.keywords import ANNOTATION, KEYWORDS, MASKED, STRUCTURE, Keyword
+from structgen.schema.keywords import arguments, evaluation, in_place
+from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, MASKED, STRUCTURE, Keyword
 from structgen.schema.references import IN_PLACE, REFERENCES
 from tests.schema.test_scan import DRAFTS
 from tests.support.matching import byte_vocabulary
@@ -46,7 +46,7 @@ HARMLESS = {row.name for row in KEYWORDS if not row.may_empty}
 
 def test_a_keyword_that_does_not_say_so_is_unclear() -> None:
     """The table decides, with the safe default; a keyword that is new in it must say that it empties nothing."""
-    assert Keyword("x-new", MASKED, checks.count).may_empty
+    assert Keyword("x-new", MASKED, arguments.count).may_empty
     restricting = {row.name for row in KEYWORDS if row.how not in (STRUCTURE, ANNOTATION)}
     assert restricting - HARMLESS == UNCLEAR
     assert set(ARGUMENTS) == HARMLESS, "what says so is proved below: give it arguments"
@@ -94,8 +94,8 @@ def test_each_harmless_keyword_leaves_a_value_of_every_type(name: str) -> None:
 
 
 def test_keywords_that_apply_schemas_in_place_stand_in_the_tables_of_those() -> None:
-    """What `in_place_keywords` has a function for is read before its place, and may evaluate parts of the value."""
-    own = in_place_keywords.__name__
+    """What `in_place` has a function for is read before its place, and may evaluate parts of the value."""
+    own = in_place.__name__
     applied = {row.name for row in KEYWORDS if row.apply is not None and row.apply.__module__ == own}
     with_schemas = {row.name for row in KEYWORDS if row.children or row.name in REFERENCES}
     assert applied & with_schemas <= IN_PLACE

@@ -14,7 +14,7 @@ import pytest
 
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded, RequestError, SchemaError, UnsatisfiableSchema
-from structgen.schema.dialects import DEFAULT, DIALECTS, dialect_of
+from structgen.schema.keywords.dialects import DEFAULT, DIALECTS, dialect_of
 from structgen.schema.scan import every, joined
 from structgen.testing import byte_vocabulary
 

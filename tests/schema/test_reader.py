@@ -17,7 +17,7 @@ from referencing.jsonschema import DRAFT4, DRAFT7, DRAFT202012
 
 from structgen.errors import OptionError, SchemaError
 from structgen.schema import references
-from structgen.schema.dialects import DIALECTS, dialect_of
+from structgen.schema.keywords.dialects import DIALECTS, dialect_of
 from structgen.schema.normal import ANY, NEVER, Node, Objects
 from structgen.schema.places import patterns
 from structgen.schema.reader import read

@@ -1,6 +1,6 @@
 """What is wrong with a schema is found before anything runs, where jsonschema's meta-schemas find it too.
 
-Covers `checks` and `keywords`.
+Covers `schema.keywords.arguments` and `schema.keywords.table`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.endings.closing import closing_tokens
 from structgen.errors import SchemaError, UnsupportedSchema
 from structgen.explanation import explain
-from structgen.schema.keywords import KEYWORDS
+from structgen.schema.keywords.table import KEYWORDS
 from structgen.schema.reader import read
 from tests.support.matching import accepts, byte_vocabulary
 

@@ -1,7 +1,7 @@
 """The reader against the standard's own tests and against documents of real schemas.
 
-Covers `containers`, `dialects`, `disjoint`, `dynamic`, `evaluation`, `facts`, `in_place_keywords`, `literals`,
-`normal`, `own_keywords` and `scalars`.
+Covers `containers`, `disjoint`, `dynamic`, `literals`, `normal`, `schema.keywords.dialects`,
+`schema.keywords.evaluation`, `schema.keywords.facts`, `schema.keywords.in_place`, `schema.keywords.own` and `scalars`.
 """
 
 from __future__ import annotations

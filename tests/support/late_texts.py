@@ -14,7 +14,7 @@ from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.table_format import CALL, GOTO, Edge
-from structgen.schema.checks import canonical
+from structgen.schema.keywords.arguments import canonical
 
 
 def good_string(text: str) -> bool:

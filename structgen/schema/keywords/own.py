@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from structgen.schema.checks import TYPES
-from structgen.schema.facts import Facts
+from structgen.schema.keywords.arguments import TYPES
+from structgen.schema.keywords.facts import Facts
 from structgen.schema.literals import literal_shapes
 from structgen.schema.normal import NEVER, Contains, Named, Numbers, Strings
 from structgen.schema.scalars import FREE_STRINGS, exact

@@ -1,8 +1,8 @@
 """What the keywords of one schema object say, gathered, and turned into shapes.
 
 One function per keyword of the standard, named as the keyword, writes what the keyword says into `Facts`: those about
-the value itself and its parts stand in `own_keywords.py`, those that apply other schemas to the same value in
-`in_place_keywords.py`. The table in `keywords.py` says which drafts know it. `Facts.shapes` is the conjunction of all
+the value itself and its parts stand in `own.py`, those that apply other schemas to the same value in
+`in_place.py`. The table in `table.py` says which drafts know it. `Facts.shapes` is the conjunction of all
 of it.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from structgen.schema.algebra import Algebra, Shapes
-from structgen.schema.checks import ALL_TYPES, TYPES
 from structgen.schema.containers import FREE_ARRAYS, FREE_OBJECTS, closed_arrays, closed_objects, other_names
+from structgen.schema.keywords.arguments import ALL_TYPES, TYPES
 from structgen.schema.normal import ANY, NEVER, Arrays, Named, Node, Numbers, Objects, Property, Shape, Strings
 from structgen.schema.scalars import FREE_NUMBERS, FREE_STRINGS, numbers_and
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from structgen.schema.algebra import Shapes, pack
-from structgen.schema.facts import Facts
+from structgen.schema.keywords.facts import Facts
 from structgen.schema.normal import ANY, NEVER, Objects, Property, Shape
 
 # Other schemas in the same place.

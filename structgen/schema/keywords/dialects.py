@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import SchemaError, UnsupportedSchema, quoted
-from structgen.schema import own_keywords
-from structgen.schema.checks import Check
-from structgen.schema.keywords import KEYWORDS, VALIDATION, Apply, Keyword
+from structgen.schema.keywords import own
+from structgen.schema.keywords.arguments import Check
+from structgen.schema.keywords.table import KEYWORDS, VALIDATION, Apply, Keyword
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -51,7 +51,7 @@ def _dialect(number: int) -> Dialect:
 
 DIALECTS = {number: _dialect(number) for number in (4, 6, 7, 2019, 2020)}
 DEFAULT = DIALECTS[2020]
-PLAIN_INTEGERS = replace(DEFAULT, applies={**DEFAULT.applies, "type": own_keywords.type_4})
+PLAIN_INTEGERS = replace(DEFAULT, applies={**DEFAULT.applies, "type": own.type_4})
 """2020-12 for schemas of Python types: what validates them may not read `1.0` as an integer."""
 
 _NAMES = {

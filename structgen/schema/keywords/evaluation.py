@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra, Shapes, pack
-from structgen.schema.facts import Where
-from structgen.schema.in_place_keywords import depending
+from structgen.schema.keywords.facts import Where
+from structgen.schema.keywords.in_place import depending
 from structgen.schema.normal import ANY, NEVER, Arrays, Listed, Named, Node, Objects, Property, Shape, Strings
 
 MAX_CASES = 256

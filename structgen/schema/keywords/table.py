@@ -1,0 +1,227 @@
+"""Every keyword that this release knows, and how it enforces it: the one table, in drafts 4 to 2020-12.
+
+Adding a keyword is adding a function to `own.py` or `in_place.py` and a row here. The page of
+keyword support is generated from `KEYWORDS`. A keyword that no row of a draft names is an annotation there, as the
+standard says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.schema.keywords import arguments, in_place, own
+from structgen.schema.keywords.facts import Facts
+
+Apply = Callable[[Facts, Any], None]
+
+MASKED = "masked"
+ANNOTATION = "annotation"
+STRUCTURE = "structure"
+CHECKED = "checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """One keyword, as some span of drafts defines it.
+
+    Attributes:
+        how: `masked` (no wrong token can be chosen), `checked` (told when the value closes), `annotation`
+            (restricts nothing), `structure` (names and finds schemas).
+        check: whether the argument is well formed.
+        apply: writes what the argument says; None when it says nothing about values.
+        children: where the schemas in the argument stand: `one`, `list`, `map`, or several of these.
+        since, until: the first and the last draft that knows it, by number.
+        may_empty: may it leave a schema without any value, beside keywords of which that is not so? `inhabited` decides
+            on its own only where no keyword may; some it looks at itself.
+        note: what a user should know of how it is enforced.
+    """
+
+    name: str
+    how: str
+    check: arguments.Check
+    apply: Apply | None = None
+    children: tuple[str, ...] = ()
+    since: int = 4
+    until: int = 2020
+    note: str = ""
+    may_empty: bool = True
+
+
+def _one(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
+    return Keyword(name, how, arguments.subschema, apply, ("one",), since, note=note)
+
+
+def _map(name: str, how: str, apply: Apply | None = None, since: int = 4) -> Keyword:
+    return Keyword(name, how, arguments.named_subschemas, apply, ("map",), since)
+
+
+def _harmless(name: str, how: str, check: arguments.Check, apply: Apply | None = None, **more: Any) -> Keyword:
+    """A keyword that empties no schema, or only where `inhabited` sees it."""
+    return Keyword(name, how, check, apply, **more, may_empty=False)
+
+
+def _list(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
+    return Keyword(name, how, arguments.subschemas, apply, ("list",), since, note=note)
+
+
+_MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
+
+_ANY_SCHEMA = (
+    _harmless("type", MASKED, arguments.type_names, own.type_4, until=4),
+    _harmless("type", MASKED, arguments.type_names, own.type_, since=6),
+    _harmless("enum", MASKED, arguments.some_json_values, own.enum, until=4),
+    _harmless("enum", MASKED, arguments.json_values, own.enum, since=6),
+    _harmless("const", MASKED, arguments.json_value, own.const, since=6),
+)
+
+_NUMBERS = (
+    _harmless("minimum", MASKED, arguments.number, own.minimum),
+    _harmless("maximum", MASKED, arguments.number, own.maximum),
+    Keyword("exclusiveMinimum", MASKED, arguments.exclusive_flag("minimum"), own.exclusive_minimum_4, until=4),
+    Keyword("exclusiveMaximum", MASKED, arguments.exclusive_flag("maximum"), own.exclusive_maximum_4, until=4),
+    Keyword("exclusiveMinimum", MASKED, arguments.number, own.exclusive_minimum, since=6),
+    Keyword("exclusiveMaximum", MASKED, arguments.number, own.exclusive_maximum, since=6),
+    Keyword(
+        "multipleOf",
+        MASKED,
+        arguments.multiple,
+        own.multiple_of,
+        note="exact for decimals; multiples too large for an automaton are checked when the number ends",
+    ),
+)
+
+_STRINGS = (
+    _harmless("minLength", MASKED, arguments.count, own.min_length),
+    _harmless("maxLength", MASKED, arguments.count, own.max_length),
+    Keyword(
+        "pattern",
+        MASKED,
+        arguments.pattern,
+        own.pattern,
+        note="ECMA-262; look-around, back-references and too many states: checked at the closing quote",
+    ),
+    _harmless(
+        "format",
+        MASKED,
+        arguments.text,
+        own.format_,
+        note="those of the standard; regex and international host names are checked; unknown ones annotate",
+    ),
+)
+
+_ARRAYS = (
+    _harmless("items", MASKED, arguments.subschema_or_list, own.items, children=("one", "list"), until=2019),
+    _harmless("items", MASKED, arguments.items, own.items, children=("one",), since=2020),
+    _list("prefixItems", MASKED, own.prefix_items, since=2020),
+    _harmless(
+        "additionalItems",
+        MASKED,
+        arguments.subschema_or_flag,
+        own.additional_items,
+        children=("one",),
+        until=2019,
+    ),
+    Keyword("minItems", MASKED, arguments.count, own.min_items),
+    _harmless("maxItems", MASKED, arguments.count, own.max_items),
+    _harmless(
+        "uniqueItems",
+        CHECKED,
+        arguments.flag,
+        own.unique_items,
+        note="masked where items have few values; else an item that equals an earlier one may not end",
+    ),
+    Keyword("contains", MASKED, arguments.contained, own.contains, ("one",), since=6),
+    Keyword("minContains", MASKED, arguments.count, since=2019),
+    _harmless("maxContains", MASKED, arguments.count, since=2019),
+    _one("unevaluatedItems", MASKED, since=2019),
+)
+
+_OBJECTS = (
+    _harmless("properties", MASKED, arguments.named_subschemas, own.properties, children=("map",)),
+    _harmless("required", MASKED, arguments.some_names, own.required, until=4),
+    _harmless("required", MASKED, arguments.names, own.required, since=6),
+    _harmless(
+        "additionalProperties", MASKED, arguments.subschema_or_flag, own.additional_properties, children=("one",)
+    ),
+    Keyword("minProperties", MASKED, arguments.count, own.min_properties),
+    Keyword("maxProperties", MASKED, arguments.count, own.max_properties),
+    Keyword("patternProperties", MASKED, arguments.patterned_subschemas, own.pattern_properties, ("map",)),
+    _one("propertyNames", MASKED, own.property_names, since=6),
+    Keyword("dependencies", MASKED, arguments.dependencies_4, in_place.dependencies, ("map",), until=4),
+    Keyword("dependencies", MASKED, arguments.dependencies, in_place.dependencies, ("map",), since=6),
+    Keyword("dependentRequired", MASKED, arguments.dependent_names, in_place.dependent_required, since=2019),
+    _map("dependentSchemas", MASKED, in_place.dependent_schemas, since=2019),
+    _one("unevaluatedProperties", MASKED, since=2019),
+)
+
+_COMBINATORS = (
+    Keyword("$ref", MASKED, arguments.reference, in_place.ref),
+    _list("allOf", MASKED, in_place.all_of, _MULTIPLIED),
+    _list("anyOf", MASKED, in_place.any_of, _MULTIPLIED),
+    _list("oneOf", MASKED, in_place.one_of, _MULTIPLIED),
+    Keyword("not", MASKED, arguments.negated, in_place.not_, ("one",), note=_MULTIPLIED),
+    _one("if", MASKED, in_place.if_, _MULTIPLIED, since=7),
+    _one("then", MASKED, since=7),
+    _one("else", MASKED, since=7),
+    Keyword("$dynamicRef", MASKED, arguments.dynamic_reference, in_place.dynamic_ref, since=2020),
+    Keyword("$recursiveRef", MASKED, arguments.recursive_reference, in_place.recursive_ref, since=2019, until=2019),
+)
+
+_ANCHOR = arguments.anchor(r"[A-Za-z_][-A-Za-z0-9._]*", "a letter or _, then letters, digits, '-', '_' and '.'")
+_ANCHOR_2019 = arguments.anchor(r"[A-Za-z][-A-Za-z0-9.:_]*", "a letter, then letters, digits, '-', '_', ':' and '.'")
+
+_STRUCTURE = (
+    Keyword("$schema", STRUCTURE, arguments.text),
+    Keyword("id", STRUCTURE, arguments.identifier, until=4),
+    Keyword("$id", STRUCTURE, arguments.identifier, since=6, until=7),
+    Keyword("$id", STRUCTURE, arguments.identifier_2019, since=2019),
+    Keyword("$anchor", STRUCTURE, _ANCHOR_2019, since=2019, until=2019),
+    Keyword("$anchor", STRUCTURE, _ANCHOR, since=2020),
+    Keyword("$dynamicAnchor", STRUCTURE, _ANCHOR, since=2020),
+    Keyword("$recursiveAnchor", STRUCTURE, arguments.flag, since=2019, until=2019),
+    Keyword("$recursiveAnchor", STRUCTURE, arguments.text, since=2020),
+    Keyword("$vocabulary", STRUCTURE, arguments.vocabulary, since=2019),
+    _map("definitions", STRUCTURE),
+    _map("$defs", STRUCTURE, since=2019),
+)
+
+_ANNOTATIONS = (
+    Keyword("$recursiveRef", ANNOTATION, arguments.text, since=2020),
+    Keyword("title", ANNOTATION, arguments.text),
+    Keyword("description", ANNOTATION, arguments.text),
+    Keyword("examples", ANNOTATION, arguments.listing, since=6),
+    Keyword("$comment", ANNOTATION, arguments.text, since=7),
+    Keyword("readOnly", ANNOTATION, arguments.flag, since=7),
+    Keyword("writeOnly", ANNOTATION, arguments.flag, since=2019),
+    Keyword("deprecated", ANNOTATION, arguments.flag, since=2019),
+    Keyword("contentMediaType", ANNOTATION, arguments.text, since=7),
+    Keyword("contentEncoding", ANNOTATION, arguments.text, since=7),
+    _one("contentSchema", ANNOTATION, since=2019),
+)
+
+KEYWORDS: tuple[Keyword, ...] = (
+    *_ANY_SCHEMA,
+    *_NUMBERS,
+    *_STRINGS,
+    *_ARRAYS,
+    *_OBJECTS,
+    *_COMBINATORS,
+    *_STRUCTURE,
+    *_ANNOTATIONS,
+)
+
+SPEAKS_OF: dict[str, str] = {
+    row.name: kind
+    for kind, rows in (("number", _NUMBERS), ("string", _STRINGS), ("array", _ARRAYS), ("object", _OBJECTS))
+    for row in rows
+}
+"""The JSON type of the values that a keyword restricts; those that restrict any value are not in it."""
+
+VALIDATION = frozenset(
+    row.name
+    for row in (*_ANY_SCHEMA, *_NUMBERS, *_STRINGS, *_ARRAYS, *_OBJECTS)
+    if not row.children and row.name not in ("format", "dependencies")
+)
+"""The keywords that a dialect has only with the vocabulary of validation."""
