@@ -36,6 +36,8 @@ CACHE_BYTES = 64 << 20
 """Bytes of masks that one grammar keeps; the oldest go first."""
 MOST_POSITIONS = 1 << 16
 """Positions whose masks one grammar knows; far from a bound, many have one and the same."""
+FEW = 12
+"""With room for fewer characters than this, a bounded text's mask is not looked for where nothing is counted."""
 CHUNKS = 4, 64
 """Masks allocated at a time, at first and at most: making an array for each would cost more than filling it."""
 
@@ -105,9 +107,11 @@ class Grammar(Transitions):
             return self._walked(position)
         main = self._home(position)
         bare = uncounted(self._base, position)
+        if bare != position and (spare := spare_room(self._base, position)) < FEW and tables.n_exits == 1:
+            bare = position  # most likely some token is longer: the mask there would be of no use
         if bare != position:
             like = self._like(bare)
-            if like is not None and self._longest(bare, like) <= spare_room(self._base, position):
+            if like is not None and self._longest(bare, like) <= spare:
                 return like
         if main or bare != position:
             return self._walked(position, self._like(main or bare))

@@ -18,7 +18,7 @@ from structgen.automaton.step import (
 from structgen.automaton.table_format import (
     ACTION, ASK, BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT,
     EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, KIND, MISS, NOTHING, OVERLAY, POP, R_ANSWER, R_BLOCKS,
-    R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, START, STUB, TARGET, TEST, UNBOUNDED, A,
+    R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, ROOM, START, STUB, TARGET, TEST, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
@@ -109,7 +109,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             row covers, which are then skipped a run at a time.
 
     The stack's flag is the node of a narrow state, else `NO_NODE`: of a narrow state's children, only those that an
-    edge takes are looked at. The commonest step, an edge without flags, is taken here.
+    edge takes are looked at. The commonest steps, an edge without flags and one that counts with room, are taken here.
 
     Returns:
         0, or -1 when the automaton wants something; R_NODE is then the node to go on with.
@@ -131,6 +131,8 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
         t = edge(base, s, byte)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
             s = int64(t)
+        elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and c < int64(states[t - INC, HI]) < UNBOUNDED:
+            s, c = int64(t - INC), c + 1
         else:
             if t == 0 and narrow != NO_NODE:
                 child = next_child(base, s, narrow, byte)
