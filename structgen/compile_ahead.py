@@ -33,12 +33,17 @@ SCHEMA = {
 }
 VALUE = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"], "numbers": list(range(40))}
 """A schema and a value of it that need most kernels."""
+RULES = """
+start: "x" word
+word: /[a-c]+/
+"""
 
 
 def use_kernels() -> None:
     """Read and write a few texts that need every kernel: each is compiled, or loaded if it was before."""
     from structgen.constraints.basic import Constraint, JsonSchema
     from structgen.constraints.compositions import Sequence
+    from structgen.constraints.languages import Lark
     from structgen.endings.closing import Closing
     from structgen.vocabulary import Vocabulary
 
@@ -50,6 +55,7 @@ def use_kernels() -> None:
         (Sequence("so: ", JsonSchema(SCHEMA)), "so: " + json.dumps(VALUE)),
         (JsonSchema({}), "[" * 99 + "]" * 99),
         (JsonSchema({"enum": words}), json.dumps(words[1])),
+        (Lark(RULES), "xabc"),
     ]
     for constraint, said in texts:
         matcher = constraint.compile(vocabulary).matcher()

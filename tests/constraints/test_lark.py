@@ -1,7 +1,7 @@
 """Lark's grammars: the same verdict as Lark's own parser on every text.
 
 Covers `languages`, `parts.lalr.grammar`, `parts.lalr.lr1`, `parts.lalr.part`, `parts.lalr.program`,
-`parts.lalr.scanner`, `parts.lalr.size` and `regular.regex.python`.
+`parts.lalr.scanner`, `parts.lalr.scanner_kernels`, `parts.lalr.size` and `regular.regex.python`.
 """
 
 from __future__ import annotations

@@ -39,19 +39,6 @@ class GrammarRule:
     expansion: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeywordTerminal:
-    """A string terminal that a pattern terminal matches as well: the text tells which of them it is.
-
-    Attributes:
-        name: of the terminal.
-        classes: of each character, the classes that it may be of, as bits.
-    """
-
-    name: str
-    classes: tuple[int, ...]
-
-
 class _NoLexer(Lexer):
     """Stands for Lark's lexer, which takes longer to make than all else of its parser, and is never asked.
 
@@ -165,37 +152,33 @@ class LalrGrammar:
         named = self.shifts[state].keys() | self.reductions[state].keys() | self.ignore
         return frozenset(named & self._by_name)
 
-    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[KeywordTerminal]], frozenset[str]]:
-        """By pattern terminal, the string terminals that it matches too; and the ones that are told only that way.
+    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[int]], frozenset[str]]:
+        """By pattern terminal, the numbers of the string terminals that it matches too: the text tells which of them it
+        is. And the names of those that are told only that way.
 
         As `lark.lexer._create_unless` finds them.
         """
-        keywords: dict[str, list[KeywordTerminal]] = {}
+        keywords: dict[str, list[int]] = {}
         hidden: set[str] = set()
         for terminal in self.terminals:
             if terminal.name not in accepted or isinstance(terminal.pattern, PatternStr):
                 continue
-            for string in self._strings_within(terminal):
+            for number in self._strings_within(terminal):
+                string = self.terminals[number]
                 if string.name in accepted:
-                    keywords.setdefault(terminal.name, []).append(self._keyword(string))
+                    keywords.setdefault(terminal.name, []).append(number)
                     if set(string.pattern.flags) <= set(terminal.pattern.flags):
                         hidden.add(string.name)
         return keywords, frozenset(hidden)
 
     @cached_method
-    def _strings_within(self, terminal: TerminalDef) -> list[TerminalDef]:
+    def _strings_within(self, terminal: TerminalDef) -> list[int]:
         """The string terminals of the same priority that a pattern terminal matches, as Python's `re` matches."""
-        pattern = re.compile(terminal.pattern.to_regexp())
-        strings = [t for t in self.terminals if isinstance(t.pattern, PatternStr) and t.priority == terminal.priority]
-        return [string for string in strings if _matches(pattern, string.pattern.value)]
-
-    @cached_method
-    def _keyword(self, terminal: TerminalDef) -> KeywordTerminal:
-        """The one of a string terminal."""
-        tree = _tree(terminal)
-        items = tree.items if isinstance(tree, Concatenation) else (tree,)
-        sets = [self.program.chars(item.ranges) for item in items if isinstance(item, Chars)]
-        return KeywordTerminal(terminal.name, tuple(self.members[number] for number in sets))
+        pattern, alike = re.compile(terminal.pattern.to_regexp()), list[int]()
+        for number, other in enumerate(self.terminals):
+            if isinstance(other.pattern, PatternStr) and other.priority == terminal.priority:
+                alike += [number] if _matches(pattern, other.pattern.value) else []
+        return alike
 
 
 def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGrammar:

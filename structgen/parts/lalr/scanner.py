@@ -7,7 +7,8 @@ only some characters later: a final state names the terminal, and what was read 
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,21 @@ import numpy as np
 from structgen.automaton.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
 from structgen.memo import Numbering, cached_method
-from structgen.parts.lalr.grammar import END, KeywordTerminal, LalrGrammar
+from structgen.parts.lalr.grammar import END, LalrGrammar
+from structgen.parts.lalr.scanner_kernels import (
+    DONE,
+    FULL,
+    MATCHED,
+    NOWHERE,
+    TOKEN,
+    UNKNOWN,
+    WAITING,
+    Int32,
+    Uint8,
+    scan,
+)  # fmt: skip
 from structgen.regular.chardfa import CharDfa, tidied
+from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, zeros
 
 MOST_STATES = 20_000
 MOST_BEHIND = 64
@@ -30,30 +44,14 @@ class Token(NamedTuple):
     behind: str
 
 
-class ScannerPlace(NamedTuple):
-    """Where a scanner stands.
-
-    Attributes:
-        threads: instructions that are waiting, the preferred ones first.
-        token: the best match so far; None where there is none, or it cannot be.
-        spelled: characters read, while the text may become a keyword.
-        keywords: the keywords (see `LalrGrammar.keywords`) that it may become.
-        begun: a character was read.
-    """
-
-    threads: tuple[int, ...]
-    token: Token | None
-    spelled: int
-    keywords: frozenset[KeywordTerminal]
-    begun: bool
-
-
 class Scanners:
     """The scanners of a grammar.
 
     Attributes:
         tokens: what final states name; `dfa.final` is an index into it, plus 1.
-        wide: the classes of characters beyond ASCII, as bits.
+        states: those of the terminals.
+        ahead: int32[., classes]: by a token's number plus 1, see `scanner_kernels.scan`.
+        is_wide: uint8[classes]: 1 for those of characters beyond ASCII.
     """
 
     def __init__(self, grammar: LalrGrammar) -> None:
@@ -62,7 +60,10 @@ class Scanners:
         starts = dict(zip(grammar.classes.tolist(), grammar.bounds.tolist(), strict=True))
         self._character = {kind: chr(start) for kind, start in starts.items() if kind}
         self._kind = {char: kind for kind, char in self._character.items()}
-        self.wide = sum(1 << int(kind) for kind in wide_classes(grammar.bounds, grammar.classes) if kind)
+        self.states = _TerminalStates(grammar)
+        self.is_wide: Uint8 = np.zeros(self.states.nexts.shape[1], np.uint8)
+        self.is_wide[wide_classes(grammar.bounds, grammar.classes)] = 1
+        self.ahead: Int32 = np.full((FIRST_ROWS, len(self.is_wide)), UNKNOWN, np.int32)
         shifted: dict[str, set[int]] = {}
         for shifts in grammar.shifts.values():
             for symbol, to in shifts.items():
@@ -77,11 +78,28 @@ class Scanners:
     def _built(self, accepted: frozenset[str], viable: frozenset[str]) -> CharDfa:
         return _Scanner(self, self._grammar, accepted, viable).build()
 
-    def character(self, kind: int) -> str:
-        """A character that stands for a class."""
-        return self._character[kind]
+    def number(self, token: Token) -> int:
+        """The number of a token, plus 1; `ahead` has a row for it."""
+        number = self.tokens[token] + 1
+        if number == len(self.ahead):
+            self.ahead = grown_rows(self.ahead, number + 1)
+            self.ahead[number:] = UNKNOWN
+        return number
 
-    def may_follow(self, terminal: str, text: str) -> bool:
+    def read_on(self, number: int, kind: int) -> None:
+        """Tell `ahead` of a token (its number plus 1) and one more character of a class behind it."""
+        terminal, behind = self.tokens.things[number - 1]
+        behind += self._character[kind]
+        if len(behind) > MOST_BEHIND:
+            raise LimitExceeded(
+                f"behind the terminal {terminal} more than {MOST_BEHIND} characters must be read to know it: "
+                f"another one begins with it, as {quoted(behind[:8])} shows"
+            )
+        follows = terminal in self._grammar.ignore or self._may_follow(terminal, behind)
+        after = self.number(Token(terminal, behind)) if follows else 0
+        self.ahead[number, kind] = after
+
+    def _may_follow(self, terminal: str, text: str) -> bool:
         """May a text come behind a terminal, as far as pairs of terminals tell?"""
         return self._may_begin(self._behind.get(terminal, frozenset()), text)
 
@@ -105,10 +123,58 @@ class Scanners:
         return False
 
 
-@lru_cache(4096)
-def _bits(members: int) -> tuple[int, ...]:
-    """The classes of a set."""
-    return tuple(kind for kind in range(members.bit_length()) if members >> kind & 1)
+class _TerminalStates:
+    """The states of all terminals, each by itself: made when a scanner first tries the terminal.
+
+    Attributes:
+        nexts: int32[., classes]: where they lead.
+        flags: uint8[.]: see `scanner_kernels`.
+    """
+
+    def __init__(self, grammar: LalrGrammar) -> None:
+        self._grammar = grammar
+        self._count = NOWHERE + 1
+        self.nexts: Int32 = np.zeros((FIRST_ROWS, int(grammar.classes.max()) + 1), np.int32)
+        self.flags: Uint8 = np.zeros(FIRST_ROWS, np.uint8)
+
+    @cached_method
+    def start(self, terminal: int) -> int:
+        """The first state of a terminal."""
+        grammar = self._grammar
+        threads, _ = grammar.threads.settled([grammar.entries[terminal]], None)
+        numbers: dict[tuple[tuple[int, ...], int | None], int] = {(threads, None): self._new(WAITING)}
+        todo = deque(numbers)
+        while todo:
+            state = todo.popleft()
+            for kinds in self._alike(state[0]):
+                after = grammar.threads.after(state[0], kinds[0])
+                number = numbers.get(after) if any(after) or after[1] is not None else NOWHERE
+                if number is None:
+                    if len(numbers) >= MOST_STATES:
+                        raise LimitExceeded(
+                            f"the terminal {grammar.names[terminal]:.80} takes more than {MOST_STATES:,} states"
+                        )
+                    number = numbers[after] = self._new(WAITING * bool(after[0]) | MATCHED * (after[1] is not None))
+                    todo.append(after)
+                self.nexts[numbers[state], kinds] = number
+        return numbers[threads, None]
+
+    def _new(self, flags: int) -> int:
+        state, self._count = self._count, self._count + 1
+        if state == len(self.flags):
+            self.nexts, self.flags = grown_rows(self.nexts, state + 1), grown_rows(self.flags, state + 1)
+        self.flags[state] = flags
+        return state
+
+    def _alike(self, threads: tuple[int, ...]) -> list[list[int]]:
+        """The classes that threads take, in groups that all lead from there to the same state."""
+        sets = self._grammar.threads.sets_at(threads)
+        taken = reduce(or_, sets, 0)
+        groups = [taken] if taken else []
+        for members in sets | self._grammar.threads.looked_at:
+            groups += [group & ~members for group in groups if group & members and group & ~members]
+            groups = [group & members or group for group in groups]
+        return [[kind for kind in range(group.bit_length()) if group >> kind & 1] for group in groups]
 
 
 class _Scanner:
@@ -119,103 +185,44 @@ class _Scanner:
     ) -> None:
         self._scanners, self._grammar = scanners, grammar
         self._viable = viable | grammar.ignore
-        self._keywords, hidden = grammar.keywords(accepted)
+        keywords, hidden = grammar.keywords(accepted)
         tried = [number for number, name in enumerate(grammar.names) if name in accepted - hidden]
-        self._entries = [grammar.entries[number] for number in tried]
-        threads, _ = grammar.threads.settled(self._entries, None)
-        every = frozenset(keyword for keywords in self._keywords.values() for keyword in keywords)
-        self._start = ScannerPlace(threads, Token(END, "") if END in viable else None, 0, every, False)
+        each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in tried]
+        words = [number for numbers in each for number in numbers]
+        self._found, self._word_tokens = self._tokens(tried), self._tokens(words)
+        self._words = np.cumsum([0, *map(len, each)]).astype(np.int32)
+        end = scanners.number(Token(END, "")) if END in viable else 0
+        self._start = [end, 0, *map(scanners.states.start, tried), *map(scanners.states.start, words)]
+
+    def _tokens(self, terminals: list[int]) -> Int32:
+        """The tokens of terminals, from 1 on; 0 of those that the parser does not take."""
+        names = [self._grammar.names[terminal] for terminal in terminals]
+        tokens = [self._scanners.number(Token(name, "")) if name in self._viable else 0 for name in names]
+        return np.array(tokens, np.int32)
 
     def build(self) -> CharDfa:
         """All states, minimised."""
-        grammar = self._grammar
-        kinds = int(grammar.classes.max()) + 1
-        numbers = {self._start: 1}
-        rows = [[0] * kinds, [0] * kinds]
-        finals = [0, self._final(self._start)]
-        todo = deque([self._start])
-        while todo:
-            place = todo.popleft()
-            row = rows[numbers[place]]
-            for alike in self._alike(place):
-                after = self._step(place, alike[0])
-                if after is None:
-                    continue
-                number = numbers.get(after)
-                if number is None:
-                    if len(numbers) >= MOST_STATES:
-                        raise LimitExceeded(f"the terminals {self._names()} take more than {MOST_STATES:,} states")
-                    number = numbers[after] = len(rows)
-                    rows.append([0] * kinds)
-                    finals.append(self._final(after))
-                    todo.append(after)
-                for kind in alike:
-                    row[kind] = number
-        return tidied(grammar.bounds, grammar.classes, np.array(rows, np.int32), finals)
-
-    def _alike(self, place: ScannerPlace) -> list[tuple[int, ...]]:
-        """The classes that a place takes, in groups that all lead from there to the same place.
-
-        Characters beyond ASCII may begin with the same byte: where a token goes on with some of them, all are read.
-        """
-        threads = self._grammar.threads
-        sets = threads.sets_at(place.threads)
-        taken = 0
-        for members in sets:
-            taken |= members
-        if place.token is not None and place.begun:  # each is read behind the token by its own name
-            wide = self._scanners.wide
-            return [(kind,) for kind in _bits(taken | wide if taken & wide else taken)]
-        groups = [taken] if taken else []
-        words = {word.classes[place.spelled] for word in place.keywords if len(word.classes) > place.spelled}
-        for members in sets | words | threads.looked_at:
-            groups += [group & ~members for group in groups if group & members and group & ~members]
-            groups = [group & members or group for group in groups]
-        return [_bits(group) for group in groups]
+        scanners, grammar = self._scanners, self._grammar
+        nexts, flags, kinds = scanners.states.nexts, scanners.states.flags, len(scanners.is_wide)
+        size = 1 << (FIRST_ROWS + kinds).bit_length()
+        places, rows = zeros((size, len(self._start)), np.int64), zeros((size, kinds), np.int32)
+        places[1], table = self._start, empty_table(places)
+        progress, open_ = np.array([1, 2, 0, 2], np.int64), np.zeros(kinds, np.uint8)
+        tokens = self._found, self._words, self._word_tokens
+        while (
+            answer := scan(
+                places, table, rows, progress, nexts, flags, *tokens, scanners.ahead, scanners.is_wide, open_
+            )
+        ) != DONE:
+            if answer != FULL:
+                scanners.read_on(answer, int(progress[2]))
+                continue
+            if len(places) > MOST_STATES:
+                raise LimitExceeded(f"the terminals {self._names()} take more than {MOST_STATES:,} states")
+            places, rows = grown_rows(places, 2 * len(places)), grown_rows(rows, 2 * len(rows))
+            table, progress[3] = empty_table(places), 2
+        count = int(progress[1])
+        return tidied(grammar.bounds, grammar.classes, rows[:count], places[:count, TOKEN].tolist())
 
     def _names(self) -> str:
         return ", ".join(sorted(self._viable))[:200]
-
-    def _final(self, place: ScannerPlace) -> int:
-        return 0 if place.token is None else self._scanners.tokens[place.token] + 1
-
-    def _step(self, place: ScannerPlace, kind: int) -> ScannerPlace | None:
-        grammar = self._grammar
-        threads, matched = grammar.threads.after(place.threads, kind)
-        if not threads and matched is None:
-            return self._left(place, kind)
-        spelled = place.spelled + 1
-        alive = frozenset(
-            word for word in place.keywords if len(word.classes) >= spelled and word.classes[place.spelled] >> kind & 1
-        )
-        if matched is None:
-            token = self._read_on(place.token, kind) if place.begun else None
-        else:
-            token = self._found(grammar.names[matched], spelled, alive)
-        return ScannerPlace(threads, token, spelled if alive else 0, alive, True)
-
-    def _left(self, place: ScannerPlace, kind: int) -> ScannerPlace | None:
-        """Behind a character with which the next token begins; None where that cannot be."""
-        token = self._read_on(place.token, kind) if place.begun else None
-        return None if token is None else ScannerPlace((), token, 0, frozenset(), True)
-
-    def _found(self, terminal: str, spelled: int, alive: frozenset[KeywordTerminal]) -> Token | None:
-        """The token of a match; None where the parser does not take it."""
-        if terminal not in self._grammar.ignore:
-            words = self._keywords.get(terminal, [])
-            terminal = next((w.name for w in words if w in alive and len(w.classes) == spelled), terminal)
-        return Token(terminal, "") if terminal in self._viable else None
-
-    def _read_on(self, token: Token | None, kind: int) -> Token | None:
-        """The token so far, one more character behind it: None where that cannot be."""
-        if token is None:
-            return None
-        behind = token.behind + self._scanners.character(kind)
-        if len(behind) > MOST_BEHIND:
-            raise LimitExceeded(
-                f"behind the terminal {token.terminal} more than {MOST_BEHIND} characters must be read to know it: "
-                f"another one begins with it, as {quoted(behind[:8])} shows"
-            )
-        if token.terminal in self._grammar.ignore or self._scanners.may_follow(token.terminal, behind):
-            return Token(token.terminal, behind)
-        return None

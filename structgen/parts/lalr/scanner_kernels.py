@@ -1,0 +1,143 @@
+"""The kernel that makes scanners: see `scanner`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from structgen.automaton.step import int64
+from structgen.kernels import inner_kernel, kernel
+from structgen.regular.interning import intern
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Uint8 = npt.NDArray[np.uint8]
+
+MATCHED, WAITING = 1, 2
+"""Flags of a terminal's state: the terminal matches there; some of its threads may go on."""
+NOWHERE = 1
+"""The state of a terminal that has taken a character, and can do nothing behind it. State 0: it was not taken."""
+UNKNOWN = -1
+"""In `ahead`: ask whether the character may stand behind the token."""
+TOKEN, BEGUN = 0, 1
+"""The first columns of a place; a column for the state of each terminal, and of each keyword, follows."""
+COLUMNS = 2
+FULL, DONE = -1, -2
+"""What `scan` returns where it has no room for another place, and where all places are read."""
+
+
+@inner_kernel
+def _tried(place: Int64, tried: int, nexts: Int32, wide: Uint8, open_: Uint8) -> None:
+    """Set `open_` to 1 for the classes that are read at a place, else to 0.
+
+    Behind a token each is read by its own name: where it goes on with some characters beyond ASCII, all are read, since
+    they may begin with the same byte.
+    """
+    reads_wide = False
+    for kind in range(1, nexts.shape[1]):
+        open_[kind] = 0
+        for t in range(COLUMNS, COLUMNS + tried):
+            if nexts[place[t], kind] != 0:
+                open_[kind] = 1
+                reads_wide = reads_wide or wide[kind] != 0
+                break
+    if reads_wide and place[TOKEN] != 0 and place[BEGUN] != 0:
+        for kind in range(1, nexts.shape[1]):
+            open_[kind] |= wide[kind]
+
+
+@inner_kernel
+def _step(
+    place: Int64, after: Int64, kind: int, tried: int, nexts: Int32, flags: Uint8, found: Int32, words: Int32,
+    word_tokens: Int32, ahead: Int32,
+) -> int:  # fmt: skip
+    """Write the place behind a character of a class to `after`: 1; 0 where there is none, `UNKNOWN` where `ahead` must
+    be asked.
+
+    The terminals are tried in their order: one that matches cuts off all that stand behind it.
+    """
+    matched, waiting = int64(-1), False
+    for t in range(after.size):
+        after[t] = 0
+    for t in range(tried):
+        state = nexts[place[COLUMNS + t], kind]
+        if flags[state] & WAITING:
+            after[COLUMNS + t] = state
+            waiting = True
+        if flags[state] & MATCHED:
+            matched = int64(t)
+            break
+    token: int = int64(0)
+    if matched < 0 and place[BEGUN] != 0 and place[TOKEN] != 0:
+        token = int64(ahead[place[TOKEN], kind])
+        if token == UNKNOWN:
+            return UNKNOWN
+    if matched < 0 and not waiting:  # the next token begins with the character
+        after[TOKEN], after[BEGUN] = token, 1
+        return 1 if token != 0 else 0
+    for w in range(COLUMNS + tried, after.size):
+        after[w] = nexts[place[w], kind]
+    if matched >= 0:
+        token = int64(found[matched])
+        for w in range(words[matched], words[matched + 1]):
+            if flags[after[COLUMNS + tried + w]] & MATCHED:
+                token = int64(word_tokens[w])
+                break
+    after[TOKEN], after[BEGUN] = token, 1
+    return 1
+
+
+@kernel
+def scan(
+    places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, found: Int32, words: Int32,
+    word_tokens: Int32, ahead: Int32, wide: Uint8, open_: Uint8,
+) -> int:  # fmt: skip
+    """Read the places of a scanner, breadth-first, until all are read, room or knowledge is wanted.
+
+    The plain loop: for each place and each class that is read there, the place behind it is a state of the scanner.
+
+    Args:
+        places: int64[., columns]: `TOKEN`, `BEGUN`, the terminals' states in their order, then the keywords'. Place 0
+            is nowhere; what is read already, and the rows behind it, are used up to `progress[1]`.
+        table: of `intern`.
+        rows: int32[., classes]: where each place leads.
+        progress: the first place that is not read, how many places there are, the class for which `ahead` is wanted,
+            and the first place that is not in `table`.
+        nexts: int32[states, classes]: of all terminals, where their states lead.
+        flags: uint8[states].
+        found: int32[terminals]: the token of a match, 0 where the parser does not take it.
+        words: int32[terminals + 1]: the keywords of terminal t are `words[t]:words[t + 1]`.
+        word_tokens: int32[keywords]: the token of each.
+        ahead: int32[tokens, classes]: the token behind which one more character was read; 0 for none, `UNKNOWN`.
+        wide: uint8[classes]: 1 for those beyond ASCII.
+        open_: uint8[classes], scratch space.
+
+    Returns:
+        `DONE`, `FULL`, or the token of which `ahead` is wanted.
+    """
+    tried = found.size
+    for place in range(progress[3], progress[1]):
+        intern(places, table, place)
+    progress[3] = progress[1]
+    while progress[0] < progress[1]:
+        here, count = progress[0], progress[1]
+        if count + nexts.shape[1] > places.shape[0]:
+            return FULL
+        _tried(places[here], tried, nexts, wide, open_)
+        for kind in range(1, nexts.shape[1]):
+            rows[here, kind] = 0
+            if open_[kind] == 0:
+                continue
+            known = _step(
+                places[here], places[count], int64(kind), tried, nexts, flags, found, words, word_tokens, ahead
+            )
+            if known == UNKNOWN:
+                progress[1], progress[2], progress[3] = count, kind, count
+                asked: int = places[here, TOKEN]
+                return asked
+            if known != 0:
+                after = intern(places, table, count)
+                rows[here, kind] = after
+                count += after == count
+        progress[0], progress[1], progress[3] = here + 1, count, count
+    return DONE
