@@ -24,7 +24,7 @@ SCHEMA = {
     "properties": {
         "name": {"type": "string", "minLength": 1},
         "n": {"type": "integer", "minimum": 3},
-        "word": {"type": "string", "pattern": "^[^\\s]+$", "maxLength": 9},
+        "word": {"type": "string", "pattern": "^[^\\s]+$", "maxLength": 20},
         "either": {"anyOf": [{"type": "string", "pattern": "^[ab]"}, {"type": "string", "maxLength": 2}]},
         "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
         "numbers": {"type": "array", "items": {"type": "integer"}, "maxItems": 1000},
