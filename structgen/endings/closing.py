@@ -10,7 +10,7 @@ searched for (see `agreed`) with every test answered for the text at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -30,6 +30,8 @@ UNKNOWN = 1 << 40
 """The cost of a position from which no end is known."""
 SEARCHES = (1, 200), (4, 600)
 """The searches for an end, one after the other: the weight of the estimate, and how many texts may be extended."""
+THOROUGH = (*SEARCHES, (4, 4000))
+"""The same, where it is worth more: at the beginning of a text that owes phrases."""
 LONGEST = 64
 """Bytes of the longest tokens that spell a closing text."""
 MOST_ENDS = 8
@@ -119,6 +121,7 @@ class Closing:
         listener: Listener | None = None,
         effort: Effort | None = None,
         most: int = MOST_BYTES,
+        searches: Sequence[tuple[int, int]] = SEARCHES,
     ) -> list[int] | None:
         """The tokens of the shortest end of a text, which is a legal one; None where none is found.
 
@@ -127,6 +130,7 @@ class Closing:
             listener: must agree to it.
             effort: is spent where the end is searched for; without it what one text may take.
             most: tokens that are of use. One of the shortest ends that needs no more is preferred.
+            searches: see `SEARCHES`.
         """
         exit_ = self._end(matcher.position)
         if exit_ is None:
@@ -138,7 +142,7 @@ class Closing:
         tokens = self._with_wanted(search, b"" if listener is None else listener.wanted(state))
         if tokens is not None:
             return tokens
-        for weight, steps in SEARCHES:
+        for weight, steps in searches:
             tokens = self._fitting(search.ends(weight, steps, effort or Effort()), most)
             if tokens is not None:
                 break

@@ -48,6 +48,8 @@ class PhraseTable:
     Attributes:
         next: see above.
         whole: see above; all bytes where it was not given.
+        for_ever: bool[states], is the phrase met there, or behind the character that has begun, whatever comes? Nothing
+            is owed there.
         owed: of each state, the fewest bytes behind which the phrase is met; `NEVER` where it cannot be any more.
     """
 
@@ -55,7 +57,9 @@ class PhraseTable:
         self.next = next_
         self._rows: list[list[int]] = [row.tolist() for row in next_]
         self.whole = np.ones(next_.shape, np.bool_) if whole is None else whole
-        self._distances = _distances(next_, met, self.whole)
+        within = ~self.whole[:, ord(" ")]
+        self.for_ever: Bool = _distances(next_, ~met & ~within, self.whole) >= NEVER
+        self._distances = _distances(next_, met | self.for_ever, self.whole)
         self.owed: list[int] = self._distances.tolist()
         self._proposed: WeakKeyDictionary[Vocabulary, dict[int, NDArray[np.int64]]] = WeakKeyDictionary()
 
@@ -148,13 +152,6 @@ class PhraseTable:
             twins = [twin for token in best.tolist() for twin in trie.twins(token)]
             known[state] = np.sort(np.array(twins[:MOST_PROPOSED], np.int64))
         return known[state]
-
-    @cached_property
-    def for_ever(self) -> Bool:
-        """bool[states], is the phrase met there, or behind the character that has begun, and whatever comes?"""
-        within = ~self.whole[:, ord(" ")]
-        lasting: Bool = _distances(self.next, (self._distances > 0) & ~within, self.whole) >= NEVER
-        return lasting
 
     @cached_property
     def _gaps(self) -> NDArray[np.bool_]:

@@ -26,8 +26,6 @@ from structgen.decoding.refusals.rollback import Rollback
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
-from structgen.endings.agreed import Effort
-from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words
 from structgen.telemetry import rollbacks
@@ -218,10 +216,11 @@ class Hypothesis(Session):
         if phrases is not None and matcher is not None and not self.done:
             if lost := phrases.lost(matcher):
                 raise DeadEnd(f"no text of the constraint has {lost}")
-            close = Closing.of(matcher.grammar).tokens(matcher, phrases.listener((), None), Effort(), self.budget)
+            steering = self._checks.steering
+            close = None if steering is None else steering.find_close(matcher)
             if close is not None and len(close) > self.budget:
                 said = quoted(self._vocabulary.decode(close).decode("utf-8", errors="replace"))
-                bound = MAX_NEW_TOKENS if self._checks.steering is None else self._checks.steering.bound
+                bound = MAX_NEW_TOKENS if steering is None else steering.bound
                 raise DeadEnd(
                     f"{bound}={self.budget} has no room for {phrases.unmet(())}: the shortest text known with all "
                     f"phrases needs {len(close)} tokens, {said}"

@@ -26,7 +26,7 @@ from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
-from structgen.endings.closing import UNKNOWN, Closing
+from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words
@@ -118,6 +118,19 @@ class Steering:
         self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
         if closes:
             self._begin()
+
+    def find_close(self, matcher: Matcher) -> list[int] | None:
+        """The tokens of the shortest text known with all phrases; None where none is known.
+
+        Where it fits, the row can always come back to it.
+
+        Args:
+            matcher: behind no token.
+        """
+        close = self._closing.tokens(matcher, self._listener((), b""), Effort(), self._budget, THOROUGH)
+        if close and self._closes_in_time and len(close) <= self._budget:
+            self._closes[0] = close
+        return close
 
     def shorten(self, budget: int) -> None:
         """The model's context has room for `budget` tokens only; none was chosen yet."""

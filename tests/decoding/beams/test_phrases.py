@@ -333,3 +333,55 @@ def test_a_stream_tells_what_is_sure_and_ends_with_the_phrases():
 def test_what_cannot_be_searched_for_is_refused(options, why):
     with pytest.raises(sg.OptionError, match=why):
         sg.generate(make(), "x", **options)
+
+
+def in_one(words):
+    """The shortest text that has all of some words."""
+    texts = []
+    for order in itertools.permutations(words):
+        text = ""
+        for word in order:
+            if word not in text:
+                overlap = max(n for n in range(len(word) + 1) if text.endswith(word[:n]))
+                text += word[overlap:]
+        texts.append(text)
+    return min(texts, key=lambda text: len(text.encode()))
+
+
+def shared_out(words):
+    """All ways to share words out among strings."""
+    if not words:
+        yield []
+        return
+    for groups in shared_out(words[1:]):
+        yield [[words[0]], *groups]
+        for number, group in enumerate(groups):
+            yield [*groups[:number], [words[0], *group], *groups[number + 1 :]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_phrases_in_items_of_one_array_are_met_as_long_as_the_budget_has_room(seed):
+    """The shortest text is known by brute force: with one token less there is none, with more there always is one."""
+    chance = random.Random(seed)
+    words = chance.sample(["is fast", "Für", "日本", "aba", "ab", "rain", "Zürich 8", "no"], chance.choice([2, 2, 3]))
+    longest, most = max(map(len, words)) + chance.choice([0, 1, 20]), chance.randrange(len(words), 4)
+    items = chance.choice([{"type": "string", "maxLength": longest}, {"enum": [*words, "zz"]}])
+    schema = {
+        "type": "object", "required": ["a", "b"], "additionalProperties": False,
+        "properties": {
+            "a": {"type": "string", "maxLength": 20}, "b": {"type": "array", "maxItems": most, "items": items},
+        },
+    }  # fmt: skip
+    ways = [[in_one(group) for group in groups] for groups in shared_out(words) if len(groups) <= most]
+    fitting = [way for way in ways if all(text in items.get("enum", [text]) and len(text) <= longest for text in way)]
+    room = min(len(json.dumps({"a": "", "b": way}, ensure_ascii=False).encode()) for way in fitting)
+    model, phrases = make(seed=seed), [sg.Phrase(word, at="/b/*") for word in words]
+    for budget in (room - 1, room, room + 4):
+        (run,) = sg.generate(
+            model, ["x"], schema, phrases=phrases, banned=["q"], beams=2, limits=sg.Limits(budget), details=True
+        )
+        if budget < room:
+            assert isinstance(run.error, sg.DeadEnd)
+            continue
+        assert run.error is None, (words, items, budget)
+        assert all(any(word in text for text in json.loads(run.text)["b"]) for word in words)
