@@ -78,7 +78,8 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     """A causal model whose likeliest tokens spell a text, and then end it.
 
     It keeps what it has read in the KV cache, as any model does, so batches, padding and rollback work. A
-    mask may make it say bytes that it did not want: it takes them as said and goes on where it was. When all
+    mask may make it say bytes that it did not want: it takes them as said and goes on where it was. So a banned
+    word that it wants it begins again behind each byte, until `Limits(rollbacks=...)` are spent. When all
     is said it wants to end, or else to close what is open.
 
     Args:
