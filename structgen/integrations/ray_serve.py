@@ -6,9 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 from structgen.arguments import is_number, require, require_count
-from structgen.errors import OptionError
+from structgen.errors import OptionError, RunError
 from structgen.models.model import Model, load
 from structgen.server.settings import Settings
+
+
+class Replica:
+    """What Serve asks of a replica beside its answers.
+
+    Attributes:
+        app: the application that answers; Serve's ingress sets it.
+    """
+
+    app: Any
+
+    def check_health(self) -> None:
+        """Called by Serve every `health_check_period_s`; a replica that fails thrice is replaced by a new one.
+
+        Raises:
+            RunError: the thread that runs the model has ended.
+        """
+        if not self.app.state.service.alive:
+            raise RunError("the model's thread has ended")
 
 
 def serve_on_ray(
@@ -25,7 +44,8 @@ def serve_on_ray(
         ray.serve.run(serve_on_ray("Qwen/Qwen3-0.6B", Settings(name="qwen"), replicas=4, num_gpus=1))
 
     Each replica loads the model, and batches the requests that Serve sends it. The server keeps nothing between
-    requests, so any replica may answer any of them. `/metrics` is that of the replica which answers.
+    requests, so any replica may answer any of them. `/metrics` is that of the replica which answers. A replica whose
+    model's thread has ended is replaced.
 
     Args:
         model: what `load` takes, or a function that loads a model; each replica calls it once.
@@ -63,4 +83,4 @@ def serve_on_ray(
         "max_ongoing_requests": bounds.rows + bounds.queue,
         "graceful_shutdown_timeout_s": bounds.grace_seconds,
     }
-    return serve.deployment(**{"name": "structgen", **arguments, **options})(serve.ingress(build)()).bind()
+    return serve.deployment(**{"name": "structgen", **arguments, **options})(serve.ingress(build)(Replica)).bind()

@@ -7,6 +7,9 @@ import socket
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 import openai
 import pytest
@@ -14,9 +17,10 @@ import pytest
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
-from structgen.errors import OptionError
-from structgen.integrations.ray_serve import serve_on_ray
+from structgen.errors import OptionError, RunError
+from structgen.integrations.ray_serve import Replica, serve_on_ray
 from structgen.server import Settings
+from tests.support.serving import served
 
 ASK = "Extract the person: name, age, city.\nText: {}, {}, lives in Lyon."
 
@@ -30,6 +34,16 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(OptionError, match=r"structgen\[ray-serve\]"):
         serve_on_ray(demo)
+
+
+def test_a_replica_without_the_models_thread_is_not_healthy():
+    replica = Replica()
+    with served(demo(), Settings(name="demo")) as server:
+        replica.app = server.app
+        replica.check_health()
+        server.service._engine.close()
+        with pytest.raises(RunError, match="thread has ended"):
+            replica.check_health()
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +115,41 @@ def test_health_and_models(url, client):
     with urllib.request.urlopen(f"{url}/health") as answer:
         assert json.load(answer) == {"status": "ok"}
     assert [model.id for model in client.models.list()] == ["demo"]
+
+
+def mortal(file: str):
+    """A model whose thread ends, as nothing should make it, while there is a file."""
+    loaded = demo()
+
+    def end(*arguments):
+        if Path(file).exists():
+            raise SystemExit
+
+    loaded.module.register_forward_pre_hook(end)
+    return loaded
+
+
+@pytest.mark.slow
+def test_a_replica_whose_model_has_ended_is_replaced(url, tmp_path):
+    file = tmp_path / "end"
+    options = {"name": "mortal", "health_check_period_s": 1, "health_check_timeout_s": 30, "num_cpus": 0.5}
+    settings = Settings(name="demo", grace_seconds=1)
+    app = serve_on_ray(partial(mortal, str(file)), settings, **options)
+    pytest.importorskip("ray.serve").run(app, name="mortal", route_prefix="/mortal")
+    client = openai.OpenAI(base_url=f"{url}/mortal/v1", api_key="none", max_retries=0, timeout=20)
+
+    def ask() -> str:
+        return client.completions.create(model="demo", prompt="a", max_tokens=3, temperature=0).choices[0].text
+
+    text = ask()
+    file.touch()
+    with pytest.raises(openai.APIError):
+        ask()
+    file.unlink()
+    until = time.monotonic() + 200
+    while True:
+        assert time.monotonic() < until, "the replica is as it was"
+        with suppress(openai.APIError):
+            assert ask() == text
+            break
+        time.sleep(1)

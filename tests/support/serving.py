@@ -22,17 +22,18 @@ class Served:
 
     Attributes:
         url: its address.
+        app: what answers.
         client: of the openai package, which reads every answer into its own types.
     """
 
     def __init__(self, url: str, app: Any, settings: Settings) -> None:
-        self.url, self._app = url, app
+        self.url, self.app = url, app
         self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=settings.api_key or "none", max_retries=0)
 
     @property
     def service(self) -> Service:
         """What answers."""
-        service: Service = self._app.state.service
+        service: Service = self.app.state.service
         return service
 
     def await_idle(self, seconds: float = 5.0) -> None:
