@@ -37,7 +37,8 @@ test-slow: $(STAMP)
 # from the index with CUDA's libraries, 6 GB in all.
 lowest:
 	test -x $(LOWEST)/bin/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --no-deps --requirement requirements-lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --requirement requirements-lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile
 

@@ -26,6 +26,7 @@ from structgen.models.uncached import at_once
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.architectures import MORE_SLOTTED, SLOTTED, make
 from tests.support.mixed_rows import WITHOUT_Z, everything, llama, outcome, sessions
+from tests.support.releases import require_release
 from tests.support.tiny_configurations import make as tiny
 
 
@@ -55,6 +56,8 @@ def test_a_batch_says_the_same_with_drafts_and_without(seed, places):
 @pytest.mark.parametrize("name", [*SLOTTED, *MORE_SLOTTED])
 def test_logits_behind_a_draft_are_those_of_the_text_read_at_once(name):
     """Three rows that stand at different places, one without a draft; then each goes on as far as it agrees."""
+    if name in ("deepseek-v3", "gemma3n"):  # older releases of them differ with a cache, and are read without one
+        require_release("transformers", "5.14")
     module = make(name)
     forward = SlotForward(module)
     assert forward.drafting is forward

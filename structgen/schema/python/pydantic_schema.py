@@ -38,7 +38,10 @@ def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]
         adapter: TypeAdapter[Any] = TypeAdapter(tp)
         generator = ClosedSchema if closed else ExactSchema
         schema = adapter.json_schema(schema_generator=generator)
-    except (PydanticUserError, SchemaError, TypeError, AttributeError) as error:  # the last: Unpack on Python 3.10
+    except UnsupportedSchema:
+        raise
+    # AttributeError: Unpack on Python 3.10; ValueError: an array of numpy, which Pydantic 2.12.0 compares
+    except (PydanticUserError, SchemaError, TypeError, AttributeError, ValueError) as error:
         first = excerpt(str(error).splitlines()[0])
         message = f"the type {quoted(tp)} has no JSON Schema: {first} (annotate it with pydantic.WithJsonSchema)"
         raise UnsupportedSchema(message) from error

@@ -26,6 +26,7 @@ from structgen.models.solo import SoloForward
 from structgen.models.uncached import WholeForward
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.decoding.test_overlap import llama
+from tests.support.releases import require_release
 from tests.support.simulated_device import simulated
 
 WIDTH, END = 257, 256
@@ -239,6 +240,7 @@ def test_beams_are_on_a_device_what_they_are_on_the_host(graphs):
 
 def test_a_prompt_of_embeddings_is_searched_as_its_ids_are():
     """Which its own way reads, once for all beams; the others' rows are copies."""
+    require_release("transformers", "5.2")
     model, ids = make(), torch.tensor([ByteTokenizer().encode("a prompt")])
     with torch.inference_mode():
         embedded = {"inputs_embeds": model.module.get_input_embeddings()(ids)}
