@@ -81,12 +81,14 @@ def use_canonical_kernels() -> None:
     behind = canonical.advance(canonical.start, 1) or canonical.start  # b
     canonical.mask(behind)
     canonical.advance(behind._replace(packed=-1), 0)  # by hand, which asks whether both may stand side by side
-    words = canonical.mask(canonical.start)
-    walk.count_few(words)
-    numbers, out = np.zeros(walk.NUMBERS, np.int64), np.zeros(walk.WIDE, np.int64)
+    numbers, tokens, out = np.zeros(walk.NUMBERS, np.int64), np.arange(2), np.zeros(walk.WIDE, np.int64)
+    canonical.among(behind, tokens)
+    words = canonical.mask(behind)
+    walk.few(words, out)
+    walk.overlap(words, words, words.copy())
     place = canonical.base, numbers.ctypes.data, grammar.start, canonical.start.packed
-    grammar.answered(walk.alive, *place, walk.DEPTH, words)
-    grammar.answered(walk.live, *place, out, words)
+    grammar.answered(walk.alive, *place, walk.DEPTH, tokens)
+    grammar.answered(walk.live, *place, out, tokens)
 
 
 def ship() -> None:

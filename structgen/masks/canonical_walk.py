@@ -188,41 +188,38 @@ def _collect_below(base: int, canonical: int, work: int, level: int, low: int, h
 
 
 @inner_kernel
-def _collect_from(base: int, canonical: int, work: int, level: int, words: Uint32) -> int:
-    """`_collect` where a mask tells the tokens, no more than `WIDE`."""
+def _collect_from(base: int, canonical: int, work: int, level: int, tokens: Int64) -> int:
+    """`_collect` where the tokens are known, which are no more than `WIDE`."""
     info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(base)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
-    for i in range(len(words)):
-        bits, token = int64(words[i]), int64(32 * i)
-        while bits != 0:
-            if bits & 1:
-                if offsets[token] == offsets[token + 1]:
-                    return 1
-                after = advance(base, info[level, I_POSITION], token)
-                if after == WANTS:
-                    return after
-                if after >= 0:
-                    _add(base, canonical, work, level, token, after)
-                else:
-                    info[level, I_DOUBT] = 1
-            bits, token = bits >> 1, token + 1
+    for i in range(len(tokens)):
+        token = tokens[i]
+        if offsets[token] == offsets[token + 1]:
+            return 1
+        after = advance(base, info[level, I_POSITION], token)
+        if after == WANTS:
+            return after
+        if after >= 0:
+            _add(base, canonical, work, level, token, after)
+        else:
+            info[level, I_DOUBT] = 1
     return 0
 
 
 @inner_kernel
-def _arrive(base: int, canonical: int, work: int, level: int, last: int, words: Uint32) -> int:
+def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens: Int64) -> int:
     """What is known at once of a level's place; `DOUBTFUL` where its tokens have to be looked at; or WANTS.
 
     Args:
-        words: the mask of the first level's place; empty where it is not known.
+        tokens: those of the first level's place; none where they are not known.
     """
     info, known = _info_at(work + 8 * W_INFO), _known_at(work + 8 * W_KNOWN)
     position, packed = info[level, I_POSITION], info[level, I_PACKED]
     slot = _slot(position, packed)
     if known[slot, 2] != 0 and known[slot, 0] == position and known[slot, 1] == packed:
         return known[slot, 2] - 1
-    if level == 0 and len(words) > 0:
-        ends = _collect_from(base, canonical, work, level, words)
+    if level == 0 and len(tokens) > 0:
+        ends = _collect_from(base, canonical, work, level, tokens)
     else:
         ends = _collect(base, canonical, work, level)
     if ends < 0:
@@ -233,13 +230,13 @@ def _arrive(base: int, canonical: int, work: int, level: int, last: int, words: 
 
 
 @inner_kernel
-def _search(base: int, canonical: int, work: int, top: int, level: int, depth: int, words: Uint32) -> int:
+def _search(base: int, canonical: int, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from the place of level `top`, as far as `depth` tokens tell? An answer, or WANTS.
 
     The search begins at that level, or goes on at a later one where it was stopped before.
     """
     info, last = _info_at(work + 8 * W_INFO), top + depth
-    answer = _arrive(base, canonical, work, level, last, words)
+    answer = _arrive(base, canonical, work, level, last, tokens)
     while True:
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = level + 1
@@ -259,7 +256,7 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
             info[level, I_NEXT] += 1
             info[level + 1, I_POSITION], info[level + 1, I_PACKED] = found[i, F_POSITION], found[i, F_PACKED]
             level += 1
-            answer = _arrive(base, canonical, work, level, last, words)
+            answer = _arrive(base, canonical, work, level, last, tokens)
             continue
         if info[level, I_DOUBT] == 0:
             answer = int64(DEAD_END)
@@ -273,11 +270,11 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
 
 
 @kernel
-def alive(base: int, canonical: int, work: int, position: int, packed: int, depth: int, words: Uint32) -> int:
+def alive(base: int, canonical: int, work: int, position: int, packed: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from a place, as far as `depth` tokens tell? `ALIVE`, `DEAD_END`, `DOUBTFUL`; or WANTS.
 
     Args:
-        words: the canonical tokens that are allowed there, no more than `WIDE`; empty where that is not known.
+        tokens: those that are canonical and allowed there, no more than `WIDE`; none where that is not known.
     """
     info, head, level = _info_at(work + 8 * W_INFO), view_int64(work), int64(0)
     if head[W_STOPPED] > 0 and info[0, I_POSITION] == position and info[0, I_PACKED] == packed:
@@ -286,16 +283,16 @@ def alive(base: int, canonical: int, work: int, position: int, packed: int, dept
         head[W_LEFT] = NODES
     head[W_STOPPED] = 0
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
-    return _search(base, canonical, work, int64(0), level, depth, words)
+    return _search(base, canonical, work, int64(0), level, depth, tokens)
 
 
 @kernel
-def live(base: int, canonical: int, work: int, position: int, packed: int, out: Int64, words: Uint32) -> int:
+def live(base: int, canonical: int, work: int, position: int, packed: int, out: Int64, tokens: Int64) -> int:
     """Write the tokens with which a text can go on from a place.
 
     Args:
         out: int64[WIDE], written to.
-        words: see `alive`.
+        tokens: see `alive`.
 
     Returns:
         How many there are. Or -1 where too many are to be asked about, where the text may end, and where one is
@@ -304,8 +301,8 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
     info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * W_FOUND)
     view_int64(work)[W_LEFT] = NODES
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
-    if len(words) > 0:
-        ends = _collect_from(base, canonical, work, int64(0), words)
+    if len(tokens) > 0:
+        ends = _collect_from(base, canonical, work, int64(0), tokens)
     else:
         ends = _collect(base, canonical, work, int64(0))
     if ends == WANTS:
@@ -315,7 +312,7 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
     count = int64(0)
     for i in range(info[0, I_COUNT]):
         info[1, I_POSITION], info[1, I_PACKED] = found[i, F_POSITION], found[i, F_PACKED]
-        answer = _search(base, canonical, work, int64(1), int64(1), int64(DEPTH), words)
+        answer = _search(base, canonical, work, int64(1), int64(1), int64(DEPTH), tokens)
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = 0
             return answer
@@ -328,14 +325,42 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
 
 
 @kernel
-def count_few(words: Uint32) -> int:
-    """How many tokens a mask allows, or `WIDE + 1` where it is more."""
+def overlap(words: Uint32, others: Uint32, both: Uint32) -> int:
+    """Write what two masks have in common: how many tokens it is; `WIDE + 1` where they are more."""
+    for i in range(len(words)):
+        both[i] = words[i] & others[i]
     count = int64(0)
     for i in range(len(words)):
-        bits = int64(words[i])
+        bits = int64(both[i])
         while bits != 0:
             bits &= bits - 1
             count += 1
             if count > WIDE:
                 return count
+    return count
+
+
+@kernel
+def few(words: Uint32, tokens: Int64) -> int:
+    """Write the tokens that a mask allows, in ascending order: how many they are; `WIDE + 1` where they are more.
+
+    Args:
+        tokens: int64[WIDE], written to.
+    """
+    count = int64(0)
+    for block in range(0, len(words), 8):
+        k, end = block, block + 8
+        if end <= len(words):
+            first, second = words[k] | words[k + 1] | words[k + 2] | words[k + 3], words[k + 4] | words[k + 5]
+            if first | second | words[k + 6] | words[k + 7] == 0:
+                continue
+        for i in range(k, min(end, len(words))):
+            bits, token = int64(words[i]), int64(32 * i)
+            while bits != 0:
+                if bits & 1:
+                    if count == WIDE:
+                        return count + 1
+                    tokens[count] = token
+                    count += 1
+                bits, token = bits >> 1, token + 1
     return count

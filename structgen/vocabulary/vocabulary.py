@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,8 @@ class Vocabulary:
             raise OptionError(
                 "canonical tokens are known for fast tokenizers of Hugging Face alone: Vocabulary.from_tokenizer(...)"
             )
-        tokens = [self.token(i) for i in range(self.width)]
+        text = self.data.tobytes()
+        tokens = [text[start:end] for start, end in pairwise(self.offsets.tolist())]
         return Canonical(tokens, sorted(self.special_ids), encoder_model(self._backend, self.width))
 
     @cached_property

@@ -16,7 +16,7 @@ from copy import copy
 import numpy as np
 
 from structgen.decoding.choosing.masking import pack
-from structgen.decoding.refusals.continuations import Continuations, Overlap
+from structgen.decoding.refusals.continuations import Continuations, Overlap, overlap
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Matcher
@@ -47,13 +47,12 @@ class CanonicalRow:
         self._refused: dict[int, list[int]] = {}
         self._healed = 0
         self._asked = False  # was each token that was allowed last asked about?
-        self._overlap = Overlap()
+        self._last: tuple[CanonicalState, Overlap] | None = None  # the next step asks for what `keeps` has found
 
     def fork(self) -> CanonicalRow:
         """Of another text that begins like this one."""
         twin = copy(self)
         twin._tokens, twin._states, twin.relaxed = self._tokens[:], self._states[:], set(self.relaxed)
-        twin._overlap = Overlap()
         twin._refused = {index: tokens[:] for index, tokens in self._refused.items()}
         return twin
 
@@ -115,9 +114,10 @@ class CanonicalRow:
             DeadEnd: nothing, and it is strict.
         """
         state = self._state(tokens)
-        left, count = self._canonical.mask(state), 1  # an empty one is told by `keeps`
-        if words is not None:
-            left, count = self._overlap(words, left)
+        if words is None:
+            left, count = self._canonical.mask(state), 1  # an empty one is told by `keeps`
+        else:
+            _, left, count, _ = self._overlap(words, state, matcher)
         live = None
         refused = self._refused.get(len(tokens))
         if refused:
@@ -148,7 +148,11 @@ class CanonicalRow:
         if self._continuations is None or matcher is None:
             alive = bool(self._canonical.mask(state).any())
         else:
-            alive = self._continuations.alive(matcher.position, state, overlap=self._overlap)
+            position = matcher.position
+            both = self._continuations.overlap_at(position, state)
+            self._last, count = (state, both), both[2]
+            few = 0 < count <= WIDE
+            alive = self._continuations.alive(position, state, tokens=both[3]) if few else count > 0
         if not alive:
             self._refused.setdefault(index, []).append(tokens[-1])
         return alive
@@ -158,10 +162,20 @@ class CanonicalRow:
         live = None if self._continuations is None else self._continuations.live(matcher.position, self._state(tokens))
         return live is not None and only_token(live) == token
 
+    def _overlap(self, words: Words, state: CanonicalState, matcher: Matcher | None) -> Overlap:
+        last = self._last
+        if last is not None and last[0] is state and last[1][0] is words:
+            return last[1]
+        if matcher is None or self._continuations is None:
+            return overlap(self._canonical, words, state)
+        return self._continuations.overlap(matcher.position, words, state)
+
     def _state(self, tokens: Sequence[int]) -> CanonicalState:
         """The state behind the row's tokens."""
-        for token in tokens[len(self._tokens) :]:
-            after = self._canonical.advance(self._states[-1], token)
-            self._states.append(self._canonical.behind([token]) if after is None else after)
-            self._tokens.append(token)
-        return self._states[len(tokens)]
+        known, count = len(self._tokens), len(tokens)
+        if known < count:
+            for token in tokens[known:]:
+                after = self._canonical.advance(self._states[-1], token)
+                self._states.append(self._canonical.behind([token]) if after is None else after)
+                self._tokens.append(token)
+        return self._states[count]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.decoding.choosing.masking import pack
 from structgen.errors import DeadEnd
@@ -12,7 +13,7 @@ from structgen.masks import Grammar
 from structgen.masks import canonical_walk as walk
 from structgen.masks.advance import ASKS
 from structgen.masks.canonical_walk import DEPTH, WIDE
-from structgen.masks.words import Words, ids_of
+from structgen.masks.words import Words
 from structgen.memo import BoundedCache
 from structgen.vocabulary.canonical import Canonical, CanonicalState
 
@@ -20,24 +21,31 @@ KNOWN_PLACES = 1 << 16
 """Places of which it is kept whether a text can go on from there."""
 KNOWN_MASKS = 1 << 10
 """Places of which it is kept with which tokens; each takes as many bytes as a mask."""
+KNOWN_FEW = 1 << 12
+"""Places in a grammar of which the tokens are kept, where they are few."""
+Tokens = NDArray[np.int64]
+NOT_FEW = np.zeros(0, np.int64)
+"""In place of tokens where they are more than `WIDE`, or not known."""
+
+
+Overlap = tuple[Words, Words, int, Tokens]
+"""A mask, the tokens of it that are canonical as another, how many these are (`WIDE + 1` where they are more), and
+which, in ascending order (`NOT_FEW` where they are more)."""
 Place = tuple[int, Hashable]
-NOT_KNOWN = np.zeros(0, np.uint32)
-"""In place of a mask that was not made."""
 
 
-class Overlap:
-    """What two masks have in common; of the last two it is kept, for a step asks twice."""
+def overlap(canonical: Canonical, words: Words, state: CanonicalState) -> Overlap:
+    """What a mask and the canonical tokens have in common."""
+    both = np.empty_like(words)
+    count = walk.overlap(words, canonical.mask(state), both)
+    return words, both, count, NOT_FEW if count > WIDE else _tokens_of(both)
 
-    def __init__(self) -> None:
-        self._last: tuple[Words, Words, Words, int] | None = None
 
-    def __call__(self, words: Words, others: Words) -> tuple[Words, int]:
-        """The tokens that both allow, and how many they are; `WIDE + 1` where they are more."""
-        last = self._last
-        if last is None or last[0] is not words or last[1] is not others:
-            left = words & others
-            last = self._last = words, others, left, walk.count_few(left)
-        return last[2], last[3]
+def _tokens_of(words: Words) -> Tokens:
+    """The tokens that a mask allows; `NOT_FEW` where they are more than `WIDE`."""
+    tokens = np.empty(WIDE, np.int64)
+    count = walk.few(words, tokens)
+    return NOT_FEW if count > WIDE else tokens[:count]
 
 
 class Continuations:
@@ -54,6 +62,7 @@ class Continuations:
         self._grammar, self._canonical = grammar, canonical
         self._known = BoundedCache[Place, bool](KNOWN_PLACES)
         self._live = BoundedCache[Place, Words | None](KNOWN_MASKS)
+        self._few = BoundedCache[int, Tokens](KNOWN_FEW)
         self._numbers = np.zeros(walk.NUMBERS, np.int64)
         self._work = int(self._numbers.ctypes.data)
 
@@ -65,9 +74,38 @@ class Continuations:
             known = grammar.derived[cls] = cls(grammar, canonical)
         return known
 
+    def overlap(self, position: int, words: Words, state: CanonicalState) -> Overlap:
+        """What a mask and the canonical tokens have in common.
+
+        Args:
+            position: in the grammar.
+            words: the mask there, or a part of it.
+            state: of the tokens before it.
+        """
+        known = self._grammar.known(position)
+        if known is not None and known[0] is words:
+            return self.overlap_at(position, state)
+        return overlap(self._canonical, words, state)
+
+    def overlap_at(self, position: int, state: CanonicalState) -> Overlap:
+        """What is allowed at a position, whatever the text itself decides, and canonical."""
+        try:
+            words = self._grammar.mask(position)[0]
+        except DeadEnd:
+            nothing = np.zeros(self._grammar.vocabulary.words, np.uint32)
+            return nothing, nothing, 0, NOT_FEW
+        tokens = self._few.get(position)
+        if tokens is None:
+            tokens = self._few.keep(position, _tokens_of(words))
+        if tokens is not NOT_FEW:
+            told = self._canonical.among(state, tokens)
+            if told is not None:
+                return words, told[0], len(told[1]), told[1]
+        return overlap(self._canonical, words, state)
+
     def known_live(self, position: int, state: CanonicalState) -> Words | None:
         """What `live` has found before; None where it was not asked."""
-        return self._live.get((position, state.future))
+        return self._live.get((position, state.future)) if self._live else None
 
     def live(self, position: int, state: CanonicalState) -> Words | None:
         """uint32[words]: the tokens with which a text can go on from here; None where too many are to be asked about.
@@ -82,21 +120,18 @@ class Continuations:
         return self._live.keep(place, self._find_live(position, state))
 
     def _find_live(self, position: int, state: CanonicalState) -> Words | None:
-        alive = self._told_live(position, state, NOT_KNOWN)
+        alive = self._told_live(position, state, NOT_FEW)
         if alive is None:
-            try:
-                words, _, late = self._grammar.mask(position)
-            except DeadEnd:
-                return np.zeros(self._grammar.vocabulary.words, np.uint32)
-            both, count = Overlap()(words, self._canonical.mask(state))
-            if late is not None or count > WIDE:  # late: the text itself decides
+            _, _, count, tokens = self.overlap_at(position, state)
+            known = self._grammar.known(position)
+            if count > WIDE or (known is not None and known[2] is not None):  # the text itself decides
                 return None
-            alive = self._told_live(position, state, both)
+            alive = self._told_live(position, state, tokens)
             if alive is None:
-                alive = [token for token in ids_of(both).tolist() if self._alive_behind(position, state, token, DEPTH)]
+                alive = [each for each in tokens.tolist() if self._alive_behind(position, state, each, DEPTH)]
         return pack(np.array(alive, np.int64), self._grammar.vocabulary.width)
 
-    def _told_live(self, position: int, state: CanonicalState, both: Words) -> list[int] | None:
+    def _told_live(self, position: int, state: CanonicalState, both: Tokens) -> list[int] | None:
         """The tokens with which a text can go on, as far as kernels tell them all."""
         if state.packed < 0:
             return None
@@ -105,49 +140,35 @@ class Continuations:
         count = self._grammar.answered(walk.live, self._canonical.base, self._work, *place, tokens, both)
         return None if count < 0 else tokens[:count].tolist()
 
-    def alive(self, position: int, state: CanonicalState, depth: int = DEPTH, overlap: Overlap | None = None) -> bool:
+    def alive(self, position: int, state: CanonicalState, depth: int = DEPTH, tokens: Tokens = NOT_FEW) -> bool:
         """Can a text go on from here, as far as `depth` tokens tell?
 
         Args:
             position: in the grammar.
             state: of its tokens.
             depth: tokens to look ahead.
-            overlap: where the next step asks for the masks here anyway: what it will ask.
+            tokens: those that are allowed there and canonical, where they are few; none where that is not known.
         """
         place = position, state.future
         known = self._known.get(place)
         if known is None:
-            known = self._find(position, state, depth, overlap)
+            known = self._find(position, state, depth, tokens)
             if depth > DEPTH // 2:  # what was seen from close by is no answer for others
                 self._known.keep(place, known)
         return known
 
-    def _find(self, position: int, state: CanonicalState, depth: int, overlap: Overlap | None) -> bool:
-        both: Words | None = None
-        if overlap is not None:
-            both, count = self._both(position, state, overlap)
-            if not 0 < count <= WIDE:
-                return count > 0
+    def _find(self, position: int, state: CanonicalState, depth: int, tokens: Tokens) -> bool:
         if state.packed >= 0:
-            known = NOT_KNOWN if both is None else both
             place = position, state.packed
-            told = self._grammar.answered(walk.alive, self._canonical.base, self._work, *place, depth, known)
+            told = self._grammar.answered(walk.alive, self._canonical.base, self._work, *place, depth, tokens)
             if told != walk.DOUBTFUL:
                 return told == walk.ALIVE
-        if both is None:
-            both, count = self._both(position, state, Overlap())
+        if tokens is NOT_FEW:
+            _, _, count, tokens = self.overlap_at(position, state)
             if depth == 0 or not 0 < count <= WIDE:
                 return count > 0
-        tokens = sorted(ids_of(both).tolist(), key=self._size, reverse=True)
-        return any(self._alive_behind(position, state, token, depth - 1) for token in tokens)
-
-    def _both(self, position: int, state: CanonicalState, overlap: Overlap) -> tuple[Words, int]:
-        """The tokens that are allowed and canonical, and how many, see `Overlap`."""
-        try:
-            words, _, _ = self._grammar.mask(position)  # what the text itself decides may only take more away
-        except DeadEnd:
-            return NOT_KNOWN, 0
-        return overlap(words, self._canonical.mask(state))
+        longest_first = sorted(tokens.tolist(), key=self._size, reverse=True)
+        return any(self._alive_behind(position, state, token, depth - 1) for token in longest_first)
 
     def _alive_behind(self, position: int, state: CanonicalState, token: int, depth: int) -> bool:
         """Can a text go on behind one more token, which is allowed?"""

@@ -7,7 +7,6 @@ which such a content may begin.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -23,6 +22,10 @@ class AddedContents:
         contents: of all added tokens, in bytes.
         tokens: the bytes of each ordinary token by id; empty for others.
         words: 32-bit words of a mask.
+
+    Attributes:
+        whole: the tokens that have a content within.
+        beginning: those with the end of which one may begin.
     """
 
     def __init__(self, contents: Iterable[bytes], tokens: Sequence[bytes], words: int) -> None:
@@ -30,12 +33,14 @@ class AddedContents:
         self._beginnings = {content[:size] for content in self._contents for size in range(1, len(content))}
         self._longest = max(map(len, self._contents), default=0)
         self._words = words
-        self._sorted = sorted((token, i) for i, token in enumerate(tokens) if token)
+        self._tokens = tokens
         nothing = rb"(?!)"
         self._anywhere = re.compile(b"|".join(map(re.escape, self._contents)) or nothing)
         openings = {content[:1] for content in self._contents}
         self._opening = re.compile(b"[" + b"".join(map(re.escape, sorted(openings))) + b"]" if openings else nothing)
-        self._whole = [i for token, i in self._sorted if self._anywhere.search(token)]
+        ends = {i: self.begun(b"", tokens[i]) for i, token in enumerate(tokens) if self._opening.search(token)}
+        self.whole = [i for i, end in ends.items() if end is None]
+        self.beginning = [i for i, end in ends.items() if end]
 
     def begun(self, before: bytes, text: bytes) -> bytes | None:
         """The longest end of a text with which a content may begin; None where a content is complete.
@@ -58,7 +63,7 @@ class AddedContents:
     def harmless(self, before: bytes) -> Words:
         """uint32[words]: the tokens with which no content would be complete."""
         flags = np.ones(self._words * 32, np.uint8)
-        flags[self._whole] = 0
+        flags[self.whole] = 0
         for content in self._contents if before else ():
             for size in range(1, len(content)):
                 if before.endswith(content[:size]):
@@ -66,10 +71,4 @@ class AddedContents:
         return np.packbits(flags, bitorder="little").view(np.uint32)
 
     def _starting_with(self, beginning: bytes) -> list[int]:
-        low = bisect_left(self._sorted, (beginning, -1))
-        ids = []
-        for token, i in self._sorted[low:]:
-            if not token.startswith(beginning):
-                break
-            ids.append(i)
-        return ids
+        return [i for i, token in enumerate(self._tokens) if token.startswith(beginning)]

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.added import AddedContents
@@ -13,8 +14,8 @@ from structgen.vocabulary.canonical.merges import Merges, Words
 from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.signatures import TokenSignatures, packed
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
-from structgen.vocabulary.canonical.step_kernels import REFUSED, follow, joins
-from structgen.vocabulary.canonical.step_tables import StepTables
+from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, among, follow, joins
+from structgen.vocabulary.canonical.step_tables import StepTables, TokenSets
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 
 NO_TOKEN = -1
@@ -87,19 +88,18 @@ class Canonical:
 
     def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel) -> None:
         self._splits, self._words = model.splits, (len(tokens) + 31) // 32
-        self._merges = Merges(model.spelled, model.merged, self._words)
-        self._texts = [token if spelled else b"" for token, spelled in zip(tokens, model.spelled, strict=True)]
+        self._merges = Merges(model.atoms, model.offsets, model.merged)
+        spelled = (np.diff(model.offsets) > 0).tolist()
+        self._texts = [token if has_atoms else b"" for token, has_atoms in zip(tokens, spelled, strict=True)]
         contents = (content.encode() for content in model.added.values())
         self._contents = AddedContents(contents, self._texts, self._words)
         self._form = UnicodeForm(self._texts, self._words) if model.composed else None
         self._chunks = _by_last(self._merges.encoded) if model.whole else {}
         self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
         self._signatures = TokenSignatures(self._texts, model.splits, model.byte_tokens, model.characters)
-        self._index([bool(token) for token in tokens], list(special_ids))
-        untold = {i for i, text in enumerate(self._texts) if text and self._contents.begun(b"", text) != b""}
-        untold |= set() if self._form is None else self._form.touchy
+        sets = self._index([bool(token) for token in tokens], list(special_ids))
         chunks = self._merges.encoded.values() if model.whole else ()
-        self._tables = StepTables(self._merges, self._signatures, model.splits, untold, chunks)
+        self._tables = StepTables(self._merges, self._signatures, model.splits, sets, chunks)
         self._begun = {chunk[:size] for chunk in chunks for size in range(1, len(chunk))}
         self._first_of_chunk = {chunk[0] for chunk in chunks}
         self.base = self._tables.base
@@ -179,17 +179,30 @@ class Canonical:
         """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
         if state.packed < 0:
             return self._mask(state._replace(recent=()))
-        return self._packed_mask(state.packed) if state.last != NO_TOKEN else self._mask(self.afresh)
+        return self._packed_mask(state.packed)
+
+    def among(self, state: CanonicalState, tokens: NDArray[np.int64]) -> tuple[Words, NDArray[np.int64]] | None:
+        """Some tokens that may come next, as a mask and by themselves; None where the whole mask has to be made.
+
+        Args:
+            tokens: int64[.]: those that are asked about.
+        """
+        words, kept = np.zeros(self._words, np.uint32), np.empty_like(tokens)
+        count = UNTOLD if state.packed < 0 else among(self.base, state.packed, tokens, kept, words)
+        return None if count < 0 else (words, kept[:count])
 
     @cached_up_to(REMEMBERED)
     def _packed_mask(self, packed: int) -> Words:
-        return self._made(self._unpacked(packed))
+        state = self.afresh if packed == self.afresh.packed else self._unpacked(packed)
+        inside, cut = self._usual(state.split, FREE), self._usual(state.split, CUT)
+        words = cut.copy() if state.last == NO_TOKEN else self._merges.followers(state.last, inside, cut)
+        if self._form is not None:
+            words &= self._form.kept(state.tail)
+        words.setflags(write=False)
+        return words
 
     @cached_up_to(REMEMBERED)
     def _mask(self, state: CanonicalState) -> Words:
-        return self._made(state)
-
-    def _made(self, state: CanonicalState) -> Words:
         if state.pending:
             inside, cut = self._continuing(state.split, state.place, state.pending, state.tail), self._nothing
         elif state.uncut:
@@ -207,8 +220,8 @@ class Canonical:
         words.setflags(write=False)
         return words
 
-    def _index(self, is_text: Sequence[bool], special_ids: Sequence[int]) -> None:
-        """The sets of tokens that every mask needs."""
+    def _index(self, is_text: Sequence[bool], special_ids: Sequence[int]) -> TokenSets:
+        """The sets of tokens that every mask needs; those that the tables need."""
         alone = self._merges.alone
         whole = alone.copy()
         whole[list(self._whole)] = True
@@ -218,11 +231,21 @@ class Canonical:
         self._nothing = np.zeros(self._words, np.uint32)
         self._outer = packed(outer, self._words)
         self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), self._words)
+        changing = self._contents.whole if self._form is None else self._form.touchy.union(self._contents.whole)
+        return TokenSets(outer, whole, changing, self._contents.beginning)
 
     @cached_up_to(REMEMBERED)
     def _standing(self, split: int, place: int) -> Words:
         """The tokens that may begin at a place of this kind."""
         return packed(self._signatures.alive(split, place) & self._candidates[place], self._words)
+
+    @cached_up_to(REMEMBERED)
+    def _usual(self, split: int, place: int) -> Words:
+        """The tokens that may begin at a place of this kind, where nothing but the state of `Splits` is known."""
+        words = self._standing(split, place) & self._contents.harmless(b"")
+        if place == CUT and self._splits.may_end[split]:
+            words |= self._outer
+        return words
 
     @cached_up_to(REMEMBERED)
     def _continuing(self, split: int, place: int, pending: bytes, tail: str) -> Words:
@@ -231,7 +254,7 @@ class Canonical:
         for token in self._signatures.continuing:
             read = self._signatures.read(split, place, pending, token)
             flags[token] = read is not None and (self._form is None or self._form.after(tail, read[1]) is not None)
-        return packed(flags, self._words)
+        return packed(flags & self._merges.alone, self._words)
 
     def _begun_chunks(self, recent: Recent) -> Recent:
         """The last tokens as far as a chunk that is one token may begin with them."""

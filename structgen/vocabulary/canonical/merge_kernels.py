@@ -130,21 +130,16 @@ def reach(
 @kernel
 def followers(
     token: int, right: Int64, time: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64, order: Int64,
-    alone: Words, inside: Words, cut: Words, words: Words,
+    words: Words,
 ) -> None:  # fmt: skip
-    """Write the tokens that may stand behind `token`: those that no merge across the joint changes, or after a cut.
+    """Take the tokens away that a merge across the joint would change if they stood behind `token`.
 
     Args:
         starts: int64[tokens + 1]: the merges with left part `i` are those from `starts[i]` to `starts[i + 1]`.
         times, lows, highs: of each merge, sorted by time within its left part.
         order: tokens in preorder.
-        alone: uint32[.]: the tokens that are their own encodings.
-        inside: uint32[.]: the tokens that may stand there where the pre-tokenizer does not cut.
-        cut: uint32[.]: those that may stand there where it does.
-        words: uint32[.]: is written.
+        words: uint32[.]: loses them.
     """
-    for word in range(len(words)):
-        words[word] = alone[word] & inside[word]
     part, parent = token, (1 << 62) - 1  # nothing takes the whole token up
     while part >= 0:
         for m in range(starts[part], starts[part + 1]):
@@ -155,5 +150,3 @@ def followers(
                 words[other >> 5] &= ~np.uint32(np.uint32(1) << np.uint32(other & 31))
         parent = time[part]
         part = right[part]
-    for word in range(len(words)):
-        words[word] |= cut[word]

@@ -15,7 +15,7 @@ merged, latest first, those for which the merge comes early enough are one inter
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,11 @@ class Merges:
     """The merges of a byte-pair encoding, and the tokens that may stand side by side.
 
     Args:
-        spelled: the atoms of each token by id: the ids of its characters; empty for an id that no text is encoded to.
-        merged: of each merge, the most urgent first, its left part, its right part, and what they make.
-        words: 32-bit words of a mask.
+        atoms: int64[.]: the atoms of all tokens: the ids of their characters.
+        offsets: int64[tokens + 1]: those of token `i` are `atoms[offsets[i]:offsets[i + 1]]`; none where no text is
+            encoded to it.
+        merged: int64[merges, 3]: of each merge, the most urgent first, its left part, its right part, and what they
+            make.
 
     Attributes:
         alone: bool[tokens]: the encoding of the token's text is the token.
@@ -53,28 +55,21 @@ class Merges:
         time: int64[tokens]: when they are merged (see `merge_kernels`); -1 where it has none.
     """
 
-    def __init__(self, spelled: Sequence[Sequence[int]], merged: Sequence[tuple[int, int, int]], words: int) -> None:
-        count = len(spelled)
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, spelled), np.int64, count), out=offsets[1:])
-        atoms = np.fromiter((atom for each in spelled for atom in each), np.int64, int(offsets[-1]))
-        table = np.array(merged, np.int64).reshape(-1, 3)
-        self.merged = table
+    def __init__(self, atoms: Int64, offsets: Int64, merged: Int64) -> None:
+        count, atoms = len(offsets) - 1, atoms.copy()
+        self.merged = merged
         self.left, self.right = np.full(count, NO_PART, np.int64), np.full(count, NO_PART, np.int64)
         self.time = np.full(count, -1, np.int64)
         self.alone = np.zeros(count, np.bool_)
-        self.slots = np.full(1 << (2 * len(table) + 1).bit_length(), FREE_SLOT, np.int32)
+        self.slots = np.full(1 << (2 * len(merged) + 1).bit_length(), FREE_SLOT, np.int32)
         counts, by_length = np.zeros(count, np.int64), np.argsort(np.diff(offsets), kind="stable")
-        derive(atoms, offsets, counts, table, self.slots, by_length, self.left, self.right, self.time, self.alone)
+        derive(atoms, offsets, counts, merged, self.slots, by_length, self.left, self.right, self.time, self.alone)
         self.encoded: Mapping[int, tuple[int, ...]] = {
             token: tuple(atoms[offsets[token] : offsets[token] + counts[token]].tolist())
             for token in np.flatnonzero(~self.alone & (counts > 0)).tolist()
         }
         self._order = np.zeros(count, np.int64)
         self._index(first=np.full(count, -1, np.int64), last=np.zeros(count, np.int64))
-        flags = np.zeros(words * 32, np.uint8)
-        flags[:count] = self.alone
-        self._alone_words: Words = np.packbits(flags, bitorder="little").view(np.uint32)
 
     def _index(self, first: Int64, last: Int64) -> None:
         """Number the tokens in preorder, and find the interval of each merge."""
@@ -103,13 +98,12 @@ class Merges:
 
         Args:
             token: is in the text.
-            inside: the tokens that may stand behind it where both are in a chunk.
+            inside: of the tokens that are `alone`, those that may stand behind it where both are in a chunk.
             cut: those that may where another chunk begins.
         """
-        words: Words = np.empty_like(inside)
-        alone = self._alone_words if self.alone[token] else np.zeros_like(inside)
-        followers(
-            token, self.right, self.time, self._starts, self._times, self._lows, self._highs, self._order, alone,
-            inside, cut, words,
-        )  # fmt: skip
+        if not self.alone[token]:
+            return cut.copy()
+        words: Words = inside.copy()
+        followers(token, self.right, self.time, self._starts, self._times, self._lows, self._highs, self._order, words)
+        words |= cut
         return words

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from structgen.errors import OptionError, quoted
 from structgen.vocabulary.canonical.classes import classes_of
@@ -25,8 +29,7 @@ class EncoderModel:
     """What a tokenizer says of how it encodes.
 
     Attributes:
-        spelled: the atoms of each token, see `Merges`.
-        merged: the merges, see `Merges`.
+        atoms, offsets, merged: see `Merges`.
         splits: where it cuts.
         byte_tokens: the tokens that are one byte of a character that the vocabulary lacks.
         characters: those that the vocabulary has.
@@ -36,8 +39,9 @@ class EncoderModel:
         composed: are texts normalised to form C?
     """
 
-    spelled: Sequence[Sequence[int]]
-    merged: Sequence[tuple[int, int, int]]
+    atoms: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    merged: NDArray[np.int64]
     splits: Splits
     byte_tokens: Mapping[int, int]
     characters: frozenset[str]
@@ -71,16 +75,12 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     byte_tokens = {i: int(match[1], 16) for piece, i in ids.items() if (match := BYTE_PIECE.fullmatch(piece))}
     byte_tokens = byte_tokens if falls_back else {}
     added = {token["id"]: token["content"] for token in description["added_tokens"]}
-    spelled: list[Sequence[int]] = [()] * width
+    pieces = [""] * width
     for piece, i in ids.items():
-        if i in byte_tokens:
-            spelled[i] = (i,)
-        elif i not in added:
-            atoms = tuple([ids.get(character, -1) for character in piece])
-            spelled[i] = atoms if -1 not in atoms else ()
+        pieces[i] = piece if i not in added else ""
     return EncoderModel(
-        spelled,
-        list(_merged(model["merges"], ids)),
+        *_spelled(pieces, ids, byte_tokens),
+        _merged(model["merges"], ids),
         changes.splits(backend.pre_tokenizer),
         byte_tokens,
         frozenset(piece.replace(SPACE, " ") for piece in ids if len(piece) == 1) | {SPACE},
@@ -91,12 +91,44 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     )
 
 
-def _merged(merges: Sequence[str | Sequence[str]], ids: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """The merges whose parts and result are tokens."""
-    for merge in merges:
-        a, b = merge.split(" ") if isinstance(merge, str) else merge
-        if a in ids and b in ids and a + b in ids:
-            yield ids[a], ids[b], ids[a + b]
+def _spelled(
+    pieces: Sequence[str], ids: Mapping[str, int], byte_tokens: Iterable[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The atoms of all tokens, and where those of each begin; none of a token that has a character without a token.
+
+    Args:
+        pieces: of each token, empty for one that no text is encoded to.
+        ids: of all pieces.
+        byte_tokens: each is an atom by itself.
+    """
+    pieces, byte_tokens = list(pieces), list(byte_tokens)
+    for i in byte_tokens:
+        pieces[i] = "\0"
+    counts = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    tokens = np.repeat(np.arange(len(pieces)), counts)
+    atom_of = np.full(sys.maxunicode + 1, -1, np.int64)
+    for piece, i in ids.items():
+        if len(piece) == 1:
+            atom_of[ord(piece)] = i
+    atoms = atom_of[np.frombuffer("".join(pieces).encode("utf-32-le", "surrogatepass"), "<u4")]
+    alone = np.isin(tokens, byte_tokens)
+    atoms[alone] = tokens[alone]
+    counts[tokens[atoms < 0]] = 0
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return atoms[counts[tokens] > 0], offsets
+
+
+def _merged(merges: Sequence[str | Sequence[str]], ids: Mapping[str, int]) -> NDArray[np.int64]:
+    """int64[merges, 3]: the merges whose parts and result are tokens. Lists of numbers are quick to make."""
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
+    columns = (
+        [ids.get(a, -1) for a, _ in pairs],
+        [ids.get(b, -1) for _, b in pairs],
+        [ids.get(a + b, -1) for a, b in pairs],
+    )
+    table = np.array(columns, np.int64).T
+    return np.ascontiguousarray(table[(table >= 0).all(1)])
 
 
 class _Changes:

@@ -26,6 +26,7 @@ class TokenSignatures:
 
     Attributes:
         continuing: the tokens that begin within a character.
+        starting: bool[tokens]: those that do not, and with which a text may go on.
         complete: bool[tokens]: those that are whole characters, and no single byte of one.
         number: int32[tokens]: the signature of each token; that of its whole characters.
         starts, classes: the classes of signature `i` are `classes[starts[i]:starts[i + 1]]`.
@@ -46,7 +47,7 @@ class TokenSignatures:
         starting &= np.array([whole is not None for whole in wholes])
         for token in byte_tokens:
             starting[token] &= self._lacks(texts[token])
-        self._starting: Flags = starting
+        self.starting: Flags = starting
         codes = np.frombuffer("".join(whole or "" for whole in wholes).encode("utf-32-le"), "<u4")
         classes, start = splits.classes[codes].tobytes(), 0
         numbers: dict[bytes, int] = {}
@@ -68,7 +69,7 @@ class TokenSignatures:
         follow_all(self.starts, self.classes, following, place, states)
         alive = states != DEAD
         alive[self.starts[1:] == self.starts[:-1]] = following[split, :, place].any()
-        flags: Flags = alive[self.number] & self._starting
+        flags: Flags = alive[self.number] & self.starting
         return flags
 
     def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, str, bytes, int] | None:

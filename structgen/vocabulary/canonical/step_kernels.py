@@ -21,14 +21,17 @@ Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Int16 = NDArray[np.int16]
 Uint8 = NDArray[np.uint8]
+Uint32 = NDArray[np.uint32]
 
 (T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_LEFT, T_RIGHT, T_TIME,
  T_SLOTS, T_MERGED, T_LAST_PAIRS, T_N_LAST_PAIRS) = range(15)  # fmt: skip
 """Registers, see `StepTables`."""
 
-PLAIN, ALONE, BEGINS, ENDS = 1, 2, 4, 8
+PLAIN, ALONE, BEGINS, ENDS, OUTER, SIMPLE, ABSENT = 1, 2, 4, 8, 16, 32, 64
 """Flags of a token. `PLAIN`: from a packed state it leads to a packed state or is refused. `ALONE`: see `Merges`.
-`BEGINS`, `ENDS`: it is the first, the last of several into which merges would make a chunk that is one token."""
+`BEGINS`, `ENDS`: it is the first, the last of several into which merges would make a chunk that is one token. `OUTER`:
+it is no text, and may stand where a text may end. `SIMPLE`: the tables tell whether it may come behind a packed state.
+`ABSENT`: its text never may."""
 REFUSED, UNTOLD = -1, -2
 """In place of a packed state: the token is not canonical; more has to be known than the state and the tables tell."""
 NEVER = 1 << 62
@@ -98,9 +101,16 @@ def may_end_packed(base: int, packed: int) -> bool:
 @inner_kernel
 def behind(base: int, packed: int, token: int) -> int:
     """The packed state behind a token; `REFUSED`, or `UNTOLD`. Chunks that are one token are not looked at."""
+    flag = _flags_at(base)[token]
+    if flag & PLAIN == 0:
+        return int64(REFUSED) if flag & (ABSENT | OUTER) == ABSENT else int64(UNTOLD)
+    return _read(base, packed, token)
+
+
+@inner_kernel
+def _read(base: int, packed: int, token: int) -> int:
+    """The packed state behind a token that is `SIMPLE`, or `REFUSED`."""
     flags = _flags_at(base)
-    if flags[token] & PLAIN == 0:
-        return int64(UNTOLD)
     last, split, place = (packed & _LOW) - 1, packed >> 32, int64(CUT)
     if last >= 0 and flags[last] & ALONE and _joined(base, last, token):
         place = int64(FREE)
@@ -134,6 +144,33 @@ def ends_chunk(base: int, packed: int, token: int) -> bool:
 def follow(base: int, packed: int, token: int) -> int:
     """`behind`, but `UNTOLD` for a token with which a chunk that is one token might begin."""
     return int64(UNTOLD) if _flags_at(base)[token] & BEGINS else behind(base, packed, token)
+
+
+@kernel
+def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> int:
+    """Which of some tokens may come behind a packed state?
+
+    Args:
+        tokens: int64[.]: those that are asked about.
+        kept: int64[len(tokens)]: gets those that may, in the same order.
+        words: uint32[vocabulary.words]: gets their bits.
+
+    Returns:
+        How many may; or `UNTOLD`.
+    """
+    flags, count = _flags_at(base), int64(0)
+    for i in range(len(tokens)):
+        token = tokens[i]
+        taken = flags[token] & OUTER != 0 and may_end_packed(base, packed)
+        if not taken and flags[token] & ABSENT == 0:
+            if flags[token] & SIMPLE == 0:
+                return int64(UNTOLD)
+            taken = _read(base, packed, token) != REFUSED
+        if taken:
+            kept[count] = token
+            words[token >> 5] |= 1 << (token & 31)
+            count += 1
+    return count
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,22 @@ from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import Splits
 
 
+class TokenSets(NamedTuple):
+    """Tokens that are told apart.
+
+    Attributes:
+        outer: bool[tokens]: those that are no text.
+        whole: bool[tokens]: those that may be all of a chunk.
+        changing: those that may depend on the text before them, or on its form.
+        beginning: those behind which more has to be known than a packed state.
+    """
+
+    outer: NDArray[np.bool_]
+    whole: NDArray[np.bool_]
+    changing: Iterable[int]
+    beginning: Iterable[int]
+
+
 class StepTables:
     """The tables of `step_kernels`.
 
@@ -20,7 +37,7 @@ class StepTables:
         merges: which tokens may stand side by side.
         signatures: the tokens as classes of characters.
         splits: where the pre-tokenizer cuts.
-        untold: tokens behind which more has to be known than a packed state.
+        sets: of tokens.
         chunks: encodings by merges of chunks that are one token.
 
     Attributes:
@@ -29,11 +46,13 @@ class StepTables:
     """
 
     def __init__(
-        self, merges: Merges, signatures: TokenSignatures, splits: Splits, untold: Iterable[int],
+        self, merges: Merges, signatures: TokenSignatures, splits: Splits, sets: TokenSets,
         chunks: Iterable[tuple[int, ...]],
     ) -> None:  # fmt: skip
-        plain = merges.alone & signatures.complete
-        plain[list(untold)] = False
+        simple = merges.alone & signatures.complete
+        simple[list(sets.changing)] = False
+        plain = simple.copy()
+        plain[list(sets.beginning)] = False
         begins, ends = np.zeros_like(plain), np.zeros_like(plain)
         pairs = set[int]()
         for chunk in chunks:
@@ -43,6 +62,8 @@ class StepTables:
             else:
                 plain[chunk[0]] = False
         flags = plain * kernels.PLAIN | merges.alone * kernels.ALONE | begins * kernels.BEGINS | ends * kernels.ENDS
+        flags |= sets.outer * kernels.OUTER | simple * kernels.SIMPLE
+        flags |= ~(signatures.starting & sets.whole) * kernels.ABSENT
         arrays: dict[int, NDArray[np.generic]] = {
             kernels.T_FLAGS: flags.astype(np.uint8), kernels.T_SIGNS: signatures.number,
             kernels.T_SIGN_STARTS: signatures.starts, kernels.T_CLASSES: signatures.classes,

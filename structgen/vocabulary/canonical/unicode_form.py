@@ -5,8 +5,10 @@ A tokenizer that normalises a text before it encodes it never writes a text that
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain, takewhile
 from typing import Final
 from unicodedata import combining, decomposition, is_normalized
 
@@ -48,8 +50,12 @@ class UnicodeForm:
         decoded = [(i, text.decode(errors="ignore")) for i, text in enumerate(texts) if not text.isascii()]
         joining = _joining()
         self._changed = [i for i, text in decoded if not is_normalized(FORM, text)]
-        self._joining = [(i, text) for i, text in decoded if text[:1] in joining]
-        self.touchy = {*self._changed, *(i for i, _ in self._joining)}
+        beginnings = defaultdict[str, list[int]](list)
+        for i, text in decoded:
+            if text[:1] in joining:
+                beginnings["".join(takewhile(joining.__contains__, text))].append(i)
+        self._joining = dict(beginnings)
+        self.touchy = {*self._changed, *chain.from_iterable(self._joining.values())}
         self._words = words
 
     def after(self, tail: str, text: str) -> str | None:
@@ -77,5 +83,7 @@ class UnicodeForm:
         """uint32[words]: the tokens with which the text stays as it is."""
         flags = np.ones(self._words * 32, np.uint8)
         flags[self._changed] = 0
-        flags[[i for i, text in self._joining if not is_normalized(FORM, tail + text)]] = 0
+        for beginning, tokens in self._joining.items():
+            if not is_normalized(FORM, tail + beginning):
+                flags[tokens] = 0
         return np.packbits(flags, bitorder="little").view(np.uint32)

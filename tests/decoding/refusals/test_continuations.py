@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.decoding.refusals.continuations import Continuations, Overlap
+from structgen.decoding.refusals.continuations import NOT_FEW, Continuations
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar
 from structgen.masks.advance import ASKS
@@ -93,7 +93,10 @@ def test_what_kernels_tell_is_what_masks_tell(name: str, schema: Any):
                     continue
                 behind = tried._grammar.advance(other, token)
                 expected, asked = plain.alive(after, then), asked + 1
-                assert tried.alive(behind, then, overlap=draw.choice([None, Overlap()])) == expected
+                _, words, count, few = tried.overlap_at(behind, then)
+                assert ids_of(words).tolist() == plain.allowed(after, then)
+                known = draw.choice([NOT_FEW, few])
+                assert (tried.alive(behind, then, tokens=known) if 0 < count <= WIDE else count > 0) == expected
                 dead += not expected
                 steps.append((after, behind, then))
             if not steps:
