@@ -6,6 +6,8 @@ to happen before it, its own among them: a merge whose parts come later in the l
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,29 +19,39 @@ Words = npt.NDArray[np.uint32]
 
 RANK_BITS = 21
 """More bits than a rank has: no vocabulary has two million tokens."""
+int64: Any = np.int64
+"""In kernels: makes an integer read from a table as wide as all others. To the type checker it stays an int."""
 _SPREAD = 0x9E3779B97F4A7C15 >> 1
 """Fibonacci hashing: the golden ratio as a fraction of 2^63."""
+PAIR, PAIR_RANK, PAIR_TIME = 0, 1, 1
+"""Of each slot: the two parts as one number, and the rank of their merge, in whose place its time comes later."""
 FREE_SLOT = -1
+"""In place of the two parts."""
+NEVER = 1 << 62
+"""The time of what no merge makes, and the rank in a free slot."""
+LEFT, RIGHT, TIME = range(3)
+"""Of each token: its last two parts, and when they are merged."""
 
 
 @inner_kernel
-def pair_slot(slots: npt.NDArray[np.int32], merged: Int64, count: int, a: int, b: int) -> int:
+def pair_slot(pairs: Int64, count: int, a: int, b: int) -> int:
     """The slot of a hash table that holds the merge of two parts, or the free one where it would be.
 
     Args:
-        slots: int32[count]: the places of merges in `merged`, `FREE_SLOT` in the others.
+        pairs: int64[count, 2]: see `PAIR`.
         count: a power of 2.
     """
+    pair = a << RANK_BITS | b
     slot = ((a << RANK_BITS ^ b) * _SPREAD >> 20) & (count - 1)
-    while slots[slot] != FREE_SLOT and (merged[slots[slot], 0] != a or merged[slots[slot], 1] != b):
+    while pairs[slot, PAIR] != FREE_SLOT and pairs[slot, PAIR] != pair:
         slot = (slot + 1) & (count - 1)
     return slot
 
 
 @kernel
 def derive(
-    atoms: Int64, offsets: Int64, counts: Int64, merged: Int64, slots: npt.NDArray[np.int32], by_length: Int64,
-    left: Int64, right: Int64, time: Int64, alone: Flags,
+    atoms: Int64, offsets: Int64, counts: Int64, merged: Int64, pairs: Int64, by_length: Int64, parts: Int64,
+    alone: Flags,
 ) -> None:  # fmt: skip
     """Encode the text of each token.
 
@@ -48,22 +60,24 @@ def derive(
     Args:
         atoms: int64[.]: the atoms of token `i` from `offsets[i]` on; its encoding, `counts[i]` long, replaces them.
         merged: int64[merges, 3]: left part, right part, and what they make.
-        slots: int32[2^k], full of `FREE_SLOT`: gets the hash table of the merges.
+        pairs: int64[2^k, 2], free slots: gets the hash table of the merges, with their times.
         by_length: the tokens, those with fewer atoms first.
-        left, right, time: gets the last merge of each token that is its own encoding.
+        parts: int64[tokens, 3]: gets the last merge of each token that is its own encoding.
         alone: gets which tokens are.
     """
     for rank in range(len(merged)):
-        slots[pair_slot(slots, merged, len(slots), merged[rank, 0], merged[rank, 1])] = rank
+        slot = pair_slot(pairs, len(pairs), merged[rank, 0], merged[rank, 1])
+        pairs[slot, PAIR] = merged[rank, 0] << RANK_BITS | merged[rank, 1]
+        pairs[slot, PAIR_RANK] = rank
     for token in by_length:
         start, count, last = offsets[token], offsets[token + 1] - offsets[token], -1
         while count > 1:
-            best, place = -1, 0
+            best, place = int64(NEVER), 0
             for i in range(start, start + count - 1):
-                rank = slots[pair_slot(slots, merged, len(slots), atoms[i], atoms[i + 1])]
-                if rank != FREE_SLOT and (best < 0 or rank < best):
+                rank = pairs[pair_slot(pairs, len(pairs), atoms[i], atoms[i + 1]), PAIR_RANK]
+                if rank < best:
                     best, place = rank, i
-            if best < 0:
+            if best == NEVER:
                 break
             atoms[place] = merged[best, 2]
             for i in range(place + 1, start + count - 1):
@@ -74,10 +88,19 @@ def derive(
         if count == 1 and atoms[start] == token:
             alone[token] = True
             if last >= 0:
-                a, b = merged[last, 0], merged[last, 1]
-                left[token] = a
-                right[token] = b
-                time[token] = max(last, max(time[a] >> RANK_BITS, time[b] >> RANK_BITS)) << RANK_BITS | last
+                parts[token, LEFT] = merged[last, 0]
+                parts[token, RIGHT] = merged[last, 1]
+                parts[token, TIME] = _time(parts, merged, last)
+    for slot in range(len(pairs)):
+        if pairs[slot, PAIR] != FREE_SLOT:
+            pairs[slot, PAIR_TIME] = _time(parts, merged, pairs[slot, PAIR_RANK])
+
+
+@inner_kernel
+def _time(parts: Int64, merged: Int64, rank: int) -> int:
+    """When a merge happens."""
+    stage: int = max(rank, max(parts[merged[rank, 0], TIME] >> RANK_BITS, parts[merged[rank, 1], TIME] >> RANK_BITS))
+    return stage << RANK_BITS | rank
 
 
 @kernel
@@ -115,22 +138,46 @@ def preorder(
 
 @kernel
 def reach(
-    rights: Int64, times: Int64, starts: Int64, children: Int64, time: Int64, first: Int64, last: Int64, highs: Int64
+    rights: Int64, times: Int64, starts: Int64, children: Int64, parts: Int64, first: Int64, last: Int64, highs: Int64
 ) -> None:  # fmt: skip
     """The end of each merge's interval: behind the last child of its right part that is merged no sooner."""
     for m in range(len(rights)):
         token = rights[m]
         highs[m] = first[token] + 1
         for i in range(starts[token], starts[token + 1]):
-            if time[children[i]] < times[m]:
+            if parts[children[i], TIME] < times[m]:
                 break
             highs[m] = last[children[i]]
 
 
 @kernel
+def outermost(
+    sort: Int64, lefts: Int64, times: Int64, lows: Int64, highs: Int64, stack: Int64, outer: Flags
+) -> None:  # fmt: skip
+    """Tell the merges whose interval is not within that of a merge of the same left part that comes no later.
+
+    Args:
+        sort: the merges by left part, then by where their intervals begin, the longer ones first.
+        stack: scratch, int64[merges + 1, 2].
+        outer: is written.
+    """
+    depth, part = 0, -1
+    for m in sort:
+        if lefts[m] != part:
+            depth, part = 0, lefts[m]
+        while depth > 0 and stack[depth - 1, 0] <= lows[m]:
+            depth -= 1
+        within = depth > 0 and stack[depth - 1, 0] >= highs[m]
+        outer[m] = not (within and stack[depth - 1, 1] <= times[m])
+        stack[depth, 0] = highs[m]
+        stack[depth, 1] = min(times[m], stack[depth - 1, 1]) if within else times[m]
+        depth += 1
+
+
+@kernel
 def followers(
-    token: int, right: Int64, time: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64, order: Int64,
-    words: Words,
+    token: int, parts: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64,
+    order: npt.NDArray[np.int32], words: Words,
 ) -> None:  # fmt: skip
     """Take the tokens away that a merge across the joint would change if they stood behind `token`.
 
@@ -140,7 +187,7 @@ def followers(
         order: tokens in preorder.
         words: uint32[.]: loses them.
     """
-    part, parent = token, (1 << 62) - 1  # nothing takes the whole token up
+    part, parent = token, int64(NEVER)  # nothing takes the whole token up
     while part >= 0:
         for m in range(starts[part], starts[part + 1]):
             if times[m] >= parent:
@@ -148,5 +195,5 @@ def followers(
             for place in range(lows[m], highs[m]):
                 other = order[place]
                 words[other >> 5] &= ~np.uint32(np.uint32(1) << np.uint32(other & 31))
-        parent = time[part]
-        part = right[part]
+        parent = parts[part, TIME]
+        part = parts[part, RIGHT]

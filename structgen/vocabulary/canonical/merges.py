@@ -22,9 +22,13 @@ from numpy.typing import NDArray
 
 from structgen.vocabulary.canonical.merge_kernels import (
     FREE_SLOT,
+    LEFT,
+    NEVER,
     RANK_BITS,
+    TIME,
     derive,
     followers,
+    outermost,
     preorder,
     reach,
 )  # fmt: skip
@@ -50,48 +54,58 @@ class Merges:
         alone: bool[tokens]: the encoding of the token's text is the token.
         encoded: of each token that is not `alone` and has atoms, the encoding of its text by merges.
         merged: int64[merges, 3]: the argument.
-        slots: int32[2^k]: where each is, see `pair_slot`.
-        left, right: int64[tokens]: the last two parts of each token that is `alone`; `NO_PART` where it has none.
-        time: int64[tokens]: when they are merged (see `merge_kernels`); -1 where it has none.
+        pairs: int64[2^k, 2]: when each happens, see `pair_slot`.
+        parts: int64[tokens, 3]: the last two parts of each token that is `alone`, `NO_PART` where it has none, and when
+            they are merged (see `merge_kernels`), -1 where it has none.
     """
 
     def __init__(self, atoms: Int64, offsets: Int64, merged: Int64) -> None:
         count, atoms = len(offsets) - 1, atoms.copy()
         self.merged = merged
-        self.left, self.right = np.full(count, NO_PART, np.int64), np.full(count, NO_PART, np.int64)
-        self.time = np.full(count, -1, np.int64)
+        self.parts = np.full((count, 3), NO_PART, np.int64)
         self.alone = np.zeros(count, np.bool_)
-        self.slots = np.full(1 << (2 * len(merged) + 1).bit_length(), FREE_SLOT, np.int32)
+        self.pairs = np.empty((1 << (2 * len(merged) + 1).bit_length(), 2), np.int64)
+        self.pairs[:] = FREE_SLOT, NEVER
         counts, by_length = np.zeros(count, np.int64), np.argsort(np.diff(offsets), kind="stable")
-        derive(atoms, offsets, counts, merged, self.slots, by_length, self.left, self.right, self.time, self.alone)
+        derive(atoms, offsets, counts, merged, self.pairs, by_length, self.parts, self.alone)
         self.encoded: Mapping[int, tuple[int, ...]] = {
             token: tuple(atoms[offsets[token] : offsets[token] + counts[token]].tolist())
             for token in np.flatnonzero(~self.alone & (counts > 0)).tolist()
         }
-        self._order = np.zeros(count, np.int64)
-        self._index(first=np.full(count, -1, np.int64), last=np.zeros(count, np.int64))
+        self._index(np.zeros(count, np.int64), first=np.full(count, -1, np.int64), last=np.zeros(count, np.int64))
 
-    def _index(self, first: Int64, last: Int64) -> None:
+    def _index(self, order: Int64, first: Int64, last: Int64) -> None:
         """Number the tokens in preorder, and find the interval of each merge."""
-        table, left, time = self.merged, self.left, self.time
+        table, left, time = self.merged, self.parts[:, LEFT], self.parts[:, TIME]
         count = len(left)
         parts = np.flatnonzero(left >= 0)
         children = parts[np.lexsort((-time[parts], left[parts]))]
         starts = np.searchsorted(left[children], np.arange(count + 1))
         preorder(
             np.flatnonzero(self.alone & (left < 0)), starts, children, np.zeros(count + 1, np.int64),
-            self._order, first, last,
+            order, first, last,
         )  # fmt: skip
+        self._order = order.astype(np.int32)
         a, b = table[:, 0], table[:, 1]
         ranks = np.flatnonzero(self.alone[a] & self.alone[b])
         stages = np.maximum(ranks, np.maximum(time[a[ranks]] >> RANK_BITS, time[b[ranks]] >> RANK_BITS))
         times = stages << RANK_BITS | ranks
         sort = np.lexsort((times, a[ranks]))
         rights = np.ascontiguousarray(b[ranks[sort]])
-        self._times = times[sort]
-        self._starts = np.searchsorted(a[ranks[sort]], np.arange(count + 1))
-        self._lows, self._highs = first[rights], np.zeros(len(rights), np.int64)
-        reach(rights, self._times, starts, children, time, first, last, self._highs)
+        lefts, times, lows, highs = a[ranks[sort]], times[sort], first[rights], np.zeros(len(rights), np.int64)
+        reach(rights, times, starts, children, self.parts, first, last, highs)
+        outer = np.zeros(len(rights), np.bool_)
+        outermost(
+            np.lexsort((-highs, lows, lefts)),
+            lefts,
+            times,
+            lows,
+            highs,
+            np.zeros((len(rights) + 1, 2), np.int64),
+            outer,
+        )
+        self._starts = np.searchsorted(lefts[outer], np.arange(count + 1))
+        self._times, self._lows, self._highs = times[outer], lows[outer], highs[outer]
 
     def followers(self, token: int, inside: Words, cut: Words) -> Words:
         """uint32[words]: the tokens that may stand behind this one.
@@ -101,9 +115,9 @@ class Merges:
             inside: of the tokens that are `alone`, those that may stand behind it where both are in a chunk.
             cut: those that may where another chunk begins.
         """
-        if not self.alone[token]:
-            return cut.copy()
-        words: Words = inside.copy()
-        followers(token, self.right, self.time, self._starts, self._times, self._lows, self._highs, self._order, words)
-        words |= cut
+        words: Words = cut.copy()
+        if self.alone[token]:
+            words[:] = inside
+            followers(token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, words)
+            words |= cut
         return words

@@ -6,15 +6,13 @@ known where the text ends with a whole character, and nothing else is owed (see 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int64
-from structgen.vocabulary.canonical.merge_kernels import RANK_BITS, pair_slot
+from structgen.vocabulary.canonical.merge_kernels import LEFT, NEVER, PAIR_TIME, RIGHT, TIME, int64, pair_slot
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE
 
 Int64 = NDArray[np.int64]
@@ -23,8 +21,8 @@ Int16 = NDArray[np.int16]
 Uint8 = NDArray[np.uint8]
 Uint32 = NDArray[np.uint32]
 
-(T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_LEFT, T_RIGHT, T_TIME,
- T_SLOTS, T_MERGED, T_LAST_PAIRS, T_N_LAST_PAIRS) = range(15)  # fmt: skip
+(T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_PARTS, T_PAIRS,
+ T_LAST_PAIRS, T_N_LAST_PAIRS) = range(12)  # fmt: skip
 """Registers, see `StepTables`."""
 
 PLAIN, ALONE, BEGINS, ENDS, OUTER, SIMPLE, ABSENT = 1, 2, 4, 8, 16, 32, 64
@@ -34,9 +32,6 @@ it is no text, and may stand where a text may end. `SIMPLE`: the tables tell whe
 `ABSENT`: its text never may."""
 REFUSED, UNTOLD = -1, -2
 """In place of a packed state: the token is not canonical; more has to be known than the state and the tables tell."""
-NEVER = 1 << 62
-int64: Any = np.int64
-"""In kernels: makes an integer read from a table as wide as all others. To the type checker it stays an int."""
 _LOW = (1 << 32) - 1
 
 _flags_at = table(types.uint8, 0, T_FLAGS)
@@ -45,23 +40,16 @@ _sign_starts_at = table(types.int32, 0, T_SIGN_STARTS)
 _classes_at = table(types.uint8, 0, T_CLASSES)
 _following_at = table(types.int16, 0, T_FOLLOWING)
 _may_end_at = table(types.uint8, 0, T_MAY_END)
-_left_at = table(types.int64, 0, T_LEFT)
-_right_at = table(types.int64, 0, T_RIGHT)
-_time_at = table(types.int64, 0, T_TIME)
-_slots_at = table(types.int32, 0, T_SLOTS)
-_merged_at = table(types.int64, 3, T_MERGED)
+_parts_at = table(types.int64, 3, T_PARTS)
+_pairs_at = table(types.int64, 2, T_PAIRS)
 _last_pairs_at = table(types.int64, 0, T_LAST_PAIRS)
 
 
 @inner_kernel
 def _merge_time(base: int, x: int, y: int) -> int:
     """When two parts that stand side by side are merged; `NEVER` where no merge takes them."""
-    time, merged, slots = _time_at(base), _merged_at(base), _slots_at(base)
-    rank = int64(slots[pair_slot(slots, merged, view_int64(base)[T_N_SLOTS], x, y)])
-    if rank < 0:
-        return int64(NEVER)
-    stage = max(rank, max(time[x] >> RANK_BITS, time[y] >> RANK_BITS))
-    return stage << RANK_BITS | rank
+    pairs = _pairs_at(base)
+    return pairs[pair_slot(pairs, view_int64(base)[T_N_SLOTS], x, y), PAIR_TIME]
 
 
 @inner_kernel
@@ -71,18 +59,19 @@ def _joined(base: int, a: int, b: int) -> bool:
     The parts that touch at the joint are taken apart again, the one that was merged last first: those are all pairs
     that ever stand side by side there.
     """
-    left, right, time = _left_at(base), _right_at(base), _time_at(base)
+    parts = _parts_at(base)
     x, y, taken_x, taken_y = a, b, int64(NEVER), int64(NEVER)  # when each becomes part of more
     while True:
         merge = _merge_time(base, x, y)
         if merge < taken_x and merge <= taken_y:
             return False
-        if time[x] < 0 and time[y] < 0:
+        time_x, time_y = parts[x, TIME], parts[y, TIME]
+        if time_x < 0 and time_y < 0:
             return True
-        if time[x] > time[y]:
-            taken_x, x = time[x], right[x]
+        if time_x > time_y:
+            taken_x, x = time_x, parts[x, RIGHT]
         else:
-            taken_y, y = time[y], left[y]
+            taken_y, y = time_y, parts[y, LEFT]
 
 
 @kernel

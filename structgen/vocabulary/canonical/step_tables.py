@@ -69,8 +69,7 @@ class StepTables:
             kernels.T_SIGN_STARTS: signatures.starts, kernels.T_CLASSES: signatures.classes,
             kernels.T_FOLLOWING: np.ascontiguousarray(splits.following),
             kernels.T_MAY_END: splits.may_end.astype(np.uint8),
-            kernels.T_LEFT: merges.left, kernels.T_RIGHT: merges.right, kernels.T_TIME: merges.time,
-            kernels.T_SLOTS: merges.slots, kernels.T_MERGED: merges.merged,
+            kernels.T_PARTS: merges.parts, kernels.T_PAIRS: merges.pairs,
             kernels.T_LAST_PAIRS: np.array(sorted(pairs), np.int64),
         }  # fmt: skip
         self.plain: NDArray[np.bool_] = plain
@@ -78,7 +77,7 @@ class StepTables:
         for register, array in arrays.items():
             self._registers[register] = array.ctypes.data
         self._registers[kernels.T_N_CLASSES] = splits.following.shape[1]
-        self._registers[kernels.T_N_SLOTS] = len(merges.slots)
+        self._registers[kernels.T_N_SLOTS] = len(merges.pairs)
         self._registers[kernels.T_N_LAST_PAIRS] = len(pairs)
         self._arrays = arrays  # they live as long as the registers
         self.base = int(self._registers.ctypes.data)
