@@ -152,15 +152,6 @@ def _names(read: Open) -> list[str]:
     return [name for name in read.log.names(read.size) if name is not None]
 
 
-def _rests(begun: bytes, texts: list[str]) -> list[bytes] | None:
-    """What is missing of these texts, spelled without escapes, behind the beginning of a string."""
-    start = unescaped(begun)
-    if start is None:
-        return None
-    spellings = [text.encode() for text in texts]
-    return [text[len(start) :] + b'"' for text in spellings if text.startswith(start)]
-
-
 def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:
     """The rests with which what is being read could equal a string, number or word of the first `size` items."""
     if reading.begun is not None:

@@ -29,14 +29,14 @@ be a name; behind a value that is banned."""
 _BLANKS = b" \t\r\n"
 
 
-class Allowed(NamedTuple):
+class Unbanned(NamedTuple):
     """A phrase without what is banned."""
 
     table: PhraseTable
     bans: tuple[Offence, ...]  # what was taken away
 
 
-def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None, is_json: bool) -> Allowed:
+def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None, is_json: bool) -> Unbanned:
     """What guards leave of a phrase.
 
     Args:
@@ -64,7 +64,7 @@ def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None,
         except LimitExceeded:
             break
         bans |= more
-    return Allowed(left, tuple(bans))
+    return Unbanned(left, tuple(bans))
 
 
 def _without(table: PhraseTable, bans: dict[Offence, bool]) -> PhraseTable:
