@@ -135,15 +135,16 @@ RULED_OUT = [
 @pytest.mark.parametrize("number", range(len(RULED_OUT)))
 def test_a_phrase_that_is_ruled_out_is_told_at_once(number):
     schema, phrase, bans = RULED_OUT[number]
-    began = time.thread_time()
-    (run,) = sg.generate(
-        make(), ["x"], *([] if schema is None else [schema]), phrases=[phrase], beams=2, limits=sg.Limits(200),
-        details=True, **bans,
-    )  # fmt: skip
-    assert isinstance(run.error, sg.DeadEnd)
-    assert str(run.error).startswith("no text of the constraint has 'hello'")
-    assert "without banned" in str(run.error)
-    assert not run.token_ids
+    for budget in (150, 200):  # the first may compile kernels
+        began = time.thread_time()
+        (run,) = sg.generate(
+            make(), ["x"], *([] if schema is None else [schema]), phrases=[phrase], beams=2, limits=sg.Limits(budget),
+            details=True, **bans,
+        )  # fmt: skip
+        assert isinstance(run.error, sg.DeadEnd)
+        assert str(run.error).startswith("no text of the constraint has 'hello'")
+        assert "without banned" in str(run.error)
+        assert not run.token_ids
     assert time.thread_time() - began < 2
 
 
