@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,7 +62,7 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     Raises:
         OptionError: it is no byte-pair encoding, or changes texts in a way that is not known.
     """
-    description = json.loads(backend.to_str())
+    description = _parsed(backend.to_str())
     model = description["model"]
     if model["type"] != "BPE":
         raise OptionError(
@@ -89,6 +90,18 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
         added,
         changes.composed,
     )
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """A JSON object. Half a million merges are as many lists: the garbage collector waits until they are all there."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        parsed: dict[str, Any] = json.loads(text)
+    finally:
+        if collects:
+            gc.enable()
+    return parsed
 
 
 def _spelled(
