@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -49,10 +51,13 @@ class Compilers:
 
     Args:
         threads: how many.
-        seconds: of CPU time of its thread that each piece of work may take.
+        seconds: of CPU time of its thread that each piece of work may take. Garbage collection, which clears up behind
+            all threads in whichever it begins, is not counted.
     """
 
     def __init__(self, threads: int, seconds: float) -> None:
+        if _count_collections not in gc.callbacks:
+            gc.callbacks.append(_count_collections)
         _lost_interrupts_are_silent()
         self._pool = ThreadPoolExecutor(threads, "structgen-compiler")
         self._seconds = seconds
@@ -160,10 +165,30 @@ class _Piece(Generic[T]):
             return True
 
 
+_collecting: dict[int, float] = {}
+"""Of a thread that collects garbage: its time when it began."""
+_collected: defaultdict[int, float] = defaultdict(float)
+"""Of a thread: the seconds that it has collected garbage for."""
+
+
 def _clock(thread: int) -> float:
     """The CPU time of a thread that runs, in seconds; where its clock cannot be read (macOS, Windows), wall time."""
+    now = _time_of(thread)
+    return _collecting.get(thread, now) - _collected[thread]
+
+
+def _time_of(thread: int) -> float:
     clock_of = getattr(time, "pthread_getcpuclockid", None)
     return time.perf_counter() if clock_of is None else time.clock_gettime(clock_of(thread))
+
+
+def _count_collections(phase: str, info: dict[str, int]) -> None:
+    """Called by Python before and behind each collection, on the thread that it runs on."""
+    thread = threading.get_ident()
+    if phase == "start":
+        _collecting[thread] = _time_of(thread)
+    else:
+        _collected[thread] += _time_of(thread) - _collecting.pop(thread, _time_of(thread))
 
 
 def _interrupt(thread: int) -> None:

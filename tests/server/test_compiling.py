@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import time
@@ -55,6 +56,23 @@ def test_work_that_waits_is_not_refused():
         compilers = Compilers(1, 0.05)
         for _ in range(3):
             assert await compilers.run(lambda: time.sleep(0.3)) is None
+        compilers.close()
+
+    asyncio.run(check())
+
+
+def test_collecting_garbage_is_not_counted():
+    heap = [[i] for i in range(200_000)]
+
+    def collect():
+        until = time.thread_time() + 0.6
+        while time.thread_time() < until:
+            gc.collect()
+        return len(heap)
+
+    async def check():
+        compilers = Compilers(1, 0.3)
+        assert await compilers.run(collect) == len(heap)
         compilers.close()
 
     asyncio.run(check())
