@@ -1,4 +1,7 @@
-"""Checks of what a caller gives: each failure names the argument, what was found, and what is allowed."""
+"""Checks of what a caller gives: each failure names the argument, what was found, and what is allowed.
+
+It is an `OptionError`, or the error that is passed.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,7 @@ MOST = 2**31 - 2
 
 
 def require(condition: bool, name: str, value: object, allowed: str, error: type[RequestError] = OptionError) -> None:
-    """Refuses a value, unless the condition holds.
-
-    Raises:
-        OptionError, or another error: it does not.
-    """
+    """Refuses a value, unless the condition holds."""
     if not condition:
         raise error(f"{name}={quoted(value)}: expected {allowed}")
 
@@ -42,11 +41,7 @@ def is_whole(value: Any, low: int, high: float = math.inf) -> bool:
 
 
 def require_unicode(name: str, *texts: str) -> None:
-    """Refuses half of a surrogate pair, which Python's strings may have and no UTF-8 spells.
-
-    Raises:
-        OptionError: a text has one.
-    """
+    """Refuses half of a surrogate pair, which Python's strings may have and no UTF-8 spells."""
     for text in texts:
         try:
             text.encode()
@@ -61,30 +56,18 @@ def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuses what is neither True nor False.
-
-    Raises:
-        OptionError: it is neither.
-    """
+    """Refuses what is neither True nor False."""
     require(isinstance(value, bool), name, value, "True or False")
 
 
 def require_count(name: str, value: object, low: int, error: type[RequestError] = OptionError) -> None:
-    """Refuses what is no whole number of at least `low`, or far too large.
-
-    Raises:
-        OptionError, or another error: it is none.
-    """
+    """Refuses what is no whole number of at least `low`, or far too large."""
     require(is_whole(value, low), name, value, f"a whole number, at least {low}", error)
     require(is_whole(value, low, MOST), name, value, f"at most {MOST:,}", error)
 
 
 def several(name: str, value: Any, allowed: str, error: type[RequestError] = OptionError) -> list[Any]:
-    """What an iterable gives, but for texts and mappings, whose parts are not meant.
-
-    Raises:
-        OptionError, or another error: it is none.
-    """
+    """What an iterable gives, but for texts and mappings, whose parts are not meant."""
     meant = isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping, type))
     require(meant, name, value, allowed, error)
     return list(value)

@@ -23,11 +23,7 @@ _LEADING = ("system", "developer")
 
 
 def pairs(examples: Any) -> list[tuple[str, Any]]:
-    """Returns the examples, each a user's text and what is wanted of it.
-
-    Raises:
-        OptionError: they are not pairs.
-    """
+    """Returns the examples, each a user's text and what is wanted of it."""
     expected = "a list of pairs: a user's text, and the value that it should give"
     require(isinstance(examples, (list, tuple)), "examples", examples, expected)
     for place, each in enumerate(examples):
@@ -78,8 +74,6 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
 
     Args:
         value: a value of the schema; of a constraint that is no JSON, its text.
-        target: reads answers of the schema.
-        whitespace: the layout of JSON.
         where: the name of the value in messages.
 
     Raises:

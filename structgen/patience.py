@@ -43,11 +43,7 @@ class Patience:
             self._spent += time.thread_time() - self._began
 
     def check(self) -> None:
-        """Within the block: is there time left?
-
-        Raises:
-            LimitExceeded: there is none.
-        """
+        """Within the block: is there time left?"""
         if self.seconds is None:
             return
         if self._spent + time.thread_time() - self._began > self.seconds + self._added:

@@ -46,10 +46,7 @@ def results_asking_again(
     """Runs a request; rows that end with `ValidationFailed` are asked again.
 
     Args:
-        request: what `prepare` gave.
         prompts: of its rows, as the caller gave them; see `require_reask`.
-        reask: how often each row may be asked again.
-        record: every choice is measured.
 
     Returns:
         The last outcome of each row. Where a prompt with two turns more cannot be read, the row keeps its refusal,
@@ -87,7 +84,6 @@ def with_turns(prompt: Any, asked: Reasked) -> Any:
 
     Args:
         prompt: a string or chat messages.
-        asked: the two turns.
     """
     if isinstance(prompt, str):
         return f"{prompt}{asked.text}\n\n{asked.message}\n"

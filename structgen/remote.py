@@ -158,11 +158,7 @@ class RemoteRequest:
 
 
 def _validated(target: Target, text: str) -> Any:
-    """The value of a text.
-
-    Raises:
-        ValidationError, ValueError: the text has none.
-    """
+    """The value of a text."""
     value = target.parse(text)
     constraint = target.constraint
     if isinstance(constraint, JsonSchema) and isinstance(constraint.schema, (dict, bool)):
@@ -257,11 +253,7 @@ def _messages(prompt: Any) -> list[Any]:
 
 
 def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:
-    """The fields that OpenAI's interface has.
-
-    Raises:
-        OptionError: a constraint is none of JSON.
-    """
+    """The fields that OpenAI's interface has."""
     fields: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
     fields |= _changed(sampling, ("top_p", "seed", "frequency_penalty", "presence_penalty"), Sampling())
     require(not sampling.processors, "processors", sampling.processors, "none: the model is remote")

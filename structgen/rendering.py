@@ -55,8 +55,6 @@ def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
 
     Args:
         prompt: a string, chat messages, or a list of such prompts.
-        schema: as for `render`.
-        lead: introduces it.
 
     Raises:
         OptionError: a prompt of another kind.

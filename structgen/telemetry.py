@@ -55,7 +55,6 @@ class Operation:
 
     Args:
         name: of both, without `structgen.`.
-        attributes: what is known at the beginning.
     """
 
     def __init__(self, name: str, attributes: Mapping[str, Attribute]) -> None:
@@ -76,7 +75,6 @@ class Operation:
         """It is over; a second call does nothing.
 
         Args:
-            attributes: what is known at the end.
             error: why it failed. Only its kind is told: a message may quote a text.
         """
         if self._name == "":

@@ -120,9 +120,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             input_ids: int64[rows, columns].
             attention_mask: of any kind; only one of four dimensions matters: [rows, 1, columns, slots].
             position_ids: int64[rows, columns].
-            past_key_values: what was read before.
             prompt_tokens: of each row, how many tokens are its prompt; by default what comes first.
-            options: not used.
         """
         cache = DynamicCache() if past_key_values is None else past_key_values
         fed = input_ids[:, None, :, None].float()  # the ids as keys, exact up to 2**24

@@ -139,7 +139,6 @@ class _Job:
     """A job under way.
 
     Attributes:
-        report: what it has done so far.
         places: of each input's id, the number of the input.
     """
 

@@ -14,12 +14,7 @@ from structgen.waiting import muted, waiting
 
 
 class ProgressBar:
-    """A bar on the standard error; without a total it counts. Without a bar, a job that takes long is told in a line.
-
-    Args:
-        total: the number of inputs; None where it is not known.
-        shown: is there a bar?
-    """
+    """A bar on the standard error; without a total it counts. Without a bar, a long job is told in a line."""
 
     def __init__(self, total: int | None, *, shown: bool) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -168,11 +168,7 @@ def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
 
 
 class _Errors:
-    """Counts the failures of tools.
-
-    Args:
-        max_errors: how many failures are allowed.
-    """
+    """Counts the failures of tools."""
 
     def __init__(self, max_errors: int) -> None:
         self._left = max_errors

@@ -57,11 +57,8 @@ class TurnRequest:
     """A turn to be generated: one row of a request.
 
     Attributes:
-        request: the prepared run.
-        tools: the tools that may be called, by name.
         format: the call format of the model; None without tools.
         answer: reads an answer of the schema; None for text.
-        row: the number of the row.
     """
 
     request: Request
@@ -91,8 +88,6 @@ class CallRequest(NamedTuple):
     """The turns of a call.
 
     Attributes:
-        request: the prepared run of all of them.
-        turns: one for each conversation.
         many: was a list of conversations given? Then a list is returned.
     """
 
@@ -124,11 +119,7 @@ def prepared(
     schema: Any,
     options: dict[str, Any],
 ) -> CallRequest:
-    """Returns the request of the turns. `call` documents the arguments.
-
-    Raises:
-        RequestError: an argument cannot work; nothing has run.
-    """
+    """Returns the request of the turns. `call` documents the arguments."""
     owner, options, many = as_model(model, options.get("tokenizer")), dict(options), not is_conversation(messages)
     conversations = _conversations(messages, many=many)
     count = len(conversations)
@@ -248,11 +239,7 @@ def _turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn
 def _choice(
     choice: Choice, tools: Sequence[Tool[..., Any]], parallel: Parallel
 ) -> tuple[Sequence[Tool[..., Any]], int, int | None]:
-    """Returns the tools that may be called, and the least and the greatest number of calls.
-
-    Raises:
-        OptionError: `choice` or `parallel` has no allowed value.
-    """
+    """Returns the tools that may be called, and the least and the greatest number of calls."""
     min_calls, max_calls = _counts(parallel)
     if choice == "none":
         return tools, 0, 0

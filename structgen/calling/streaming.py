@@ -115,11 +115,7 @@ def _streamed(asked: CallRequest) -> Generator[CallEvent]:
 
 
 class _Watch:
-    """Turns the tokens of one row into events, and remembers which events have been given.
-
-    Args:
-        asked: the turn.
-    """
+    """Turns the tokens of one row into events, and remembers which events have been given."""
 
     def __init__(self, asked: TurnRequest) -> None:
         self._asked, self._watch = asked, TurnWatch(asked)

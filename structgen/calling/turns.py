@@ -231,8 +231,6 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
     """Reads the generated text as calls or an answer.
 
     Args:
-        asked: the turn.
-        generation: the outcome of its run.
         known: calls of this turn that a stream has given; they keep their ids.
     """
     text, calls, answer = generation.text, list[ToolCall[Any]](), None
@@ -253,11 +251,7 @@ def noted(asked: TurnRequest, reply: Reply[Any]) -> Generation[Any]:
 
 
 def _answer(target: Target, text: str) -> Any:
-    """Returns the value of an answer's text.
-
-    Raises:
-        ValidationFailed: its type refuses it.
-    """
+    """Returns the value of an answer's text."""
     try:
         return target.parse(text)
     except (ValidationError, ValueError) as refusal:

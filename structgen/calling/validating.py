@@ -63,12 +63,10 @@ class _Call:
     """A call in a text.
 
     Attributes:
-        name: the name of the tool.
         start: the offset in bytes at which the arguments begin; before they begin, the end of the name.
         end: the offset behind what is known of the arguments.
         json: the JSON of the arguments so far.
         places: pairs of a length of `json` and the offset in the text at which the next byte of it was known.
-        ended: is the call complete?
     """
 
     name: str
@@ -84,11 +82,7 @@ class _Call:
 
 
 class _CallReading:
-    """What was read of a text; it only goes on.
-
-    Args:
-        parser: reads the text from its beginning.
-    """
+    """What was read of a text; it only goes on."""
 
     def __init__(self, parser: TurnParser) -> None:
         self.text, self.calls = b"", list[_Call]()
@@ -125,9 +119,7 @@ class _Place:
     """A state: a text, and where it stands in a call's JSON. Equal texts are equal states.
 
     Attributes:
-        text: the text.
         call: the call in whose arguments the text ends, if they are JSON that validators judge.
-        reader: reads these arguments.
     """
 
     __slots__ = ("call", "reader", "text")
@@ -147,7 +139,6 @@ class CallGuard(Guard[_Place]):
 
     Args:
         format_: the call format of the model without special tokens, as decoded text shows it.
-        tools: the tools that may be called.
     """
 
     def __init__(self, format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> None:

@@ -9,11 +9,7 @@ from structgen.guards.folding import begun_character
 
 
 class TurnWatch:
-    """Turns the text of a turn into events, and remembers which events have been given.
-
-    Args:
-        asked: the turn.
-    """
+    """Turns the text of a turn into events, and remembers which events have been given."""
 
     def __init__(self, asked: TurnRequest) -> None:
         self._asked = asked
@@ -23,11 +19,7 @@ class TurnWatch:
         self._parser, self._read = self._asked.parser(), b""
 
     def events(self, session: Session) -> tuple[list[TurnEvent], bool]:
-        """The events since the last call, and whether the text was taken back: then they begin the turn anew.
-
-        Args:
-            session: the turn's.
-        """
+        """The events since the last call, and whether the text was taken back: then they begin the turn anew."""
         text = session.said if self._parser is None else self._asked.written(session.tokens)
         if not session.done:
             text = text[: len(text) - max(begun_character(text), session.unsettled())]

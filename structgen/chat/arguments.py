@@ -28,7 +28,6 @@ class JsonLayout:
         ascii: are characters outside ASCII escaped?
         compact: are there no blanks behind commas and colons?
         indent: number of blanks per level; None writes one line.
-        sorted: are members sorted by name?
         margin: number of blanks before every line but the first.
     """
 
@@ -82,8 +81,6 @@ class ArgumentFormat:
 
     Attributes:
         before: the text before the value, with a slot for the key.
-        writer: writes the value.
-        after: the text behind the value.
     """
 
     before: Pieces
@@ -98,11 +95,7 @@ class ArgumentFormat:
 
 @dataclass(frozen=True)
 class JsonArguments:
-    """Writes all arguments as one JSON object.
-
-    Attributes:
-        layout: how the JSON is laid out.
-    """
+    """Writes all arguments as one JSON object."""
 
     layout: JsonLayout = JsonLayout()
 
@@ -117,7 +110,6 @@ class KeyedArguments:
 
     Attributes:
         formats: pairs of a JSON type and how its arguments are written. Values of a missing type cannot be written.
-        separator: the text between two arguments.
         sorted: are arguments sorted by key, upper and lower case alike?
     """
 

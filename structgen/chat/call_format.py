@@ -15,7 +15,6 @@ class WrittenCall(NamedTuple):
     """One call as a format writes it.
 
     Attributes:
-        name: the name of the tool.
         arguments: the arguments by name, as JSON values.
         id: the id of the call; empty in formats without ids.
     """
@@ -27,12 +26,7 @@ class WrittenCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Tags:
-    """The tags around a span of text, such as `<think>` and `</think>`.
-
-    Attributes:
-        opening: the text before the span.
-        closing: the text behind the span.
-    """
+    """The tags around a span of text, such as `<think>` and `</think>`."""
 
     opening: str
     closing: str

@@ -40,7 +40,6 @@ class TurnRules:
         min_calls, max_calls: how many calls the turn has; `max_calls` is None for any number.
         text: may the turn be an answer in free text?
         answer: the constraint of an answer that is not free text; None allows no such answer.
-        order: the order of members in JSON objects.
     """
 
     tools: tuple[Tool[..., Any], ...]
@@ -55,8 +54,6 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
     """Returns the constraint of a turn.
 
     Args:
-        format_: the call format of the model.
-        rules: what the turn may contain.
         vocabulary: its special tokens come where the format has them, and nowhere else.
 
     Raises:

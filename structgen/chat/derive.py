@@ -40,7 +40,6 @@ def derive(
     """Returns the format in which a chat template writes calls.
 
     Args:
-        template: the chat template of the model.
         ends: the names of the tokens that end the model's texts.
         options: options for the template, such as `enable_thinking`.
 
@@ -189,11 +188,7 @@ def _gap(probes: Probes, format_: CallFormat, prompt: str) -> str | None:
 
 
 def _confirm(probes: Probes, format_: CallFormat, opening: str) -> None:
-    """Checks that the format writes calls as the template does, for calls from which nothing was derived.
-
-    Raises:
-        Underivable: the two texts differ.
-    """
+    """Checks that the format writes calls as the template does, for calls from which nothing was derived."""
     given: tuple[dict[str, Any], ...] = ({KEYS[0]: 'a"b', KEYS[1]: "é x"}, {}, {KEYS[2]: 12})
     for count in (1, 2, 3) if format_.between is not None else (1,):
         calls = [WrittenCall(*each) for each in zip(NAMES, given[:count], probes.ids, strict=False)]

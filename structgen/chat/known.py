@@ -86,7 +86,6 @@ def thinking_tags_of(tokenizer: Any, vocabulary: Vocabulary) -> Tags | None:
 
     Args:
         tokenizer: the tokenizer of the model; one without a chat template has no tags.
-        vocabulary: the vocabulary of the tokenizer.
     """
     if getattr(tokenizer, "chat_template", None) is None:
         return None

@@ -37,10 +37,8 @@ def prompt_ids(
     knows no developer.
 
     Args:
-        tokenizer: a tokenizer with `apply_chat_template`.
         messages: dicts with role and content, which is a text or a list of parts; the assistant's may have
             `tool_calls`, each a `ToolCall` or a dict in OpenAI's form.
-        tools: the tools that the template declares.
         format_: the call format of the model; None reads it off the template where a message has calls.
         options: options for the template, such as `enable_thinking`.
         where: the name of the messages in error messages.
@@ -84,12 +82,7 @@ def _plain(value: Any, where: str) -> Any:
 
 
 class _Reading:
-    """What a chat template reads of conversations, told by probes.
-
-    Args:
-        tokenizer: a tokenizer with `apply_chat_template`.
-        where: the name of the messages in error messages.
-    """
+    """What a chat template reads of conversations, told by probes."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
         self._tokenizer, self._template, self._where = tokenizer, str(getattr(tokenizer, "chat_template", None)), where
@@ -123,7 +116,6 @@ def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | N
     """Does a chat template show what a message of this role says? None where it refuses the conversation.
 
     Args:
-        tokenizer: a tokenizer with `apply_chat_template`.
         template: its chat template, which may be changed.
         role: the role of the first message.
         in_parts: is content given as a list of parts?

@@ -40,7 +40,6 @@ class CallBegun:
 
     Attributes:
         index: the number of the call in the turn, from 0.
-        name: the name of the tool.
     """
 
     index: int
@@ -49,12 +48,7 @@ class CallBegun:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsPiece:
-    """A piece of a call's arguments, as JSON.
-
-    Attributes:
-        index: the number of the call in the turn, from 0.
-        text: the new piece of the JSON text.
-    """
+    """A piece of a call's arguments, as JSON."""
 
     index: int
     text: str
@@ -65,8 +59,6 @@ class CallEnded:
     """A call is complete.
 
     Attributes:
-        index: the number of the call in the turn, from 0.
-        name: the name of the tool.
         arguments: the JSON text of the arguments, a whole object.
         id: the id of the call; empty in formats without ids.
     """
@@ -88,7 +80,6 @@ class TurnParser:
     """Reads a turn of a model, piece by piece.
 
     Args:
-        format_: the call format of the model.
         schemas: the JSON Schema of each tool's arguments, by the tool's name. Other tools cannot be called.
     """
 

@@ -39,11 +39,9 @@ class Underivable(Exception):
 
 @dataclass(frozen=True)
 class Probes:
-    """Renders a turn of the assistant behind a turn of the user.
+    """Renders a turn of the assistant behind a turn of the user; `CannotRender` where the template refuses.
 
     Attributes:
-        template: the chat template.
-        options: options for the template.
         as_text: are arguments given as JSON text instead of a mapping?
         no_content: the content of a message with calls only: an empty text or None.
         single: is one call in a turn all that is tried?
@@ -68,31 +66,19 @@ class Probes:
                         )
 
     def prompt(self) -> str:
-        """Returns the text between the user's words and the model's turn.
-
-        Raises:
-            CannotRender: the template refuses.
-        """
+        """Returns the text between the user's words and the model's turn."""
         return self._after_user([], prompt=True)
 
     def answer(self, content: str, **fields: Any) -> str:
         """Returns the text behind the user's words for an answer in text.
 
         Args:
-            content: the text of the answer.
             fields: further fields of the message, such as `reasoning_content`.
-
-        Raises:
-            CannotRender: the template refuses.
         """
         return self._after_user([{"role": "assistant", "content": content, **fields}], prompt=False)
 
     def calls(self, *arguments: Mapping[str, Any], content: str = "", names: Sequence[str] = NAMES) -> str:
-        """Returns the text behind the user's words for calls with these arguments, with `names` and `ids` in order.
-
-        Raises:
-            CannotRender: the template refuses.
-        """
+        """Returns the text behind the user's words for calls with these arguments, with `names` and `ids` in order."""
         listed = [
             {
                 "id": id_,

@@ -28,12 +28,7 @@ _BLANKS = re.compile(r"\\s\+?|\\n\+")
 
 
 def response_format(template: ChatTemplate, response: Any) -> CallFormat | None:
-    """Returns the call format that a `response_template` reads; None if there is none that is known to be read back.
-
-    Args:
-        template: the chat template of the model.
-        response: the `response_template` of its tokenizer.
-    """
+    """Returns the call format that a `response_template` reads; None if there is none that is known to be read back."""
     field = _calls_field(response)
     if field is None:
         return None

@@ -42,11 +42,7 @@ class ChatTemplate(Protocol):
 
 
 class TokenizerTemplate:
-    """The chat template of a transformers tokenizer.
-
-    Args:
-        tokenizer: a tokenizer with `apply_chat_template`.
-    """
+    """The chat template of a transformers tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
         if not hasattr(tokenizer, "apply_chat_template"):
@@ -74,7 +70,6 @@ class JinjaTemplate:
     """A chat template in Jinja, run in a sandbox.
 
     Args:
-        source: the source of the template.
         names: values of further variables of the template, such as `bos_token`.
     """
 

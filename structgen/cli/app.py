@@ -361,11 +361,7 @@ def _told() -> Iterator[None]:
 
 
 def _standard_input() -> str:
-    """All of it, as text.
-
-    Raises:
-        OptionError: it is closed.
-    """
+    """All of it, as text."""
     from structgen.errors import OptionError
 
     if sys.stdin is None:

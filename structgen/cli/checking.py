@@ -56,7 +56,6 @@ def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:
     """What is said of each document.
 
     Args:
-        schema: a JSON Schema, or a type.
         files: of JSON, or of JSON lines by their names; `-` reads lines from the standard input.
     """
     for file in files:

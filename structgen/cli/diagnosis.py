@@ -31,11 +31,7 @@ class Finding:
 
 
 def diagnose(model: Model, schema: Any) -> Iterator[Finding]:
-    """The findings, one by one.
-
-    Args:
-        schema: a JSON Schema or a type.
-    """
+    """The findings, one by one."""
     for part, examine in _PARTS.items():
         try:
             yield from (Finding(part, state, told) for state, told in examine(model, schema))

@@ -40,7 +40,6 @@ def examine_format(console: Console, source: str) -> bool:
     """Prints how a model writes calls and thinking; True when its chat template tells.
 
     Args:
-        console: to print on.
         source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; or a GGUF or Jinja file.
     """
     with waiting("importing torch and transformers"):

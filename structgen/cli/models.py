@@ -14,9 +14,6 @@ def load_model(name: str, device: str | None = None) -> api.Model:
 
     Args:
         name: a folder, an id on the Hugging Face hub, or `demo` where no folder is called so.
-
-    Raises:
-        OptionError: no model that can be loaded.
     """
     if name == DEMO and not Path(DEMO).exists():
         from structgen.demo import load_demo

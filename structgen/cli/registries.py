@@ -49,11 +49,7 @@ def _documents(given: str) -> Iterator[tuple[str, Resource[Any]]]:
 
 
 def read_schema(path: Path) -> Any:
-    """What a file has, a JSON Schema.
-
-    Raises:
-        BadParameter: it cannot be read, or has something else.
-    """
+    """What a file has, a JSON Schema."""
     try:
         contents = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

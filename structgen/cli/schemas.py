@@ -15,11 +15,7 @@ from structgen.errors import excerpt
 
 
 def schema_of(given: str) -> Any:
-    """A JSON Schema from a file, or a type from a module.
-
-    Raises:
-        BadParameter: it is not there, or is neither.
-    """
+    """A JSON Schema from a file, or a type from a module."""
     module, colon, name = given.partition(":")
     if not colon or Path(given).exists() or os.sep in module:
         return read_schema(Path(given))

@@ -53,11 +53,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The options of `generate` and `stream`; `generate` says what each is.
-
-    Raises:
-        OptionError: one of them is none of what it may be.
-    """
+    """The options of `generate` and `stream`; `generate` says what each is."""
 
     tokenizer: Any = None
     sampling: Sampling | Sequence[Sampling] = GREEDY
@@ -109,7 +105,6 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
     """The error for options that a call does not take: it shows the right call, or the nearest name.
 
     Args:
-        given: the unknown options, with their values.
         known: the names of the options that the call takes.
     """
     values: dict[str, dict[str, Any]] = {}

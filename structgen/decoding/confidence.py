@@ -53,9 +53,6 @@ class Confidence:
         tokens: of the text, with or without an end token.
         choices: of each token; None where the model was not asked.
         is_json: the text is JSON; else it is one value, "".
-
-    Attributes:
-        is_json: see above.
     """
 
     def __init__(

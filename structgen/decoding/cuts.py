@@ -24,7 +24,6 @@ class Cuts:
     Plain text, and thinking, that come to their limit are no values: that is how they end.
 
     Args:
-        rows: how many rows the call has.
         many: there was a list of prompts, so the warning names each.
     """
 
@@ -36,8 +35,6 @@ class Cuts:
         """Takes note of a row's outcome, and warns if it was the last one.
 
         Args:
-            row: the index of its prompt.
-            result: its outcome.
             stacklevel: how many frames above this function the caller's line is.
         """
         caps = [cap for cap in result.caps if cap.name != THINKING_LIMIT]

@@ -50,7 +50,6 @@ class Drafts:
     """The drafts of a batch's rows.
 
     Args:
-        forward: reads them.
         ledger: where the run measures its choices; None where it does not.
 
     Attributes:

@@ -75,7 +75,6 @@ class Stats:
         """What two runs cost together.
 
         Args:
-            later: of the second run.
             same_row: they are of the same row; otherwise only what the whole batch cost is added.
         """
         names = ["forwards", "tokens", "prefill_seconds", "decode_seconds", "replayed"]

@@ -79,10 +79,7 @@ class Batch(Run[Session]):
     Args:
         module: a model of transformers, in evaluation mode.
         vocabulary: of its tokenizer; logits beyond its width are padding.
-        sessions: what is to be done.
         rows: how many sessions are decoded at once.
-        record: measure every choice, for a trace.
-        execution: how it runs.
     """
 
     _admits: ClassVar[bool] = False

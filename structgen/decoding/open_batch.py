@@ -70,9 +70,6 @@ class OpenBatch(Batch):
 
     One thread calls its methods, while the model is `evaluating`. Close it when there is nothing to do, so that the
     model's cache is freed.
-
-    Args:
-        rows: how many sessions are decoded at once; the others wait.
     """
 
     _admits: ClassVar[bool] = True

@@ -48,13 +48,9 @@ class Request:
     """A checked call, ready to run.
 
     Attributes:
-        model: what runs it.
         targets, sessions: one per row.
         many: a list of prompts was given: a list is given back.
-        batch_size: rows that are decoded at once.
-        builder: made the sessions.
         beams: the sessions are roots of beam searches; None where they are not.
-        execution: how it runs.
     """
 
     model: Model

@@ -76,11 +76,6 @@ class RowBuilder:
     def rows(self, prompts: Sequence[Any], schemas: Sequence[Any], *, many: bool) -> tuple[list[Target], list[Session]]:
         """What each row's text becomes, and the session that makes the text.
 
-        Args:
-            prompts: as the caller gave them.
-            schemas: one for each.
-            many: the caller gave a list.
-
         Raises:
             RequestError: a schema, an option or a prompt is none of what it may be, a limit cannot be kept, guards
                 refuse what a constraint forces, or beams cannot do what is asked.
@@ -117,7 +112,6 @@ class RowBuilder:
 
         Args:
             row: of those that `rows` was given last.
-            prompt: as a caller gives it.
 
         Raises:
             OptionError: the prompt is none, or leaves no room for an answer.
@@ -182,11 +176,7 @@ class RowBuilder:
         )
 
     def _require_healable(self, plan: RowPlan) -> None:
-        """Token healing was asked for, and needs a prompt of text right before an answer that is not searched for.
-
-        Raises:
-            OptionError: it is another one.
-        """
+        """Refuses token healing, but for a prompt of text right before an answer that is not searched for."""
         others = {
             "beams=": self.beams is not None, "thinking=": plan.thinking is not None,
             "Sampling(exact=...)": bool(plan.sampling.exact),
@@ -206,11 +196,7 @@ class RowBuilder:
         return (limits, MAX_NEW_TOKENS) if within else (replace(limits, max_new_tokens=int(room)), CONTEXT)
 
     def _require_seed(self, sampling: Sampling) -> None:
-        """Processes that hold parts of one model have to draw the same tokens.
-
-        Raises:
-            OptionError: each would draw with a seed of its own.
-        """
+        """Refuses to draw without a seed where processes hold parts of one model: each would draw other tokens."""
         parts = getattr(self._model.module, "tp_size", None) or 1
         if parts > 1 and not sampling.greedy and sampling.seed is None:
             given = f"sampling={quoted(sampling)} has no seed, and the model is split over {parts} processes"
@@ -219,11 +205,7 @@ class RowBuilder:
             )
 
     def _checks(self, plan: RowPlan, grammar: Grammar | None, limits: Limits, bound: str) -> Checks:
-        """What may refuse the row's text, or close it in time.
-
-        Raises:
-            OptionError: no text fits into the budget.
-        """
+        """What may refuse the row's text, or close it in time."""
         vocabulary = self._model.vocabulary
         guards = Guarding(plan.guards, vocabulary) if plan.guards else None
         phrases = None if plan.phrases is None else PhraseRow(plan.phrases, vocabulary)
@@ -241,11 +223,7 @@ class RowBuilder:
         return Checks(guards, validating, steering, self._canonical(grammar), phrases)
 
     def _canonical(self, grammar: Grammar | None) -> CanonicalRow | None:
-        """What keeps a row's tokens canonical.
-
-        Raises:
-            OptionError: how the tokenizer encodes is not known.
-        """
+        """What keeps a row's tokens canonical."""
         if self._options.canonical == "off":
             return None
         vocabulary = self._model.vocabulary
@@ -254,11 +232,7 @@ class RowBuilder:
 
 
 def _require_searchable(plan: RowPlan) -> None:
-    """Beams are for the likeliest text.
-
-    Raises:
-        OptionError: the row is to be drawn, penalised or processed, or begins with thinking.
-    """
+    """Refuses what is drawn, penalised, processed or thought before: beams are for the likeliest text."""
     if not plan.sampling.greedy or plan.sampling.reads_text:
         wanted = "beams= finds the likeliest text by the model's own probabilities"
         raise OptionError(f"{wanted}: leave out temperature, penalties and processors of sampling=, or beams=")
@@ -312,11 +286,7 @@ def _phrases_of_rows(
 
 
 def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
-    """No stop string stands within a phrase.
-
-    Raises:
-        OptionError: one does.
-    """
+    """Refuses a stop string that stands within a phrase."""
     for phrase in (each.text if isinstance(each, Phrase) else each for each in given):
         for stop in stops:
             if isinstance(phrase, str) and stop in phrase:
@@ -324,13 +294,10 @@ def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> N
 
 
 def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards: Sequence[Guard[Any]]) -> None:
-    """A constraint of few texts must have one with all phrases, and a schema strings where phrases are bound to.
+    """Refuses a constraint of few texts without one that has all phrases, and a schema without strings to bind them to.
 
     Args:
         guards: of the row, which must let the text pass.
-
-    Raises:
-        UnsatisfiableSchema: it has none.
     """
     if grammar is None or phrases is None:
         return
@@ -349,11 +316,7 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards
 
 
 def _require_a_text(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> None:
-    """What a constraint forces must be no offence, as far as that can be seen.
-
-    Raises:
-        UnsatisfiableSchema: it is one.
-    """
+    """Refuses a constraint that forces an offence, as far as that can be seen."""
     if grammar is None or not guards:
         return
     automaton = grammar.automaton

@@ -83,9 +83,6 @@ class Run(ABC, Generic[R]):
         model: what it reads them with; its name is told to those who watch.
         at_once: how many are decoded at once.
         ledger: where choices are measured; None where they are not.
-
-    Attributes:
-        ledger: what was measured; None where nothing was.
     """
 
     def __init__(

@@ -31,7 +31,6 @@ def begun(model: Any, rows: int) -> Operation:
     """The operation of a run that begins.
 
     Args:
-        model: what runs it.
         rows: prompts; one text each.
     """
     name = getattr(model, "name_or_path", "") or type(model).__name__

@@ -66,8 +66,6 @@ class RowEvents:
     Args:
         source: the row that is watched.
         tp: the type of its value; `Any` for parsed JSON.
-        is_json: its text is JSON.
-        row: for the events.
     """
 
     def __init__(self, source: RunRow, tp: Any, *, is_json: bool, row: int) -> None:

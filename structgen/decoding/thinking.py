@@ -55,9 +55,7 @@ class ThinkingSession(Session):
 
     Args:
         answer: goes on in the same row.
-        tags: around the thinking.
         prompt: the opening tag included.
-        model: that thinks.
     """
 
     thinks = True
@@ -84,11 +82,7 @@ class ThinkingSession(Session):
 
 
 def thinking_of_rows(given: Any, count: int) -> list[Thinking | None]:
-    """How each row thinks; None where it does not.
-
-    Raises:
-        OptionError: `thinking=` is none of what it may be.
-    """
+    """How each row thinks; None where it does not."""
     each = list(given) if isinstance(given, (list, tuple)) else [given] * count
     for thinking in per_row("thinking", each, count):
         if not isinstance(thinking, (bool, Thinking)):

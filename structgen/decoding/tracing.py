@@ -20,7 +20,6 @@ class Trace(Sequence[Undone]):
     Two traces are equal where the same was taken back.
 
     Args:
-        undone: what was taken back.
         tokens: works out what is known of each token.
     """
 
@@ -76,11 +75,9 @@ class TokenReader:
     """Reads the tokens of one text with what was measured of them. It keeps nothing of the run alive but that.
 
     Args:
-        ledger: of the run.
         tokens: ids, with an end token or without.
         entries: where each is measured; None where the model was not asked.
         choices: what was measured; a row that has failed may have fewer.
-        is_json: the text is JSON.
         prompt_end: the bytes of the first token that stand for the prompt's end, see `healing`.
     """
 

@@ -50,11 +50,8 @@ class Comparison:
     """One sentence, read twice.
 
     Attributes:
-        task: what was asked.
-        sentence: the text that was read.
         free: what the model writes by itself, up to its end token or `limit` tokens.
         complaint: why `free` is not the object, or an empty string.
-        value: the constrained, typed object.
     """
 
     task: Task

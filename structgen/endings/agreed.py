@@ -95,9 +95,7 @@ class EndSearch:
     """Searches the ends of one text.
 
     Args:
-        matcher: where the text stands.
         end: the shortest way from a position to an end; None where none is known.
-        leads: of the grammar.
         listener: must agree to the end.
         limit: bytes of the longest end that is of use.
     """

@@ -35,7 +35,6 @@ class Leads:
     """The ways of single bytes through one grammar. Safe for threads, as the grammar is.
 
     Args:
-        grammar: which is walked.
         tokens: of each byte; those that are no token are missing.
     """
 

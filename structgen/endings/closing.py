@@ -45,7 +45,6 @@ class Closing:
 
     Attributes:
         costs: the cost of each position that was asked about, see `cost`.
-        speller: the speller of the vocabulary.
     """
 
     def __init__(self, grammar: Grammar) -> None:
@@ -126,11 +125,9 @@ class Closing:
         """The tokens of the shortest end of a text, which is a legal one; None where none is found.
 
         Args:
-            matcher: where the text stands.
             listener: must agree to it.
             effort: is spent where the end is searched for; without it what one text may take.
             most: tokens that are of use. One of the shortest ends that needs no more is preferred.
-            searches: see `SEARCHES`.
         """
         exit_ = self._end(matcher.position)
         if exit_ is None:

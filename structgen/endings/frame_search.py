@@ -32,10 +32,8 @@ class _NodeSearch:
     """The search from one node out of its frame.
 
     Attributes:
-        start: the node.
         one: True where one exit is enough, whatever its outcome.
         came: for each visited node, the node before, the text between them, and whether the text is doubted.
-        exits: the exits met so far.
         waiting: callers, each called with an exit; it says whether it wants another one.
         parked: entries of the queue, put aside until somebody waits.
     """

@@ -73,7 +73,6 @@ class KnownExits:
     """The cheapest exits found so far.
 
     Attributes:
-        automaton: whose frames they leave.
         first: the cheapest exit of each node.
     """
 

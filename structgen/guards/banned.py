@@ -33,11 +33,7 @@ class Offence(NamedTuple):
 
 
 def require_words(name: str, words: object) -> None:
-    """Refuses what is no list of words.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Refuses what is no list of words."""
     allowed = "a list of texts, at least one, none of them empty"
     texts = several(name, words, allowed)
     require(bool(texts) and all(isinstance(word, str) and word for word in texts), name, words, allowed)
@@ -56,7 +52,6 @@ class Banned(Guard[BanState], Generic[S]):
     """Searches the text, or some of a JSON text's string values, for what is banned.
 
     Args:
-        search: what is looked for.
         scope: "text", "strings", or a glob over JSON pointers.
     """
 

@@ -30,7 +30,6 @@ class GuardSet(Guard[States]):
         self._guards = [(guard, Calling("guard", guard)) for guard in guards]
 
     def start(self) -> States:
-        """See `Guard`."""
         states = []
         for guard, calling in self._guards:
             with calling:
@@ -38,7 +37,6 @@ class GuardSet(Guard[States]):
         return tuple(states)
 
     def feed(self, state: States, text: bytes) -> States | Veto:
-        """See `Guard`."""
         after, first = [], None
         for (guard, calling), own in zip(self._guards, state, strict=True):
             with calling:
@@ -49,7 +47,6 @@ class GuardSet(Guard[States]):
         return first or tuple(after)
 
     def finish(self, state: States) -> Veto | None:
-        """See `Guard`."""
         vetoes = list[Veto]()
         for (_, calling), veto in zip(self._guards, self._answers("finish", state), strict=True):
             if isinstance(veto, Veto):
@@ -60,12 +57,10 @@ class GuardSet(Guard[States]):
         return min(vetoes, key=lambda veto: veto.offset, default=None)
 
     def begun(self, state: States) -> int:
-        """See `Guard`."""
         first: int = min(self._answers("begun", state))
         return first
 
     def suspects(self, state: States, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """See `Guard`."""
         each = list(self._answers("suspects", state, vocabulary))
         return None if any(suspects is None for suspects in each) else np.unique(np.concatenate(each))
 

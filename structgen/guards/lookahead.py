@@ -26,9 +26,6 @@ MOST_TOLD = 32
 class GuardWatch:
     """Reads a text token by token with some guards.
 
-    Args:
-        guards: at least one.
-
     Attributes:
         guards: as one.
     """

@@ -46,7 +46,6 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
 
     Args:
         grammar: whose texts are read; a text of many possible bytes ends the search.
-        guards: at least one.
     """
     search = _TextSearch(grammar, GuardSet(guards))
     try:
@@ -114,7 +113,6 @@ def in_schema(root: Node, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
     """A required place of a schema of which every value is banned; None where none was found.
 
     Args:
-        root: the normal form.
         guards: only `Banned` ones are asked, for others may want more than a value.
     """
     for guard in guards:

@@ -13,9 +13,6 @@ from structgen.models.row import common
 class FollowedRow:
     """One row of a loop that is not ours: where its text stands in its constraint.
 
-    Args:
-        grammar: None for plain text.
-
     Attributes:
         matcher: None for plain text.
         error: why nothing may follow; None where something may.

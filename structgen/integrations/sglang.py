@@ -46,7 +46,6 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
     """Compiles the constraints of requests, in SGLang's thread pool.
 
     Args:
-        grammars: for the served model.
         end_ids: tokens that end a text, beside the tokenizer's own.
     """
 

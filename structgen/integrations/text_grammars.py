@@ -26,8 +26,6 @@ def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPAC
     Args:
         kind: "json" (the text of a schema), "json_object", "choice" (a JSON list of texts), "regex" or "grammar" (in
             Lark's syntax).
-        text: what the request gives.
-        whitespace: of JSON.
 
     Raises:
         RequestError, ValueError: it cannot work; the message says why.
@@ -49,7 +47,6 @@ class TextGrammars:
     """Compiles the constraints of a server's requests. Any thread may ask.
 
     Args:
-        tokenizer: of the served model.
         width: columns of the logits.
         compact: JSON without white space; otherwise as `json.dumps` writes it.
     """
@@ -64,7 +61,6 @@ class TextGrammars:
         """The grammar of a request.
 
         Args:
-            kind, text: see `constraint_of`.
             end_ids: tokens that may end the text, beside the tokenizer's own.
 
         Raises:

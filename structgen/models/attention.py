@@ -78,9 +78,6 @@ class Experts:
 
     So does `generate` of transformers while it decodes. "batched_mm" copies the weights of each token's experts: that
     is fast for few tokens, and out of the question for a prompt.
-
-    Args:
-        module: any model.
     """
 
     def __init__(self, module: PreTrainedModel) -> None:

@@ -133,7 +133,6 @@ def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -
     """A fresh forward of the fastest kind that is exact for the model, found out once per model.
 
     Args:
-        module: a model that generates.
         graphs: reads of a few tokens are steps of few shapes, captured as CUDA graphs; by default where there is CUDA.
 
     Raises:

@@ -63,12 +63,10 @@ class Captured:
 
     Args:
         run: the step, over tensors that stay where they are; it gives the logits.
-        device: of the model.
         pool: memory shared with graphs that are never replayed at the same time; None for a new one.
         expected: the step's logits, with the inputs that it has.
 
     Attributes:
-        pool: as above.
         why_not: why it could not be captured, or cannot be relied on; empty where it can.
     """
 

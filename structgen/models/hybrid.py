@@ -118,9 +118,6 @@ class HybridForward(SlotForward):
     Args:
         module: a model that `takes_states`.
         at_once: how many tokens behind a state one forward pass reads.
-
-    Attributes:
-        count: forward passes so far.
     """
 
     foresees = False

@@ -29,7 +29,6 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
     """Refuses what `from_pretrained` would only fail to find.
 
     Args:
-        name: of the argument.
         given: a folder, or an id on the hub.
         shared: what `from_pretrained` takes besides.
 

@@ -47,7 +47,6 @@ class _MadeVocabulary(NamedTuple):
     Attributes:
         tokenizer: a weak reference.
         declared: see `_declared`.
-        vocabulary: of them.
     """
 
     tokenizer: weakref.ref[Any]

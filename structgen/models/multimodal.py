@@ -83,9 +83,7 @@ def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[
 
     Args:
         module: a causal model.
-        row: with inputs.
         cache: takes the prompt's keys, values or states, of one row.
-        options: further arguments of the forward pass.
 
     Returns:
         The logits after the prompt, float[1, width]. None where the model refuses the inputs: `row.error` says why.
@@ -105,10 +103,7 @@ def read_prompts(
     The first prompts of a kind are read alone, too: where that is not the same, no others are read together.
 
     Args:
-        module: a causal model.
         rows: two or more.
-        new_cache: an empty cache of transformers.
-        options: further arguments of the forward pass.
 
     Returns:
         The logits after the prompts, float[rows, width]; the cache, in which each row's tokens lie at the end.
@@ -205,7 +200,6 @@ def _placed(rows: Sequence[Row], module: PreTrainedModel, width: int) -> dict[st
 
     Args:
         rows: of one of the `prompt_groups`.
-        module: says where and which kind.
         width: of all prompts with their padding, in tokens.
     """
     given = {}
@@ -223,7 +217,6 @@ def _shift(positions: Tensor | None, row: int, length: int) -> int:
 
     Args:
         positions: int64[rows, tokens], or int64[dimensions, rows, tokens], of which the last three are the image's.
-        row: its number.
         length: of the prompt, in tokens.
     """
     if positions is None:

@@ -24,7 +24,6 @@ class Row:
         ids: all that the model must have read.
         valid: how many of them are in its cache; what is there beyond them is void.
         given: how many of the first ids were not generated.
-        source, inputs: see above.
         encoded: what the encoder made of them, once it has.
         shift: positions of generated tokens are so much further on than their places: images count in their own way.
         error: the model refuses to read the row; what it gives for it is no logits.

@@ -197,12 +197,10 @@ class SlotModel:
         """The logits after each of the last columns: float[rows, last, width].
 
         Args:
-            last: how many columns.
             ids: int64[rows, columns].
             positions: of the ids in the model's own counting, int64[rows, columns].
             slots: up to which each id sees, int64[rows, columns]; its own, but for padding.
             places: where their keys and values go.
-            told: further arguments of the model.
         """
         module: Any = self._module()
         self._places[0] = places
@@ -226,9 +224,6 @@ class SlotModel:
         """Takes over what the model wrote into a cache of its own: keys and values of one row, from its first slot.
 
         Args:
-            cache: of transformers.
-            places: of the row's tokens.
-            row: its number in the cache.
             pad: how many of the row's first keys are padding's.
         """
         self._places[0] = places

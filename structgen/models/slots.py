@@ -67,9 +67,6 @@ class SlotForward:
     Args:
         module: a model that `takes_slots`.
         steps: over its slots, for reads of a few tokens; without them every read is of its own shape.
-
-    Attributes:
-        count: forward passes so far.
     """
 
     foresees = True

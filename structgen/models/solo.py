@@ -39,9 +39,7 @@ class Alone:
     """What is kept for one row.
 
     Attributes:
-        cache: of transformers.
         length: tokens that the cache holds.
-        snapshots: copies of the cache.
     """
 
     __slots__ = ("cache", "length", "snapshots")

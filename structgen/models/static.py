@@ -108,8 +108,6 @@ class StaticStep:
 
     Args:
         model: whose cache has room for the shape.
-        shape: of every run.
-        device: of the model.
 
     Attributes:
         inputs: int64[5, rows, columns], the planes; filled before a run.
@@ -136,7 +134,6 @@ class StaticSteps:
         module: a model that `takes_slots`.
 
     Attributes:
-        model: with the cache.
         replays: runs that were replays of a graph.
         why_not: why no further step will be captured; empty where one may be.
     """

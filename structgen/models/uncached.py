@@ -20,12 +20,6 @@ class WholeForward:
 
     For models that keep their state in themselves (RecurrentGemma), insist on a cache of their own (MiniMax, xLSTM), or
     take none (GPT-1, RWKV).
-
-    Args:
-        module: a causal or encoder-decoder model.
-
-    Attributes:
-        count: forward passes so far, without those of an encoder.
     """
 
     foresees = False

@@ -41,8 +41,6 @@ def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None,
 
     Args:
         guards: those are asked that ban words or patterns and read all that the phrase reads.
-        at: the JSON pointer that the phrase is bound to.
-        is_json: the text is JSON.
     """
     scopes = (EVERYTHING, STRING_VALUES) if is_json else (EVERYTHING,)
     asked = [guard for guard in guards if isinstance(guard, Banned)]
@@ -68,11 +66,7 @@ def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None,
 
 
 def _without(table: PhraseTable, bans: dict[Offence, bool]) -> PhraseTable:
-    """The table without texts in which a ban is; without those that have it in a string value of JSON.
-
-    Raises:
-        LimitExceeded: it is too big.
-    """
+    """The table without texts in which a ban is; without those that have it in a string value of JSON."""
     for in_values, taken in ((False, _banned), (True, _banned_in_values)):
         patterns = tuple(ban.pattern for ban, only in bans.items() if only is in_values)
         if patterns:
@@ -82,11 +76,7 @@ def _without(table: PhraseTable, bans: dict[Offence, bool]) -> PhraseTable:
 
 @lru_cache(maxsize=64)
 def _banned(patterns: tuple[str, ...]) -> PhraseTable:
-    """The texts in which one of some patterns matches.
-
-    Raises:
-        LimitExceeded: it is too big.
-    """
+    """The texts in which one of some patterns matches."""
     pattern = "|".join(f"(?:{pattern})" for pattern in patterns)
     language = pattern_language(pattern)
     if pattern_predicate(pattern) is not None:
@@ -99,9 +89,6 @@ def _banned_in_values(patterns: tuple[str, ...]) -> PhraseTable:
     """The JSON texts in which one of some patterns matches what a string value spells.
 
     What stands for a character by its number may be any: the match must be there whichever it is.
-
-    Raises:
-        LimitExceeded: it is too big.
     """
     return _JsonValues(_banned(patterns)).table()
 
@@ -119,11 +106,7 @@ class _JsonValues:
         self._spelled = spelled
 
     def table(self) -> PhraseTable:
-        """Of the texts that have a value in which the phrase is met.
-
-        Raises:
-            LimitExceeded: it is too big.
-        """
+        """Of the texts that have a value in which the phrase is met."""
         start: _Place = (BETWEEN, frozenset(), 0)
         return table_of_machine(start, self._row, self._is_met).of_whole_characters
 

@@ -44,8 +44,6 @@ class _Walk:
     """The nodes of one frame that are reached from one node.
 
     Attributes:
-        seen: the nodes.
-        exits: with what the frame is left.
         callers: of each place that goes on behind the frame, its walk, the return, and the counter there.
     """
 
@@ -61,7 +59,6 @@ class Possible:
     """Which phrases are possible from the positions of one grammar.
 
     Args:
-        grammar: of the texts.
         tables: of the phrases, which are looked for in the whole text.
     """
 
@@ -73,7 +70,6 @@ class Possible:
         """The number of the first phrase that cannot be said any more; None where each may be.
 
         Args:
-            position: in the grammar.
             places: of the phrases in their tables.
         """
         with self._grammar.lock:

@@ -54,10 +54,8 @@ class PhraseSet:
     Args:
         phrases: at least one.
         guards: of the row. What they ban is no way to say a phrase.
-        is_json: the text is JSON.
 
     Attributes:
-        start: the state before the first byte.
         pointers: JSON pointers of the places that some of them are bound to.
 
     Raises:
@@ -228,13 +226,10 @@ class PhraseGuard(Guard[Progress]):
         self._phrases = phrases
 
     def start(self) -> Progress:
-        """See `Guard`."""
         return self._phrases.start
 
     def feed(self, state: Progress, text: bytes) -> Progress | Veto:
-        """See `Guard`."""
         return self._phrases.feed(state, text) or Veto(0, f"without {self._phrases.unmet(state)}")
 
     def finish(self, state: Progress) -> Veto | None:
-        """See `Guard`."""
         return Veto(0, f"without {self._phrases.unmet(state)}") if self._phrases.owed(state) else None

@@ -46,7 +46,6 @@ class PhraseTable:
         whole: bool[states, 256], which bytes go on with a character: only these count as a way to meet the phrase.
 
     Attributes:
-        next: see above.
         whole: see above; all bytes where it was not given.
         for_ever: bool[states], is the phrase met there, or behind the character that has begun, whatever comes? Nothing
             is owed there.

@@ -33,7 +33,6 @@ class ChoiceText:
     """What is known of one text of the answer.
 
     Attributes:
-        content, reasoning: the text so far.
         calls: with id, name and arguments.
         generation: when it is complete.
         choices: then, what was measured of each token.
@@ -81,11 +80,7 @@ class Tokens(NamedTuple):
 
 
 class Answer(ABC):
-    """The answer to a request, as it comes.
-
-    Args:
-        asked: the request, ready to be generated.
-    """
+    """The answer to a request, as it comes."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -157,7 +152,6 @@ class Completion(Answer):
         return told
 
     def opening(self) -> Iterator[Event]:
-        """See `Answer`."""
         return self.events(self._first_choices())
 
     def events(self, told: Iterable[Body]) -> Iterator[Event]:
@@ -166,18 +160,15 @@ class Completion(Answer):
             yield {"data": json.dumps({**self._chunk_head(), "choices": [choice]}, ensure_ascii=False)}
 
     def closing(self) -> Iterator[Event]:
-        """See `Answer`."""
         if self._usage:
             yield {"data": json.dumps({**self._chunk_head(), "choices": [], "usage": self.usage})}
         yield {"data": DONE}
 
     def failure(self, problem: Problem) -> Iterator[Event]:
-        """See `Answer`."""
         yield {"data": json.dumps(problem.body, ensure_ascii=False)}
 
     @property
     def body(self) -> Body:
-        """See `Answer`."""
         choices = [self._choice(index, text) for index, text in enumerate(self._texts)]
         return {**self._head, "object": self.object, "choices": choices, "usage": self.usage}
 
@@ -293,7 +284,6 @@ class TokenLogprobs:
     """What is told of one token.
 
     Attributes:
-        data: the token's bytes.
         logprob: its log-probability before the mask; 0 where the model was not asked, since nothing else could come.
         top: the likeliest tokens that the mask allowed there.
     """
@@ -321,7 +311,6 @@ def token_logprobs(
 
     Args:
         tokens: the ids, each with what was measured of its choice.
-        top: how many alternatives there are at most.
     """
     told = []
     for token, choice in tokens:

@@ -115,11 +115,7 @@ class Routes:
         return {"id": self._settings.name, "object": "model", "created": self._began, "owned_by": "structgen"}
 
     def _require_key(self, request: Request) -> None:
-        """Refuses a request without the key.
-
-        Raises:
-            Problem: the key is missing or another.
-        """
+        """Refuses a request without the key."""
         key = self._settings.api_key
         if key is None:
             return
@@ -150,11 +146,7 @@ class Routes:
         metrics.seconds.observe(time.perf_counter() - began)
 
     async def _body(self, request: Request) -> bytes:
-        """The body of a request.
-
-        Raises:
-            Problem: it is too large.
-        """
+        """The body of a request, unless it is too large."""
         most, parts, size = self._settings.max_body_bytes, [], 0
         async for part in request.stream():
             size += len(part)
@@ -165,11 +157,7 @@ class Routes:
 
 
 class _Stream(EventSourceResponse):
-    """A stream of chunks; when it ends, however it does, its rows are freed.
-
-    Args:
-        over: called then.
-    """
+    """A stream of chunks; when it ends, however it does, its rows are freed."""
 
     def __init__(self, run: RunningRequest, over: Callable[[], None]) -> None:
         self._run, self._over = run, over

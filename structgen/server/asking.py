@@ -1,4 +1,4 @@
-"""From a request of OpenAI's interface to turns that are ready to be generated."""
+"""From a request of OpenAI's interface to turns that are ready to be generated. What cannot work is a `Problem`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ class Asked:
 
     Attributes:
         turns: its texts; those of a prompt one behind the other.
-        prompts: how many prompts it has.
         top_logprobs: of how many alternatives at each token the answer tells; None where it tells of no token.
     """
 
@@ -89,21 +88,13 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
 
 
 def ask_response(model: Model, request: ResponsesRequest, settings: Settings) -> Asked:
-    """The turn of a request of `/v1/responses`, with its first mask.
-
-    Raises:
-        Problem, RequestError: something in it cannot work.
-    """
+    """The turn of a request of `/v1/responses`, with its first mask."""
     _require_fewer("max_output_tokens", request.max_output_tokens or 0, settings)
     return ask_chat(model, request.chat, settings)
 
 
 def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
-    """The texts of a request without messages, with their first masks.
-
-    Raises:
-        Problem, RequestError: something in it cannot work.
-    """
+    """The texts of a request without messages, with their first masks."""
     _check_size(request, settings)
     schema, options = _schema(request), _options(request, settings, None)
     order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
@@ -136,11 +127,7 @@ def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
 
 
 def _check_size(request: Common, settings: Settings) -> None:
-    """Refuses schemas that are too large together.
-
-    Raises:
-        Problem: they are.
-    """
+    """Refuses schemas that are too large together."""
     size = sum(len(json.dumps(part)) for part in _constraints(request))
     if size > settings.max_schema_bytes:
         told = f"the schemas have {size:,} bytes together, this server takes {settings.max_schema_bytes:,}"
@@ -157,11 +144,7 @@ def _constraints(request: Common) -> Iterator[Any]:
 
 
 def _schema(request: Common) -> Any:
-    """What the text must be, as `schema=` takes it; None for plain text.
-
-    Raises:
-        Problem: the request has several constraints.
-    """
+    """What the text must be, as `schema=` takes it; None for plain text."""
     extras, given = request.extras, request.response_format
     constraints: list[Any] = []
     if isinstance(given, SchemaFormat):
@@ -199,11 +182,7 @@ def _options(request: Common, settings: Settings, also: int | None) -> dict[str,
 
 
 def _phrase(given: PhraseField) -> Wanted:
-    """A phrase as `generate` takes it.
-
-    Raises:
-        Problem: it is no phrase, or several.
-    """
+    """A phrase as `generate` takes it."""
     options: Any = {"ignore_case": given.ignore_case, "whole_word": given.whole_word, "at": given.at}
     gaps = [
         ... if part is None else Gap(part.characters, part.words) if isinstance(part, GapField) else part
@@ -226,11 +205,7 @@ def _whitespace(given: str | int) -> Whitespace:
 
 
 def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
-    """The tokens of one text at most.
-
-    Raises:
-        Problem: the request has two numbers, or one that is too large.
-    """
+    """The tokens of one text at most."""
     given = {each for each in (request.max_tokens, also) if each is not None}
     if len(given) > 1:
         raise Problem(400, "max_tokens and max_completion_tokens differ: give one", "invalid_value", param="max_tokens")
@@ -240,11 +215,7 @@ def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
 
 
 def _require_fewer(name: str, wanted: int, settings: Settings) -> None:
-    """Refuses more tokens than the server gives.
-
-    Raises:
-        Problem: it is so many.
-    """
+    """Refuses more tokens than the server gives."""
     if wanted > settings.max_tokens:
         told = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
         raise Problem(400, told, "invalid_value", param=name)
@@ -258,11 +229,7 @@ def _thinking(extras: Extras) -> bool | Thinking:
 
 
 def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
-    """The logits processor that adds to the scores of tokens; nothing without a bias.
-
-    Raises:
-        Problem: a key is no token's id.
-    """
+    """The logits processor that adds to the scores of tokens; nothing without a bias."""
     ids = {key: int(key) if key.isascii() and key.isdigit() else -1 for key in given or ()}
     for key, token in ids.items():
         if not 0 <= token < model.vocabulary.width:
@@ -273,11 +240,7 @@ def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
 
 
 def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sampling]:
-    """One for each text of a prompt.
-
-    Raises:
-        Problem: a bias is for no token.
-    """
+    """One for each text of a prompt."""
     extras, is_searched = request.extras, request.extras.beam_count > 1
     if is_searched and (request.n or 1) > 1:
         raise Problem(400, "n: a beam search finds one text, the likeliest", "invalid_value", param="n")
@@ -302,11 +265,7 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
 
 
 def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
-    """The alternatives to be told of at each token; None where nothing is told of tokens.
-
-    Raises:
-        Problem: more alternatives than are kept, or alternatives without log-probabilities.
-    """
+    """The alternatives to be told of at each token; None where nothing is told of tokens."""
     if top is not None and not (wanted and 0 <= top <= ALTERNATIVES):
         told = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
         raise Problem(400, told, "invalid_value", param="top_logprobs")
@@ -328,11 +287,7 @@ def _tool_choice(request: ChatRequest) -> Any:
 
 
 def _messages(given: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages as chat templates take them.
-
-    Raises:
-        Problem: a message has what this server cannot read.
-    """
+    """The messages as chat templates take them."""
     written, names = [], dict[str, str]()
     for place, message in enumerate(given):
         one = {**(message.model_extra or {}), "role": message.role, "content": _text(message.content, place)}

@@ -50,7 +50,6 @@ class Compilers:
     """Threads that work on what requests ask for, each piece of work within a time.
 
     Args:
-        threads: how many.
         seconds: of CPU time of its thread that each piece of work may take. Garbage collection, which clears up behind
             all threads in whichever it begins, is not counted.
     """

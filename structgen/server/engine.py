@@ -39,7 +39,6 @@ class News:
 
     Attributes:
         index: of the text.
-        events: in their order.
         generation: with the last news of a text.
         choices: with it, what was measured of each token.
         error: why there will be no more of the whole request.
@@ -57,7 +56,6 @@ class EngineJob:
     """A request that is to be run.
 
     Attributes:
-        turns: its texts.
         record: are choices measured?
         stream: are pieces told as they come? Otherwise each text comes at once.
         tell: takes the news, on the thread of whoever delivers them.
@@ -74,7 +72,6 @@ class Engine:
     """Runs jobs, all rows of all jobs in one forward pass.
 
     Args:
-        model: what runs.
         rows: texts that are decoded at once; further ones wait.
         deliver: takes what a step has to tell, on the model's thread: pairs of a job and its news.
         patience: see `Session`.

@@ -14,10 +14,8 @@ class Problem(Exception):
     """A request that gets no answer.
 
     Attributes:
-        status: of HTTP.
         code: the kind of the problem, for programs.
         param: the field of the request.
-        headers: further headers of the answer.
     """
 
     def __init__(

@@ -33,7 +33,6 @@ class ResponseAnswer(Answer):
         return self._texts[0]
 
     def add(self, news: News) -> list[Body]:
-        """See `Answer`."""
         told = [each for event in news.events for each in self._output.add(event)]
         if news.generation is not None:
             self._text.generation, self._text.choices = news.generation, news.choices
@@ -41,7 +40,6 @@ class ResponseAnswer(Answer):
         return told
 
     def opening(self) -> Iterator[Event]:
-        """See `Answer`."""
         yield from self.events(
             {"type": f"response.{name}", "response": self.body} for name in ("created", "in_progress")
         )
@@ -54,11 +52,9 @@ class ResponseAnswer(Answer):
             yield {"event": each["type"], "data": json.dumps(data, ensure_ascii=False)}
 
     def closing(self) -> Iterator[Event]:
-        """See `Answer`."""
         yield from self.events([{"type": f"response.{self._status}", "response": self.body}])
 
     def failure(self, problem: Problem) -> Iterator[Event]:
-        """See `Answer`."""
         code = "server_error" if problem.status >= 500 else "invalid_prompt"
         failed = {**self.body, "status": "failed", "error": {"code": code, "message": str(problem)}}
         yield from self.events([{"type": "response.failed", "response": failed}])
@@ -75,7 +71,6 @@ class ResponseAnswer(Answer):
 
     @property
     def body(self) -> Body:
-        """See `Answer`."""
         request, status, over = self._request, self._status, self._text.generation is not None
         reason = {"reason": "max_output_tokens"} if status == "incomplete" else None
         given = request.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -122,11 +117,7 @@ class ResponseAnswer(Answer):
 
 
 class _Output:
-    """The items of an answer, one behind the other; the last one may still grow.
-
-    Attributes:
-        items: as the answer has them.
-    """
+    """The items of an answer, one behind the other; the last one may still grow."""
 
     def __init__(self) -> None:
         self.items: list[Body] = []

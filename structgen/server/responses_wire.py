@@ -168,11 +168,7 @@ def _chat_choice(given: Any) -> Any:
 
 
 def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
-    """The messages of items. What the model said between two of others' items is one message.
-
-    Raises:
-        Problem: an item of another kind, or without what its kind has.
-    """
+    """The messages of items. What the model said between two of others' items is one message."""
     said: Item = {}
     for place, item in enumerate(items):
         fields = _ItemFields(item, f"input.{place}")
@@ -218,11 +214,7 @@ class _ItemFields:
         return Problem(400, f"{place}: {told}", "invalid_value", param=place)
 
     def string(self, name: str) -> str:
-        """A text.
-
-        Raises:
-            Problem: it is missing, or none.
-        """
+        """A text."""
         given = self._fields.get(name)
         if not isinstance(given, str):
             raise self.problem(name, f"expected a text, found {quoted(given)}")
@@ -230,20 +222,14 @@ class _ItemFields:
 
     @property
     def role(self) -> Any:
-        """Raises:
-        Problem: it is none.
-        """
+        """The role of a message."""
         given = self.string("role")
         if given not in ("system", "developer", "user", "assistant"):
             raise self.problem("role", f"expected system, developer, user or assistant, found {quoted(given)}")
         return given
 
     def text(self, name: str, kind: str) -> str:
-        """A text, or the texts of its parts together; None is no text.
-
-        Raises:
-            Problem: it has a part of another kind.
-        """
+        """A text, or the texts of its parts together; None is no text."""
         given = self._fields.get(name)
         if not isinstance(given, list):
             return "" if given is None else self.string(name)

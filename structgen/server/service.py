@@ -44,11 +44,7 @@ _KINDS: dict[type[AnyRequest], _Endpoint] = {
 
 
 class Service:
-    """What a server does with requests. Its methods run on one event loop.
-
-    Args:
-        model: what answers.
-    """
+    """What a server does with requests. Its methods run on one event loop."""
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
@@ -99,11 +95,7 @@ class Service:
         self._texts -= texts
 
     def _admitted(self, request: AnyRequest) -> int:
-        """How many places a request takes.
-
-        Raises:
-            Problem: there are not so many.
-        """
+        """Takes places for a request, if there are so many: their number."""
         texts, settings = texts_of(request), self.settings
         if not self.alive:
             raise Problem(503, "the model's thread has ended", "unavailable")
@@ -165,8 +157,6 @@ class RunningRequest:
         deadline: when the answer must be complete, by the loop's clock.
 
     Attributes:
-        answer: what is known of it.
-        news: what the engine tells.
         at_end: what `close` does.
         status: what became of the request.
     """
@@ -196,11 +186,7 @@ class RunningRequest:
         self.status = "200"
 
     async def whole(self) -> Answer:
-        """The answer when it is complete.
-
-        Raises:
-            Problem: the run failed.
-        """
+        """The answer when it is complete."""
         while not self.answer.is_over:
             await self._next()
         self.status = "200"
@@ -212,11 +198,7 @@ class RunningRequest:
             self.at_end.pop()()
 
     async def _next(self) -> list[Body]:
-        """What a stream tells of what is new.
-
-        Raises:
-            Problem: the run failed, or takes too long.
-        """
+        """What a stream tells of what is new."""
         try:
             left = self._deadline - asyncio.get_running_loop().time()
             news = await asyncio.wait_for(self.news.get(), max(left, 0))

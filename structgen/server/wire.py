@@ -76,15 +76,11 @@ class Extras(Strict):
 
     Attributes:
         regex, choice, grammar: a constraint that is no JSON Schema; `grammar` is Lark's syntax.
-        banned: words and phrases that are never said.
-        phrases: what must be said.
         beams: of a beam search; None for 8 with phrases, and for none without.
         canonical: only tokens that the tokenizer itself would write.
-        order: of an object's members.
         whitespace: of JSON; a number indents by as many blanks.
         budget: what bounds a value, and whether a value that is cut short is an error.
         thinking: let the model think before it answers.
-        template_options: for the chat template.
         prompt_schema: write the schema behind the prompt, too.
         top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
     """

@@ -13,7 +13,6 @@ class Described(NamedTuple):
 
     Attributes:
         description: the description of the function, without the docstring's sections.
-        parameters: the description of each parameter that has one.
     """
 
     description: str

@@ -22,8 +22,6 @@ class Declared(NamedTuple):
     """A tool as a list declares it.
 
     Attributes:
-        name: the name of the tool.
-        description: the description for the model.
         parameters: the JSON Schema of the arguments, an object.
     """
 

@@ -12,7 +12,6 @@ class Invocable(Protocol[R]):
 
     Attributes:
         is_async: does `run` return an awaitable?
-        can_run: does the tool have a function?
     """
 
     @property

@@ -18,7 +18,6 @@ def write(report: Report, path: Path) -> None:
 
     Raises:
         OptionError: the file's name ends otherwise.
-        OSError: it cannot be written.
     """
     kind = path.suffix.lower()
     if kind not in (".html", ".htm", ".json"):

@@ -54,7 +54,6 @@ def distribution(values: Mapping[str, float], said: str, most: int = 8) -> str:
 
     Args:
         values: probabilities by JSON text.
-        said: the one that was said.
         most: how many are drawn; the others are added up.
     """
     ranked = sorted(values.items(), key=lambda each: -each[1])

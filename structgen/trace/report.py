@@ -49,18 +49,14 @@ class Report(BaseModel):
 
     Attributes:
         version: of the saved form.
-        text: what the model said.
-        is_json: the text is JSON.
         finish: why it ended, see `Generation.finish`.
         error: why it failed; empty where it did not.
         prompt: what the model read; empty where that is not known.
         thinking: what it thought before; None where it did not.
         thinking_tokens, thinking_undone: of the thinking, as `tokens` and `undone`; what it ends with is among them.
-        usage: what it cost.
         tokens: of the text; empty where no details were asked for.
         undone: what was said and taken back, in the order in which it was.
         fields: by JSON pointer.
-        caps: limits that cut a value short.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="null")
@@ -86,7 +82,6 @@ class Report(BaseModel):
 
         Raises:
             OptionError: the file is none.
-            OSError, UnicodeError: it cannot be read.
         """
         try:
             return Report.model_validate_json(path.read_text(encoding="utf-8"))

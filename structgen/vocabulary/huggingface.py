@@ -18,9 +18,6 @@ class FastSource:
     Args:
         special: ids that the wrapper holds to be special.
         ends: ids that the wrapper declares to end a text.
-
-    Attributes:
-        backend: the `tokenizers.Tokenizer`.
     """
 
     def __init__(self, backend: Any, special: frozenset[int], ends: list[int]) -> None:

@@ -269,11 +269,7 @@ def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32
 
 
 def require_vocabulary(given: object) -> None:
-    """Refuses what is no vocabulary.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Refuses what is no vocabulary."""
     allowed = "a Vocabulary, as Vocabulary.from_tokenizer(tokenizer) gives"
     require(isinstance(given, Vocabulary), "vocabulary", given, allowed)
 

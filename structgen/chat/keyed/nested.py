@@ -28,7 +28,6 @@ class Nested:
         key: the texts before and behind a member's name.
         scalars: the texts of `true`, `false` and `null`, in this order.
         without: characters that the template changes or drops in strings.
-        sorted: are members sorted by name?
     """
 
     string: tuple[str, str]
@@ -121,11 +120,7 @@ def _around(text: str, value: str) -> tuple[str, str]:
 
 
 def _within(text: str, before: str, behind: str) -> str:
-    """Returns the text between two texts.
-
-    Raises:
-        ValueError: `text` does not begin and end with them.
-    """
+    """Returns the text between two texts."""
     if common_prefix(text, before) < len(before) or not text.endswith(behind) or len(text) < len(before + behind):
         raise ValueError(f"{text!r} does not stand between {before!r} and {behind!r}")
     return text[len(before) : len(text) - len(behind)]

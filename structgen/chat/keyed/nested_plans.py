@@ -24,8 +24,6 @@ class NestedPlans:
     """Makes parts of a composition from the schemas of arrays and objects.
 
     Args:
-        writer: how the format writes them.
-        literal: makes parts of literal text.
         behind: the text that ends the whole value; no string contains it.
     """
 
@@ -129,7 +127,6 @@ def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
 
     Args:
         items: pairs of a plan and whether it is required.
-        separator: comes between the items that are present.
     """
     after: Plan = Series(())
     first: Plan = Series(())

@@ -22,12 +22,7 @@ from structgen.schema.normal import Shape
 
 
 class KeyedPlans:
-    """Makes parts of a composition from the schemas of arguments.
-
-    Args:
-        writer: how the format writes arguments.
-        literal: makes parts of literal text.
-    """
+    """Makes parts of a composition from the schemas of arguments."""
 
     def __init__(self, writer: KeyedArguments, literal: Literals) -> None:
         self._writer, self._literal = writer, literal
@@ -50,11 +45,7 @@ class KeyedPlans:
         return separated(items, self._literal.plan(self._writer.separator))
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
-        """Returns one argument, with a branch for each spelling of its types; None if the schema has no value.
-
-        Raises:
-            UnsupportedSchema: no value has a spelling in the format.
-        """
+        """Returns one argument, with a branch for each spelling of its types; None if the schema has no value."""
         values = self._values(json.dumps(schema))
         branches = []
         for before, after in values.groups:
@@ -79,13 +70,7 @@ class KeyedPlans:
 class _Values:
     """The values of one schema.
 
-    Args:
-        schema: the schema of an argument.
-        writer: how the format writes arguments.
-        literal: makes parts of literal text.
-
     Attributes:
-        types: the JSON types of the values.
         groups: the types that have the same text before and behind the value, each with its format.
     """
 
@@ -105,7 +90,6 @@ class _Values:
 
         Args:
             beside: the text before and behind the value, with slots: the key of the group.
-            behind: the text behind the value.
         """
         plans: list[Plan] = []
         group = self.groups[beside]

@@ -27,7 +27,6 @@ def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequen
     """Returns the strings of a schema that can be written without quotes and read back.
 
     Args:
-        shapes: the shapes of the schema.
         writer: how strings are written; no string has a character that it changes or drops.
         behind: the text that ends a string; no string contains it.
         types: the JSON types of the same argument; no string looks like a value of another one of them: `12` is a

@@ -58,11 +58,7 @@ class CharacterStream:
 
 
 def literal(stream: CharacterStream, text: str) -> Read[None]:
-    """Reads this text.
-
-    Raises:
-        CallSyntaxError: another text comes.
-    """
+    """Reads this text; any other is a `CallSyntaxError`."""
     for place, wanted in enumerate(text):
         char = yield from stream.take()
         if char != wanted:
@@ -90,8 +86,6 @@ class Place(NamedTuple):
     """An argument, and its JSON types that have the same text before the value.
 
     Attributes:
-        key: the name of the argument.
-        behind: the text behind the value.
         formats: how values are written, by JSON type.
     """
 

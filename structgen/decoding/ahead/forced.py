@@ -52,11 +52,7 @@ ANCHORS = "", "\n"
 
 
 class ForcedText:
-    """The texts that must follow the positions of one grammar.
-
-    Args:
-        vocabulary: that the grammar was compiled for.
-    """
+    """The texts that must follow the positions of one grammar."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -92,11 +88,7 @@ class ForcedText:
 
 
 class Spans(ForcedText):
-    """The forced spans of one grammar: only its matchers may be asked about.
-
-    Args:
-        vocabulary: that the grammar was compiled for.
-    """
+    """The forced spans of one grammar: only its matchers may be asked about."""
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: Any) -> None:
         super().__init__(vocabulary)
@@ -119,12 +111,7 @@ class Spans(ForcedText):
         return [] if self._trust.get(matcher.position, 0) < 0 else self._span_at(matcher, tokens)[1]
 
     def probably_follow(self, position: int, words: Words) -> bool:
-        """Will forced text follow the next token? Mostly it does where few tokens are allowed.
-
-        Args:
-            position: where the text stands.
-            words: the mask there.
-        """
+        """Will forced text follow the next token? Mostly it does where few tokens are allowed."""
         few = self._few.get(position)
         return self._few.keep(position, count(words) <= FEW) if few is None else few
 
@@ -234,9 +221,6 @@ class TokenBoundaries:
     none that the tokenizer would choose, whatever may follow starts a token of its own, and the last tokens are as sure
     as the others. The tokenizer itself is asked: about each straddling token, and about one character of each kind that
     may follow, since some tokenizers look ahead before they split.
-
-    Args:
-        vocabulary: that the grammar was compiled for.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -250,7 +234,6 @@ class TokenBoundaries:
 
         Args:
             grammar, position: where the forced text stands.
-            text: the forced text.
             ends: how many bytes at its end may belong to straddling tokens.
 
         Returns:

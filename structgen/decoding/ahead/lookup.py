@@ -30,9 +30,6 @@ class Lookup:
     """The text of one row, prompt included, as a source of guesses.
 
     A guess needs some equal bytes before it: more, the more often the last ones were wrong.
-
-    Args:
-        vocabulary: of the row's ids.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:

@@ -84,12 +84,8 @@ class BeamBatch(Run[BeamSearch]):
     """Searches on their way: some have rows, others wait until there are rows for all their beams.
 
     Args:
-        module: a model of transformers, in evaluation mode.
-        vocabulary: of its tokenizer; logits beyond its width are padding.
         roots: a text for each prompt, of which nothing has been said.
-        options: of each search.
         rows: that are decoded at once; those of one search at least.
-        record: measure every token.
         execution: how it runs; beams know no overlapped order.
     """
 

@@ -48,11 +48,7 @@ class HypothesisRollback(Rollback):
         return replace(self, transcript=transcript, checks=checks, allowed=allowed)
 
     def leave_dead_end(self, why: DeadEnd) -> None:
-        """Nothing fits behind the text: it is given up.
-
-        Raises:
-            DeadEnd: always.
-        """
+        """Nothing fits behind the text: it is given up."""
         raise why
 
     def refuse(self, refusal: Refusal) -> None:
@@ -185,11 +181,7 @@ class Hypothesis(Session):
         self._rollback.never_again()
 
     def retreat(self, kept: int) -> None:
-        """Nothing is left to say behind this text and those beside it: the search goes back to `kept` tokens.
-
-        Raises:
-            DeadEnd: that was too often.
-        """
+        """Nothing is left to say behind this text and those beside it: the search goes back to `kept` tokens."""
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
         why = self._rollback.refusal
         reason, pointer = (self.why_not.message, None) if why is None else (why.reason, why.pointer)

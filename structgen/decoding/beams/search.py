@@ -61,7 +61,6 @@ class StepLogits:
         from the device.
 
         Args:
-            first: the number of the first row.
             masks: of this row and those behind it; None allows every token.
             limit: tokens of a row, and proposed ones.
             proposed: further tokens of each row, which are allowed; none where it is empty.
@@ -90,11 +89,7 @@ class StepLogits:
         return ranked
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
-        """Raises the error of a text behind which the probabilities of a row are not numbers.
-
-        Raises:
-            LogitsError: see above.
-        """
+        """Raises the error of a text behind which the probabilities of a row are not numbers."""
         if row in self._broken:
             error = text.logits_error(self._logits[row], None)
             assert error is not None, "the sum of finite logits is finite"
@@ -138,15 +133,12 @@ class BeamSearch:
 
     Args:
         root: the text before its first token.
-        options: how many beams there are, and when it is over.
         limit: candidates of a step that are looked at.
 
     Attributes:
         forced: none: tokens that must come next are taken as any other.
         beams: the hypotheses that go on.
         rows: the row of each of them.
-        done: True when it is over.
-        best: the complete texts.
         text: the best text when it is over, else one on its way.
     """
 

@@ -39,7 +39,6 @@ class MaskRows:
     """The masks that are on the device.
 
     Args:
-        device: where the masks are kept.
         kept_bytes: bound of the rows' bytes, except that a step's own rows always find room.
 
     Attributes:

@@ -49,7 +49,6 @@ def processed(scores: Tensor, sampling: Sampling, prompt: Sequence[int], tokens:
     Args:
         scores: float32[width], `-inf` where the mask forbids.
         prompt: token ids before the row's own.
-        tokens: the row's own.
 
     Raises:
         CallbackError: a processor raised, or gave something else than scores.

@@ -223,11 +223,7 @@ class KnownLogits(NamedTuple):
 
 
 class RecentLogits:
-    """The last choices of one row, each behind more tokens than the one before it.
-
-    Args:
-        count: how many are kept.
-    """
+    """The last choices of one row, each behind more tokens than the one before it."""
 
     def __init__(self, count: int) -> None:
         self._known: deque[KnownLogits] = deque(maxlen=count)

@@ -32,9 +32,7 @@ def penalties(
     presence are for every time and for the first time that a token stands in the text, as the OpenAI interface does.
 
     Args:
-        rows: the options of each.
         prompts: token ids before each row's own; ids from `width` on have no score.
-        width: of the scores.
     """
     entries: list[tuple[int, int, float, float]] = []
     for row, (sampling, prompt, text) in enumerate(zip(rows, prompts, texts, strict=True)):

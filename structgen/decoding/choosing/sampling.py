@@ -150,7 +150,6 @@ class Sampler:
     """Draws for all rows of a batch at once, on the device of their scores.
 
     Args:
-        rows: one `Sampling` per row.
         keep: how many of the likeliest columns are sorted for top-p.
 
     Attributes:

@@ -309,7 +309,6 @@ def draw_texts(sessions: Sequence[Session], logits: Tensor) -> None:
     """Rows that draw whole texts learn what was read, all of them, and go on.
 
     Args:
-        sessions: of any kind.
         logits: float[sessions, width], behind each one's last token.
     """
     exact = [(row, session) for row, session in enumerate(sessions) if isinstance(session, ExactSession)]

@@ -24,11 +24,7 @@ def lists(name: str, given: Any, count: int) -> Sequence[Any]:
 
 
 def per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
-    """A list that has one for each row.
-
-    Raises:
-        OptionError: it has more or fewer.
-    """
+    """Returns a list that has one for each row; refuses one that has more or fewer."""
     if len(given) != count:
         raise OptionError(f"{name} has {len(given)} entries for {count} prompts")
     return given

@@ -36,7 +36,6 @@ def encode(model: Model, prompt: Any, where: str = "prompt") -> list[int]:
     Args:
         model: whose tokenizer, chat template and context apply.
         prompt: a string, chat messages or token ids.
-        where: how errors call it.
 
     Raises:
         OptionError: empty, of no known kind, an id that the model does not have, or longer than its context.

@@ -85,12 +85,7 @@ class Steering:
         bound: what sets the budget, `MAX_NEW_TOKENS` or `CONTEXT`.
         closes: the value is closed in time; else the budget is left to others.
         cap_reader: watches the text for values beyond a cap; None where the text is no JSON.
-        guards: of the row, which have a say in how the text ends.
-        phrases: of the row, which have one, too.
         plain: it is plain text, which ends with its budget: nothing is told of that.
-
-    Attributes:
-        bound: what sets the budget now.
     """
 
     def __init__(

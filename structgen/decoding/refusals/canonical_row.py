@@ -30,7 +30,6 @@ class CanonicalRow:
     """Keeps one row canonical.
 
     Args:
-        vocabulary: of the model.
         continuations: of the row's grammar; None for plain text.
         strict: raise where nothing canonical is left.
 
@@ -105,9 +104,6 @@ class CanonicalRow:
         """What is left of a mask; None is one of every token.
 
         Args:
-            words: the mask.
-            matcher: where the row stands.
-            tokens: of the row.
             each: ask about each token, where they are few, before one is chosen.
 
         Raises:

@@ -22,11 +22,7 @@ from structgen.vocabulary import Vocabulary
 
 
 class RowCheck(ABC):
-    """Guards that read one row.
-
-    Args:
-        guards: at least one.
-    """
+    """Guards that read one row."""
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         self._watch = GuardWatch(guards, vocabulary)

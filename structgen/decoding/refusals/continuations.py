@@ -52,10 +52,6 @@ class Continuations:
     """From where texts of one grammar can go on in canonical tokens.
 
     Kernels tell it of most places (`masks.canonical_walk`). Where they doubt it, each token of the masks is followed.
-
-    Args:
-        grammar: of the texts.
-        canonical: of the vocabulary.
     """
 
     def __init__(self, grammar: Grammar, canonical: Canonical) -> None:
@@ -78,9 +74,7 @@ class Continuations:
         """What a mask and the canonical tokens have in common.
 
         Args:
-            position: in the grammar.
             words: the mask there, or a part of it.
-            state: of the tokens before it.
         """
         known = self._grammar.known(position)
         if known is not None and known[0] is words:
@@ -108,12 +102,7 @@ class Continuations:
         return self._live.get((position, state.future)) if self._live else None
 
     def live(self, position: int, state: CanonicalState) -> Words | None:
-        """uint32[words]: the tokens with which a text can go on from here; None where too many are to be asked about.
-
-        Args:
-            position: in the grammar.
-            state: of the tokens before it.
-        """
+        """uint32[words]: the tokens with which a text can go on from here; None where they are too many."""
         place = position, state.future
         if place in self._live:
             return self._live[place]
@@ -144,9 +133,6 @@ class Continuations:
         """Can a text go on from here, as far as `depth` tokens tell?
 
         Args:
-            position: in the grammar.
-            state: of its tokens.
-            depth: tokens to look ahead.
             tokens: those that are allowed there and canonical, where they are few; none where that is not known.
         """
         place = position, state.future

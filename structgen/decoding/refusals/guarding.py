@@ -40,9 +40,6 @@ FEW = 4
 class Guarding(RowCheck):
     """The guards of one row.
 
-    Args:
-        guards: at least one.
-
     Attributes:
         looks_ahead: masks stand before every choice.
         plain: the mask of plain text, where one is needed.
@@ -71,7 +68,6 @@ class Guarding(RowCheck):
         return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
 
     def at_risk(self, said: bytes | bytearray) -> int:
-        """See `RowCheck`."""
         return max(0, len(said) - self._watch.sure())
 
     def vetoes(self, words: Words | None) -> list[Veto]:

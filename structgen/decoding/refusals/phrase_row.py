@@ -20,11 +20,7 @@ from structgen.vocabulary import Vocabulary
 
 
 class PhraseRow:
-    """The phrases of one row.
-
-    Args:
-        phrases: that it owes.
-    """
+    """The phrases of one row."""
 
     def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
         self.phrases = phrases

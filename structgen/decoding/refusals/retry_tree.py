@@ -86,7 +86,6 @@ class Refusal:
     Attributes:
         tokens: of the text; the last one completed what is refused, or nothing fits behind it.
         depths: how many of the tokens stay; where nothing else is left behind them, the next number counts.
-        reason: for the trace.
         error: makes what is raised where no other text is left.
         pointer: of the JSON value that its type's validators refuse; None for any other reason.
         values: of a validator's refusal, the scalar values that are complete before the one that is changed first.

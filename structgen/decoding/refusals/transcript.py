@@ -24,7 +24,6 @@ class Transcript:
         followers: what goes back with it.
 
     Attributes:
-        tokens: the generated ids.
         entries: of each token, where it is measured; None where the model was not asked.
         forced: how many tokens were added without asking the model.
         said: their text, without a stop string.

@@ -105,11 +105,7 @@ class ConstrainedOutput(GenerateDecoderOnlyOutput):
 
 
 def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[str, Any]) -> None:
-    """The loop does all that the call asks for.
-
-    Raises:
-        OptionError: it does not.
-    """
+    """Refuses a call that asks for what the loop does not do."""
     for criterion in stopping:
         if not isinstance(criterion, (MaxLengthCriteria, EosTokenCriteria)):
             name = type(criterion).__name__
@@ -164,11 +160,7 @@ def _sampling(config: Any, processors: Sequence[Any], rows: int) -> Sampling | l
 
 
 def _best(result: Generation[Any], count: int) -> Sequence[Generation[Any]]:
-    """The best texts of a beam search.
-
-    Raises:
-        RunError: there are fewer.
-    """
+    """The best texts of a beam search."""
     if len(result.beams) < count:
         raise RunError(f"num_return_sequences={count}: the search found {len(result.beams)} texts, there are no more")
     return result.beams[:count]

@@ -26,9 +26,6 @@ from structgen.vocabulary import Vocabulary
 def validate(params: Any) -> None:
     """Refuses a request that cannot work before it reaches the engine.
 
-    Args:
-        params: the `SamplingParams`.
-
     Raises:
         VLLMValidationError: which the server answers with status 400.
     """

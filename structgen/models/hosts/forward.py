@@ -23,9 +23,6 @@ class HostForward:
 
     Rows beyond the host's places take turns: a row whose place was taken is read from its beginning.
 
-    Args:
-        host: the engine's model.
-
     Attributes:
         count: calls of the host so far.
     """

@@ -25,16 +25,10 @@ class GgufFile:
     """A file that llama.cpp has loaded, for as long as this object lives.
 
     Args:
-        api: llama.cpp's functions.
-        path: of the file.
         settings: llama.cpp's parameters of a model.
 
     Attributes:
-        api: see above.
         model: llama.cpp's pointer.
-
-    Raises:
-        OptionError: it cannot be loaded.
     """
 
     def __init__(self, api: Any, path: str, settings: Any) -> None:

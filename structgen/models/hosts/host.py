@@ -33,7 +33,6 @@ class Host(ABC):
 
     Attributes:
         kind: of the engine, see `Stats.cache`.
-        tokenizer: encodes prompts.
         vocabulary: its tokens as bytes, as wide as the logits.
         context: the longest sequence, in tokens.
         places: how many sequences are kept at once.

@@ -27,7 +27,6 @@ class LlamaCpp(Host):
     """A model in a GGUF file, with the tokenizer and the chat template that the file has.
 
     Args:
-        path: of the file.
         n_ctx: tokens of a sequence; by default what the model was trained with, 4,096 at most.
         n_seq_max: sequences that are kept at once.
         n_threads: of a forward pass; by default as many as the machine has.
@@ -95,7 +94,6 @@ class LlamaCpp(Host):
         super().__init__(tokenizer, _vocabulary(api, tokenizer), context=context, places=n_seq_max)
 
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
-        """See `Host`."""
         tokens = []  # the place, the position and the id of each, and which number of the asked logits it has
         asked: list[NDArray[np.float32]] = []
         for line, (place, row) in enumerate(new.items()):
@@ -133,18 +131,13 @@ class LlamaCpp(Host):
         return length
 
     def copy(self, place: int, to: int) -> bool:
-        """See `Host`."""
         self._api.llama_memory_seq_cp(self._memory, place, to, -1, -1)
         self._held[to] = self._held[place]
         return True
 
 
 def _api() -> Any:
-    """llama.cpp's functions.
-
-    Raises:
-        OptionError: llama-cpp-python is not installed.
-    """
+    """llama.cpp's functions, if llama-cpp-python is installed."""
     try:
         from llama_cpp import llama_cpp
     except ImportError as error:

@@ -30,9 +30,6 @@ def load_host(
 ) -> HostedModel | None:
     """The model at a path that another engine than transformers runs; None where there is none.
 
-    Args:
-        path, tokenizer, device, options: see `load`.
-
     Raises:
         OptionError: the engine is not installed or cannot load it, or an option is none of the engine's.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
@@ -69,11 +66,7 @@ def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options
 
 
 def _check(what: str, kind: type[Host], options: Mapping[str, Any]) -> None:
-    """Refuses an option that the engine does not have.
-
-    Raises:
-        OptionError: it has none of that name.
-    """
+    """Refuses an option that the engine does not have."""
     known = inspect.signature(kind).parameters.keys() - {"path", "tokenizer"}
     for name in options.keys() - known:
         raise OptionError(f"{name}=: for {what} the options are {', '.join(sorted(known))}")

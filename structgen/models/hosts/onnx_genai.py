@@ -34,7 +34,6 @@ class GenaiFolder(NamedTuple):
 
     Attributes:
         context: the longest sequence that the model can read, in tokens.
-        tokenizer: of transformers.
         vocabulary: its tokens as bytes, as wide as the logits.
     """
 
@@ -52,7 +51,6 @@ def read_folder(path: str | PathLike[str], tokenizer: Any = None) -> GenaiFolder
     """Reads a folder's configuration and its tokenizer, by transformers: it knows the rules of every tokenizer.
 
     Args:
-        path: of the folder.
         tokenizer: another one than the folder's, or its id or path.
 
     Raises:
@@ -83,7 +81,6 @@ class OnnxGenai(Host):
     Each sequence has a generator of its own, so that rows are read one behind the other.
 
     Args:
-        path: of the folder.
         tokenizer: see `read_folder`.
         max_length: tokens of a sequence, for which a generator takes memory at once; by default what the model was
             trained with, 4,096 at most.
@@ -153,7 +150,6 @@ class OnnxGenai(Host):
         return options
 
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
-        """See `Host`."""
         try:
             return [self._append(place, tokens) for place, tokens in new.items()]
         except RuntimeError as error:
@@ -188,11 +184,7 @@ class OnnxGenai(Host):
 
 
 def _api() -> Any:
-    """The package.
-
-    Raises:
-        OptionError: it is not installed.
-    """
+    """The package, if it is installed."""
     try:
         import onnxruntime_genai
     except ImportError as error:
