@@ -40,18 +40,19 @@ def examine_format(console: Console, source: str) -> bool:
     """Prints how a model writes calls and thinking; True when its chat template tells.
 
     Args:
-        source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; or a GGUF or Jinja file.
+        source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; a GGUF or Jinja file; or
+            `demo`, the bundled model.
     """
     with waiting("importing torch and transformers"):
-        from structgen.api import load
         from structgen.chat import call_format
+        from structgen.cli.models import is_demo, load_model
         from structgen.vocabulary import Vocabulary
 
     path = Path(source)
     try:
         with waiting("reading the chat template"):
-            if path.suffix == ".gguf":
-                model = load(path)
+            if path.suffix == ".gguf" or is_demo(source):
+                model = load_model(source)
                 format_ = call_format(model.tokenizer, model.vocabulary)
             elif path.is_file():
                 format_ = call_format(path.read_text(encoding="utf-8"))

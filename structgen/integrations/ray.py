@@ -80,7 +80,9 @@ def extract_on_ray(
                 report.failed += 1
                 files.add({"id": row.id, "error": {"type": "OptionError", "message": row.error}})
         arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
-        for entry in _entries(ray.data, fine, model, schema, arguments, rows_per_call, actors, num_cpus, num_gpus):
+        actor = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
+        blocks = min(len(fine), BLOCKS * actors)
+        for entry in _entries(ray.data, fine, blocks, (model, schema, arguments), actor):
             report.tokens += entry.pop("tokens")
             report.failed += "error" in entry
             report.done += "error" not in entry
@@ -103,30 +105,13 @@ def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> lis
 
 
 def _entries(
-    data: Any,
-    items: list[dict[str, str]],
-    model: Any,
-    schema: Any,
-    arguments: dict[str, Any],
-    rows_per_call: int,
-    actors: int,
-    num_cpus: float,
-    num_gpus: float,
+    data: Any, items: list[dict[str, str]], blocks: int, job: tuple[Any, Any, dict[str, Any]], actor: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """The entries of the inputs, as actors finish them."""
-    if not items:
-        return
-    dataset = data.from_items(items, override_num_blocks=min(len(items), BLOCKS * actors))
-    made = dataset.map_batches(
-        Extractor,
-        fn_constructor_args=(model, schema, arguments),
-        batch_size=rows_per_call,
-        compute=data.ActorPoolStrategy(size=actors),
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-    )
-    for row in made.iter_rows():
-        yield json.loads(row["entry"])
+    if items:
+        rows = data.from_items(items, override_num_blocks=blocks)
+        made = rows.map_batches(Extractor, fn_constructor_args=job, batch_size=job[2]["batch_size"], **actor)
+        yield from (json.loads(row["entry"]) for row in made.iter_rows())
 
 
 class Extractor:

@@ -170,6 +170,13 @@ def test_doctor_shows_the_call_format_of_a_folder(tmp_path):
     assert "<tool_call>" in result.output
 
 
+def test_doctor_knows_the_bundled_model_without_the_hub(monkeypatch):
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", None)
+    result = run("doctor", "demo")
+    assert result.exit_code == 0, result.output
+    assert "<tool_call>" in result.output
+
+
 def test_demo_shows_the_bundled_model(monkeypatch):
     from structgen.demo import show
 
