@@ -291,7 +291,7 @@ def serve(
     queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
     max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
     temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
-    schema_seconds: Annotated[float, typer.Option(help="CPU time for a request's schemas.")] = 0.3,
+    schema_seconds: Annotated[float, typer.Option(help="CPU time for a request's schemas.")] = 0.2,
     row_seconds: Annotated[float, typer.Option(help="CPU time for a text's masks and checks.")] = 0.25,
     max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
     request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,

@@ -69,7 +69,7 @@ class Compilers:
         """
         piece = _Piece(work, asyncio.get_running_loop())
         future = asyncio.get_running_loop().run_in_executor(self._pool, piece.run)
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        future.add_done_callback(piece.is_over)
         try:
             await piece.begun.wait()
             while not future.done() and (left := self._seconds - piece.used()) > 0:
@@ -130,6 +130,11 @@ class _Piece(Generic[T]):
                 with suppress(_TimeIsUp):
                     self._over()
             raise TimeoutError from None
+
+    def is_over(self, future: asyncio.Future[T]) -> None:
+        """Ends the wait for the begin, which a pool that was closed never makes."""
+        self.begun.set()
+        _ = future.cancelled() or future.exception()  # or Python reports one that nobody asked for
 
     def used(self) -> float:
         """Seconds of CPU time since the thread began; 0 when it is over."""

@@ -171,10 +171,12 @@ def test_doctor_shows_the_call_format_of_a_folder(tmp_path):
 
 
 def test_doctor_knows_the_bundled_model_without_the_hub(monkeypatch):
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", None)
+    asked = []
+    monkeypatch.setattr("transformers.utils.hub.hf_hub_download", lambda repository, *_, **__: asked.append(repository))
     result = run("doctor", "demo")
     assert result.exit_code == 0, result.output
-    assert "<tool_call>" in result.output
+    assert '"arguments": {arguments}' in result.output
+    assert not asked
 
 
 def test_demo_shows_the_bundled_model(monkeypatch):

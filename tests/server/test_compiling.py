@@ -6,6 +6,7 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 import time
 import weakref
 
@@ -76,6 +77,22 @@ def test_collecting_garbage_is_not_counted():
         compilers.close()
 
     asyncio.run(check())
+
+
+def test_work_that_a_closed_pool_never_begins_is_not_waited_for():
+    async def work() -> None:
+        compilers, go = Compilers(1, 60), threading.Event()
+        busy = asyncio.create_task(compilers.run(go.wait))
+        await asyncio.sleep(0.05)
+        behind = asyncio.create_task(compilers.run(lambda: 1))
+        await asyncio.sleep(0.05)
+        compilers.close()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(behind, 10)
+        go.set()
+        assert await busy
+
+    asyncio.run(work())
 
 
 def test_work_nobody_waits_for_is_interrupted_or_never_begun():
