@@ -16,7 +16,6 @@ from structgen.decoding.confidence import Field
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
-from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.request import prepare, raise_first_error
 from structgen.decoding.run import stopped_by
 from structgen.decoding.stream import Event, in_one_run, told, told_in_thread
@@ -26,6 +25,7 @@ from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.reasking import require_reask, results_asking_again
 from structgen.remote import Remote, prepare_remote
 from structgen.rendering import with_schema
+from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.prompts.token_ids import is_batch
-from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.session import Finish
 from structgen.errors import (
     BudgetExhausted,
@@ -35,6 +34,7 @@ from structgen.errors import (
 )
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
+from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
 AT_ONCE = 16

@@ -1,6 +1,6 @@
 """Logs and spans: what began and ended, with counts, and no text but at DEBUG.
 
-Covers `decoding.run_report`.
+Covers `decoding.run`.
 """
 
 from __future__ import annotations

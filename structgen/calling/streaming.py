@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from structgen.calling.messages import Messages
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.calling.turns import Reply, noted, reply
-from structgen.calling.watching import TurnWatch
+from structgen.calling.watching import Thought, TurnWatch
 from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.stream import RowEvents, in_one_run
+from structgen.decoding.stream import in_one_run
 from structgen.errors import OptionError, StructgenError
 from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
@@ -121,26 +121,17 @@ class _Watch:
         self._asked, self._watch = asked, TurnWatch(asked)
         self._error: StructgenError | None = None
         self._calls: list[ToolCall[Any]] = []
-        before = asked.session.thinking
-        self._thoughts = None if before is None else RowEvents(before, str, is_json=False, row=asked.row)
 
     def events(self) -> Iterator[CallEvent]:
         """Yields what is new since the last time. After an error nothing is new."""
-        session, row = self._asked.session, self._asked.row
-        if self._thoughts is not None:
-            for thought in self._thoughts.events():
-                if thought.text:
-                    yield CallEvent(thinking=thought.text, row=row)
-            if session.before is not None and not session.before.done:
-                return
-        if self._error is not None or session.error is not None:
+        if self._error is not None:
             return
         try:
-            events, back = self._watch.events(session)
+            events, back = self._watch.events(self._asked.session)
             if back:
                 self._calls.clear()
-                yield CallEvent(restart=True, row=row)
-            for event in [*events, *(self._watch.finish() if session.done else ())]:
+                yield CallEvent(restart=True, row=self._asked.row)
+            for event in events:
                 yield self._told(event)
         except StructgenError as error:
             self._error = error
@@ -150,8 +141,10 @@ class _Watch:
         last = reply(self._asked, generation, self._calls)
         return last if self._error is None else replace(last, error=self._error, calls=[], answer=None)
 
-    def _told(self, event: TurnEvent) -> CallEvent:
+    def _told(self, event: TurnEvent | Thought) -> CallEvent:
         row = self._asked.row
+        if isinstance(event, Thought):
+            return CallEvent(thinking=event.text, row=row)
         if isinstance(event, TextPiece):
             return CallEvent(event.text, row=row)
         if isinstance(event, CallBegun):

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen.decoding.generation import Generation
-from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.thinking import LIMIT as THINKING_LIMIT
 from structgen.errors import BudgetWarning, excerpt, quoted
+from structgen.trace.records import Cap
 
 _NAMED = 5
 """Prompts, and places of each, that one warning names."""

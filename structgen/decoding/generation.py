@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
-from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
+from structgen.trace.records import Cap
 from structgen.vocabulary import Vocabulary, spelled
 
 if TYPE_CHECKING:  # what shows a run is imported when one is shown
@@ -234,7 +234,7 @@ class Generation(Generic[T]):
 
 def report_of(run: Generation[Any]) -> Report:
     """The report of a run."""
-    from structgen.trace.report import CapReport, FieldReport, Report, Usage
+    from structgen.trace.report import FieldReport, Report, Usage
 
     stats, fields = run.stats, run.fields
     return Report(
@@ -263,8 +263,5 @@ def report_of(run: Generation[Any]) -> Report:
             pointer: FieldReport(probability=each.probability, entropy=each.entropy, values=dict(each.values))
             for pointer, each in fields.items()
         },
-        caps=[
-            CapReport(name=cap.name, pointer=cap.pointer, limit=cap.limit, offset=cap.offset, wanted=cap.wanted)
-            for cap in run.caps
-        ],
+        caps=list(run.caps),
     )

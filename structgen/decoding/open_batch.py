@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
-from structgen.decoding.run_report import begun, end
+from structgen.decoding.run import begun, end
 from structgen.decoding.session import Session
 from structgen.errors import RunError
 from structgen.models.model import Model
@@ -34,7 +34,7 @@ class Seat:
         self._joined = time.perf_counter()
         self._first_token: float | None = None
         self._over: float | None = None
-        self._about = Stats(0, 0, 0, 0, 0.0, 0.0)
+        self._how: dict[str, Any] = {}
         self._operation = operation
 
     @property
@@ -50,18 +50,11 @@ class Seat:
         return Stats(
             forwards=self._forwards - self._forwards_before,
             tokens=session.token_count,
-            fast_forwarded=session.forced,
-            rollbacks=session.rollbacks,
             prefill_seconds=first - self._joined,
             decode_seconds=now - first,
             drafted=self._drafted,
-            canonical_relaxed=session.canonical_relaxed,
-            completion_tokens=session.token_count,
-            rolled_back=session.rolled_back,
-            cache=self._about.cache,
-            replayed=self._about.replayed,
-            why_eager=self._about.why_eager,
-            why_slow=self._about.why_slow,
+            **session.costs(),
+            **self._how,
         )
 
 
@@ -137,14 +130,9 @@ class OpenBatch(Batch):
         self._measures.forget(min(kept, default=self._measures.steps))
 
     def _finish(self, seat: Seat, now: float) -> None:
-        session, forward = seat.session, self._forward
-        seat._over = now
+        session = seat.session
+        seat._over, seat._how = now, self._how()
         seat._drafted = self._drafted.pop(session, 0)
         self._drafted.pop(session.before or session, None)
-        why_slow = tuple(filter(None, self._why_slow()))
-        seat._about = Stats(
-            0, 0, 0, 0, 0.0, 0.0, replayed=forward.replays, why_eager=forward.why_eager, cache=forward.kind,
-            why_slow=why_slow,
-        )  # fmt: skip
         if seat._operation.watched:
             end(seat._operation, seat.rows, [seat.stats(0)])

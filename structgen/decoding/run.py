@@ -16,18 +16,18 @@ from typing_extensions import Self
 
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
-from structgen.decoding.run_report import Ended, begun, end
 from structgen.decoding.session import Session
 from structgen.errors import RunError, StructgenError
 from structgen.models.attention import of_any_shape
 from structgen.models.forward import Forward, Over
+from structgen.telemetry import Attribute, Operation
 from structgen.waiting import waiting
 
 stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
 """Ends the runs of this context between two steps, when it is set from another thread."""
 
 
-class RunRow(Ended, Protocol):
+class RunRow(Protocol):
     """One prompt's row of a run, as streams and results see it."""
 
     @property
@@ -50,21 +50,8 @@ class RunRow(Ended, Protocol):
     def token_count(self) -> int:
         """The tokens generated so far, of thinking, too."""
 
-    @property
-    def forced(self) -> int:
-        """The tokens that were fed without asking the model."""
-
-    @property
-    def rollbacks(self) -> int:
-        """How often the row was sent back."""
-
-    @property
-    def rolled_back(self) -> int:
-        """The tokens that were said and taken back."""
-
-    @property
-    def canonical_relaxed(self) -> int:
-        """For how many tokens nothing canonical was left."""
+    def costs(self) -> dict[str, Any]:
+        """What `Stats` tells of the row alone, but for drafts."""
 
     def unsettled(self) -> int:
         """How many bytes at the end of `said` are not shown yet, because they may be taken away."""
@@ -167,20 +154,58 @@ class Run(ABC, Generic[R]):
         return Stats(
             forwards=self._forward.count,
             tokens=self._counted[1],
-            fast_forwarded=row.forced,
             drafted=self._drafted[row],
-            rollbacks=row.rollbacks,
-            canonical_relaxed=row.canonical_relaxed,
-            completion_tokens=row.token_count,
-            rolled_back=row.rolled_back,
             prefill_seconds=self._prefilled - self._began,
             decode_seconds=time.perf_counter() - self._prefilled,
-            replayed=self._forward.replays,
-            why_eager=self._forward.why_eager,
-            cache=self._forward.kind,
-            why_slow=tuple(filter(None, self._why_slow())),
+            **row.costs(),
+            **self._how(),
         )
+
+    def _how(self) -> dict[str, Any]:
+        """How the model was run, as `Stats` tells it."""
+        forward, why_slow = self._forward, tuple(filter(None, self._why_slow()))
+        return {
+            "replayed": forward.replays,
+            "why_eager": forward.why_eager,
+            "cache": forward.kind,
+            "why_slow": why_slow,
+        }
 
     def _why_slow(self) -> list[str]:
         """What makes the run slower than the model allows, see `Stats.why_slow`; empty texts for nothing."""
         return [self._forward.why_slow]
+
+
+def begun(model: Any, rows: int) -> Operation:
+    """What a run tells at its beginning, see `telemetry`: counts, times and reasons, no text."""
+    name = getattr(model, "name_or_path", "") or type(model).__name__
+    return Operation(
+        "generate", {"gen_ai.operation.name": "generate_content", "gen_ai.request.model": name, "structgen.rows": rows}
+    )
+
+
+def end(operation: Operation, rows: Sequence[RunRow], stats: Sequence[Stats]) -> None:
+    """The run is over, or was left; it tells what each row has cost."""
+    finishes = Counter(_finish(row) for row in rows)
+    sessions = [row.texts[0][0] for row in rows if row.texts]
+    known: dict[str, Attribute] = {
+        "gen_ai.usage.input_tokens": sum(len(session.prompt) for session in sessions),
+        "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in stats),
+        "gen_ai.response.finish_reasons": sorted(finishes),
+        "structgen.forced_tokens": sum(each.fast_forwarded for each in stats),
+        "structgen.drafted_tokens": sum(each.drafted for each in stats),
+        "structgen.rollbacks": sum(each.rollbacks for each in stats),
+        "structgen.rolled_back_tokens": sum(each.rolled_back for each in stats),
+        "structgen.forwards": stats[0].forwards,
+        "structgen.cut_short": finishes["closed_by_budget"],
+        "structgen.failed": finishes["error"],
+    }
+    errors = [row.error for row in rows if row.error is not None]
+    operation.end(known, errors[0] if len(errors) == len(rows) else None)
+
+
+def _finish(row: RunRow) -> str:
+    if row.error is not None:
+        return "error"
+    finish = row.texts[0][0].finish if row.texts else None
+    return str(finish) if row.done and finish else "left"

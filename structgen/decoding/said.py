@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.refusals.rollback import Rollback
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
-from structgen.trace.records import Undone
+from structgen.trace.records import Cap, Undone
 from structgen.vocabulary import Vocabulary
 
 
@@ -31,11 +30,6 @@ class Said:
         return self._transcript.tokens
 
     @property
-    def forced(self) -> int:
-        """Tokens that were fed without asking the model."""
-        return self._transcript.forced
-
-    @property
     def healed(self) -> int:
         """How many of the first tokens stand for the rest of a token that the prompt ends with, see `healing`."""
         return self._transcript.healed
@@ -49,11 +43,6 @@ class Said:
     def rollbacks(self) -> int:
         """How often the row was sent back."""
         return self._rollback.count
-
-    @property
-    def rolled_back(self) -> int:
-        """Tokens that were said and taken back."""
-        return sum(each.count for each in self.undone)
 
     @property
     def undone(self) -> list[Undone]:
@@ -96,11 +85,6 @@ class Said:
         said = self._transcript
         before = len(said.row.ids) - len(said.tokens)
         return [entry for entry in said.entries[max(0, start - before) : max(0, stop - before)] if entry is not None]
-
-    @property
-    def canonical_relaxed(self) -> int:
-        """The number of tokens for which nothing canonical was left."""
-        return 0 if self._checks.canonical is None else len(self._checks.canonical.relaxed)
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""

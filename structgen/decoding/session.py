@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, ParamSpec, TypeVar
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -115,6 +115,17 @@ class Session(Said):
         """The tokens generated so far, of what is said first, too."""
         first = self.thinking or self.healing
         return len(self.tokens) - self.healed + (0 if first is None else first.token_count)
+
+    def costs(self) -> dict[str, Any]:
+        """What `Stats` tells of the row alone, but for drafts."""
+        canonical = self._checks.canonical
+        return {
+            "fast_forwarded": self._transcript.forced,
+            "rollbacks": self.rollbacks,
+            "canonical_relaxed": 0 if canonical is None else len(canonical.relaxed),
+            "completion_tokens": self.token_count,
+            "rolled_back": sum(undone.count for undone in self.undone),
+        }
 
     @property
     def texts(self) -> list[tuple[Session, None]]:

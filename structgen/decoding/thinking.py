@@ -23,7 +23,6 @@ from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.processor_prompts import Prompt
-from structgen.decoding.refusals.budget import Cap
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
@@ -32,6 +31,7 @@ from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
 from structgen.models.model import Model
 from structgen.options import Limits, Thinking
+from structgen.trace.records import Cap
 from structgen.vocabulary import Vocabulary
 
 DEFAULT = Tags("<think>\n", "</think>\n\n")

@@ -12,11 +12,12 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from structgen.calling.request import TurnRequest
+from structgen.calling.watching import Thought
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.server.asking import Asked
-from structgen.server.engine import News, Thought
+from structgen.server.engine import News
 from structgen.server.problems import Problem
 from structgen.server.wire import Common
 from structgen.tools.calls import new_id

@@ -10,27 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.calling.request import TurnRequest
-from structgen.calling.watching import TurnWatch
+from structgen.calling.watching import Thought, TurnWatch
 from structgen.chat.parser import TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
-from structgen.decoding.stream import RowEvents
 from structgen.errors import RunError, StructgenError, excerpt
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 
 STEP_SECONDS = 0.001
 """What each step of a row adds to its patience. Of 353 real schemas, 9 of 10 use less than half of it a token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """A piece of what the model thinks before it answers."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +226,6 @@ class _SampledText:
                 each.patience.seconds, each.patience.each = patience, STEP_SECONDS
         self._seat: Seat | None = batch.join(session, record=record)
         self._watch = TurnWatch(turn)
-        thinking = session.thinking
-        self._thoughts = None if thinking is None else RowEvents(thinking, str, is_json=False, row=0)
         self._tokens = -1
 
     @property
@@ -273,18 +263,9 @@ class _SampledText:
         """Raises:
         RunError: a text that was told already was taken back.
         """
-        events = list[TurnEvent | Thought]()
-        if self._thoughts is not None:
-            for piece in self._thoughts.events():
-                if piece.text:
-                    events.append(Thought(piece.text))
-        if session.before is None or session.before.done:
-            more, back = self._watch.events(session)
-            if back:
-                raise RunError("the decoder took back text that was streamed already; ask again without stream")
-            events += more
-            if session.done:
-                events += self._watch.finish()
+        events, back = self._watch.events(session)
+        if back:
+            raise RunError("the decoder took back text that was streamed already; ask again without stream")
         return events
 
 
@@ -327,8 +308,7 @@ class _SearchedText:
             assert run is not None
             session, generation = run.rows[0].texts[0][0], self._turn.request.result(0, run)
             try:
-                watch = TurnWatch(self._turn)
-                events = [*watch.events(session)[0], *watch.finish()] if generation.error is None else []
+                events, _ = TurnWatch(self._turn).events(session)
                 news = News(self._index, events, generation, session.choices(run.ledger), generation.error)
             except StructgenError as error:
                 news = News(self._index, error=error)

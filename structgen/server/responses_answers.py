@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_hex
 
+from structgen.calling.watching import Thought
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
 from structgen.server.answers import Answer, Body, ChoiceText, Event, about
 from structgen.server.asking import Asked
-from structgen.server.engine import News, Thought
+from structgen.server.engine import News
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.tools.calls import new_id

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from structgen.trace.plots import along_text, distribution, percent
-from structgen.trace.records import TracedToken, Undone
-from structgen.trace.report import CapReport, Report, places_of_undone
+from structgen.trace.records import Cap, TracedToken, Undone
+from structgen.trace.report import Report, places_of_undone
 from structgen.trace.tree import tree
 
 INLINE = 6
@@ -159,7 +159,7 @@ def _thought(report: Report) -> tuple[list[TracedToken], str]:
     return tokens, ""
 
 
-def _is_of_thinking(cap: CapReport) -> bool:
+def _is_of_thinking(cap: Cap) -> bool:
     return cap.name.startswith("thinking.")
 
 
@@ -170,7 +170,7 @@ def _answer(report: Report) -> Iterator[str]:
 
 
 def _tokens(
-    tokens: Sequence[TracedToken], undone: Sequence[Undone], caps: Sequence[CapReport] = (), *,
+    tokens: Sequence[TracedToken], undone: Sequence[Undone], caps: Sequence[Cap] = (), *,
     first: tuple[int, int] = (0, 0),
 ) -> Iterator[str]:  # fmt: skip
     """The spans of the tokens, and between them what was taken back and where a limit closed a value.
@@ -227,11 +227,11 @@ def _undone_at(undone: Sequence[Undone], indexes: list[int], first: int) -> Iter
         yield f'<span class="more">+{len(indexes) - INLINE} more</span>'
 
 
-def _cap_mark(cap: CapReport) -> str:
+def _cap_mark(cap: Cap) -> str:
     return f'<span class="k" title="{escape(_cap_told(cap))}">✂</span>'
 
 
-def _cap_told(cap: CapReport) -> str:
+def _cap_told(cap: Cap) -> str:
     wanted = f"; the model wanted “{cap.wanted}” next" if cap.wanted else ""
     return f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}{wanted}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,25 @@ class Undone:
     reason: str
     pointer: str | None = None
     count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A limit that cut a value short.
+
+    Attributes:
+        name: of the limit, as in `Limits`; "context" where it was the model's.
+        pointer: JSON pointer of the value that was being written; "" for a text that is no JSON.
+        limit: what was allowed.
+        offset: the byte of the text at which the limit refused what the model had chosen.
+        wanted: the text of the token that it refused there first; empty where the text has only ended.
+    """
+
+    name: str
+    pointer: str
+    limit: int
+    offset: int = field(default=0, compare=False)
+    wanted: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

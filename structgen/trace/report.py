@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from structgen.errors import OptionError, excerpt, quoted
-from structgen.trace.records import TracedToken, Undone
+from structgen.trace.records import Cap, TracedToken, Undone
 
 
 class FieldReport(BaseModel):
@@ -18,16 +18,6 @@ class FieldReport(BaseModel):
     probability: float
     entropy: float | None = None
     values: dict[str, float] = {}
-
-
-class CapReport(BaseModel):
-    """A limit that cut a value short, see `Cap`."""
-
-    name: str
-    pointer: str
-    limit: int
-    offset: int = 0
-    wanted: str = ""
 
 
 class Usage(BaseModel):
@@ -74,7 +64,7 @@ class Report(BaseModel):
     tokens: list[TracedToken] = []
     undone: list[Undone] = []
     fields: dict[str, FieldReport] = {}
-    caps: list[CapReport] = []
+    caps: list[Cap] = []
 
     @staticmethod
     def read(path: Path) -> Report:

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
 
+from structgen.automaton.pointers import pointer_of
 from structgen.trace.plots import percent
 from structgen.trace.records import TracedToken
 from structgen.trace.report import Report, places_of_undone
@@ -118,7 +119,7 @@ def _grow(tree: Tree, value: Any, pointer: str, report: Report) -> None:
         if number == MOST:
             tree.add(Text(f"{len(value) - MOST} more", "dim"))
             return
-        place = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        place = pointer + pointer_of((key,))
         field = report.fields.get(place)
         sure = "" if field is None else f"  {percent(field.probability)}"
         if isinstance(member, (dict, list)) and member and place.count("/") < MOST:

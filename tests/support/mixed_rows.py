@@ -76,7 +76,7 @@ def outcome(session: Session, batch: Batch) -> tuple:
     said = [(u.tokens, u.text) for u in session.undone]
     chosen = [c if c is None else (round(c.logprob, 3), round(c.removed, 3)) for c in session.choices(batch.ledger)]
     error = type(session.error), str(session.error)
-    return session.tokens, session.finish, error, session.forced, session.rollbacks, said, chosen
+    return session.tokens, session.finish, error, session.costs()["fast_forwarded"], session.rollbacks, said, chosen
 
 
 class Person(BaseModel):

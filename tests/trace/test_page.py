@@ -27,8 +27,8 @@ from structgen.testing import scripted
 from structgen.trace.output import write
 from structgen.trace.page import fragment, page
 from structgen.trace.plots import COLUMNS, along_text, distribution, percent
-from structgen.trace.records import TracedToken, Undone
-from structgen.trace.report import CapReport, FieldReport, Report
+from structgen.trace.records import Cap, TracedToken, Undone
+from structgen.trace.report import FieldReport, Report
 from structgen.trace.tree import MOST_NODES, tree
 from tests.support import browser
 
@@ -126,7 +126,7 @@ def test_what_a_model_says_is_never_markup(text: str) -> None:
     run = sg.generate(scripted(said), HOSTILE, {"required": ["name"]}, details=True)
     known = run.report()
     known.undone.append(Undone(3, HOSTILE, HOSTILE, HOSTILE, 1))
-    known.caps.append(CapReport(name="max_new_tokens", pointer=HOSTILE, limit=3, offset=5, wanted=HOSTILE))
+    known.caps.append(Cap(name="max_new_tokens", pointer=HOSTILE, limit=3, offset=5, wanted=HOSTILE))
     known.fields[HOSTILE] = FieldReport(probability=0.5, values={HOSTILE: 0.5, "other": 0.5})
     for html in (page(known), fragment(known)):
         parsed = elements(html)
@@ -252,7 +252,7 @@ def long_report() -> Report:
     words.append(TracedToken(3000, "x" * 2000, ""))
     text = json.dumps({"y" * 300: "z" * 3000, "deep": [[[["a" * 500]]]]})
     undone = [Undone(i, "w" * 500, "r" * 500, "/" + "p" * 300, 2) for i in range(50)]
-    cap = CapReport(name="max_new_tokens", pointer="/" + "q" * 400, limit=3, wanted="v" * 200)
+    cap = Cap(name="max_new_tokens", pointer="/" + "q" * 400, limit=3, wanted="v" * 200)
     return Report(text=text, is_json=True, finish="end", tokens=words, undone=undone, caps=[cap], prompt="u" * 3000)
 
 

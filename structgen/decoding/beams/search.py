@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import torch
@@ -136,13 +137,10 @@ class BeamSearch:
         limit: candidates of a step that are looked at.
 
     Attributes:
-        forced: none: tokens that must come next are taken as any other.
         beams: the hypotheses that go on.
         rows: the row of each of them.
         text: the best text when it is over, else one on its way.
     """
-
-    forced = 0
 
     def __init__(self, root: Hypothesis, options: Beams, limit: int) -> None:
         self.beams: Hypotheses = [Taken(0, 0.0, root)]
@@ -163,20 +161,9 @@ class BeamSearch:
         """The tokens of the best text."""
         return len(self.text.tokens)
 
-    @property
-    def rollbacks(self) -> int:
-        """How often the search has gone back."""
-        return self.text.rollbacks
-
-    @property
-    def rolled_back(self) -> int:
-        """The tokens that were taken back."""
-        return self.text.rolled_back
-
-    @property
-    def canonical_relaxed(self) -> int:
-        """For how many tokens of the best text nothing canonical was left."""
-        return self.text.canonical_relaxed
+    def costs(self) -> dict[str, Any]:
+        """What `Stats` tells of the best text; no token is forced: those that must come next are taken as any other."""
+        return {**self.text.costs(), "fast_forwarded": 0}
 
     @property
     def error(self) -> StructgenError | None:

@@ -31,6 +31,7 @@ from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyErro
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words
 from structgen.telemetry import rollbacks
+from structgen.trace.records import Cap
 
 TRIES = 4
 """Tokens that are drawn before the close is all that is left."""
@@ -41,25 +42,6 @@ ROOM_TO_ROAM = 64
 MAX_NEW_TOKENS = "max_new_tokens"
 CONTEXT = "the model's context, tokens left"
 """What sets a budget, for messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """A limit that cut a value short.
-
-    Attributes:
-        name: of the limit, as in `Limits`; "context" where it was the model's.
-        pointer: JSON pointer of the value that was being written; "" for a text that is no JSON.
-        limit: what was allowed.
-        offset: the byte of the text at which the limit refused what the model had chosen.
-        wanted: the text of the token that it refused there first; empty where the text has only ended.
-    """
-
-    name: str
-    pointer: str
-    limit: int
-    offset: int = field(default=0, compare=False)
-    wanted: str = field(default="", compare=False)
 
 
 @dataclass(slots=True)
