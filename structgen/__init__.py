@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from structgen.phrases.kinds import AnyOf, BytePhrase, Gap, Ordered, Phrase, Template
     from structgen.remote import Remote
     from structgen.rendering import render
-    from structgen.tools.calls import ToolCall
-    from structgen.tools.tool import Tool, tool
+    from structgen.tools.tool import Tool, ToolCall, tool
     from structgen.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -94,8 +93,7 @@ _HOMES = {
     "endings.closing": ("closing_tokens",),
     "options": ("Beams", "Limits", "Sampling", "Thinking", "Whitespace"),
     "phrases.kinds": ("AnyOf", "BytePhrase", "Gap", "Ordered", "Phrase", "Template"),
-    "tools.calls": ("ToolCall",),
-    "tools.tool": ("Tool", "tool"),
+    "tools.tool": ("Tool", "ToolCall", "tool"),
     "chat.call_format": ("CallFormat",),
     "chat.known": ("call_format",),
     "calling.conversation": ("Conversation", "run"),

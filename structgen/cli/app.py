@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from structgen.cli.registries import HELP, read_schema, registry_of
+from structgen.cli.schemas import HELP, read_schema, registry_of, schema_of
 from structgen.waiting import each_waited, waiting
 
 MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
@@ -97,7 +97,7 @@ def trace(
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
     _import_engine()
-    from structgen.cli.tracing import saved, traced
+    from structgen.cli.models import saved, traced
     from structgen.options import Limits, Sampling
     from structgen.trace.output import show, write
 
@@ -164,7 +164,6 @@ def _examine_model(name: str, schema: str, *, as_json: bool) -> None:
     _import_engine()
     from structgen.cli.diagnosis import FAULT, diagnose
     from structgen.cli.models import load_model
-    from structgen.cli.schemas import schema_of
 
     wanted, sound = schema_of(schema), True
     for finding in each_waited(diagnose(load_model(name), wanted), "examining the model"):
@@ -184,7 +183,6 @@ def check(
 ) -> None:
     """Check a schema, and that documents satisfy it. Exit code 2 where one does not."""
     from structgen.cli.checking import compiled, verdicts
-    from structgen.cli.schemas import schema_of
 
     with _told():
         wanted = schema_of(schema)
@@ -213,7 +211,6 @@ def bench(
     _import_engine()
     from structgen.batch_jobs import extract_many
     from structgen.cli.models import load_model
-    from structgen.cli.schemas import schema_of
     from structgen.options import Limits, Sampling
 
     with _told():
@@ -256,7 +253,6 @@ def extract(
     _import_engine()
     from structgen.batch_jobs import extract_many
     from structgen.cli.models import load_model
-    from structgen.cli.schemas import schema_of
     from structgen.options import Limits, Sampling
 
     with _told():
@@ -325,7 +321,6 @@ def serve(
 
 def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
     """The constraint of the options; None for plain text."""
-    from structgen.cli.schemas import schema_of
     from structgen.constraints.basic import Choice, JsonSchema, Regex
 
     if sum(option is not None and option != [] for option in (schema, regex, choice)) > 1:

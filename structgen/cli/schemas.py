@@ -1,17 +1,25 @@
-"""What a command's schema argument names: a file, or a type in a module."""
+"""What a command's schema argument names: a file, or a type in a module; and `--registry`, documents on disk."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 
-from structgen.cli.registries import read_schema
-from structgen.errors import excerpt
+from structgen.errors import excerpt, quoted
+
+HELP = (
+    "A file or folder with schemas that references of --schema lead to, each known by its $id; URI=FILE and URI=FOLDER "
+    "name what has none, files of a folder by their paths. Give it several times. Nothing is fetched."
+)
 
 
 def schema_of(given: str) -> Any:
@@ -29,3 +37,47 @@ def schema_of(given: str) -> Any:
     finally:
         sys.path.remove(os.getcwd())
     return named
+
+
+def registry_of(given: Sequence[str]) -> Registry[Any]:
+    """All documents of some files and folders.
+
+    Raises:
+        BadParameter: one of them is not there, is no schema, or has no name.
+    """
+    documents = [document for each in given for document in _documents(each)]
+    return Registry().with_resources(documents)
+
+
+def _documents(given: str) -> Iterator[tuple[str, Resource[Any]]]:
+    uri, equals, path = ("", "", given) if Path(given).exists() else given.rpartition("=")
+    place = Path(path)
+    if place.is_dir():
+        files = sorted(place.rglob("*.json"))
+        if not files:
+            raise typer.BadParameter(f"--registry {given}: the folder has no .json files")
+        base = uri.rstrip("/") + "/" if equals else ""
+        named = [(file, base + file.relative_to(place).as_posix() if equals else "") for file in files]
+    else:
+        named = [(place, uri)]
+    for file, name in named:
+        resource = Resource.from_contents(read_schema(file), default_specification=DRAFT202012)
+        name = name or resource.id() or ""
+        if not name:
+            raise typer.BadParameter(f"--registry {given}: {file} has no $id: give it a name, as --registry URI={path}")
+        yield name, resource
+
+
+def read_schema(path: Path) -> Any:
+    """What a file has, a JSON Schema."""
+    try:
+        contents = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{path} is not JSON: {excerpt(error)}") from error
+    except RecursionError as error:
+        raise typer.BadParameter(f"{path} nests too deeply to be read as JSON") from error
+    if not isinstance(contents, (dict, bool)):
+        raise typer.BadParameter(f"{path} has {quoted(contents)}: expected a JSON Schema, an object or true or false")
+    return contents

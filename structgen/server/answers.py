@@ -20,7 +20,7 @@ from structgen.server.asking import Asked
 from structgen.server.engine import News
 from structgen.server.problems import Problem
 from structgen.server.wire import Common
-from structgen.tools.calls import new_id
+from structgen.tools.tool import new_id
 
 Body = dict[str, Any]
 Event = dict[str, str]
@@ -136,6 +136,7 @@ class Completion(Answer):
     """An answer of texts side by side, each a choice."""
 
     object: str
+    chunk_object: str
     prefix: str
 
     def __init__(self, asked: Asked, request: Common) -> None:
@@ -186,15 +187,12 @@ class Completion(Answer):
 
     def _chunk_head(self) -> Body:
         """`usage` is null in every chunk but the last, where the last has one."""
-        head = {**self._head, "object": self._chunk_object}
+        head = {**self._head, "object": self.chunk_object}
         return {**head, "usage": None} if self._usage else head
 
-    @property
-    def _chunk_object(self) -> str:
-        return self.object
+    def _first_choices(self) -> Iterator[Body]:
+        return iter(())
 
-    @abstractmethod
-    def _first_choices(self) -> Iterator[Body]: ...
     @abstractmethod
     def _chunk_choice(self, index: int, delta: Body) -> Body: ...
     @abstractmethod
@@ -207,11 +205,8 @@ class ChatAnswer(Completion):
     """The answer of `/v1/chat/completions`."""
 
     object = "chat.completion"
+    chunk_object = "chat.completion.chunk"
     prefix = "chatcmpl"
-
-    @property
-    def _chunk_object(self) -> str:
-        return "chat.completion.chunk"
 
     def _first_choices(self) -> Iterator[Body]:
         for index in range(len(self._texts)):
@@ -248,11 +243,8 @@ class ChatAnswer(Completion):
 class TextAnswer(Completion):
     """The answer of `/v1/completions`."""
 
-    object = "text_completion"
+    object = chunk_object = "text_completion"
     prefix = "cmpl"
-
-    def _first_choices(self) -> Iterator[Body]:
-        return iter(())
 
     def _chunk_choice(self, index: int, delta: Body) -> Body:
         return {"index": index, "text": delta.get("content", ""), "logprobs": None, "finish_reason": None}

@@ -18,9 +18,9 @@ from structgen.models.model import Model
 from structgen.server.answers import Body
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
-from structgen.server.service import AnyRequest, RunningRequest, Service, warm_up
+from structgen.server.service import RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
-from structgen.server.wire import ChatRequest, TextRequest, read_request
+from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
 
 PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""

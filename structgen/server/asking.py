@@ -24,6 +24,7 @@ from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import (
+    AnyRequest,
     ChatRequest,
     Common,
     Extras,
@@ -53,10 +54,11 @@ class Asked:
     top_logprobs: int | None = None
 
 
-def texts_of(request: ChatRequest | TextRequest | ResponsesRequest) -> int:
+def texts_of(request: AnyRequest) -> int:
     """How many texts a request asks for; a beam of a search counts as one."""
     if isinstance(request, ResponsesRequest):
         return request.chat.extras.beam_count
+    assert isinstance(request, Common)
     prompts = len(_prompts(request)) if isinstance(request, TextRequest) else 1
     return prompts * (request.n or 1) * request.extras.beam_count
 

@@ -14,7 +14,7 @@ from structgen.server.asking import Asked
 from structgen.server.engine import News
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
-from structgen.tools.calls import new_id
+from structgen.tools.tool import new_id
 
 _PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _PARTS = {"reasoning": "reasoning_text", "message": "output_text"}

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from structgen.errors import quoted
 from structgen.server.problems import Problem
 from structgen.server.wire import (
+    AnyRequest,
     ChatRequest,
     Extras,
     FunctionField,
@@ -17,7 +18,6 @@ from structgen.server.wire import (
     Message,
     NamedChoice,
     NamedSchema,
-    Number,
     PlainFormat,
     SchemaFormat,
     Strict,
@@ -82,14 +82,9 @@ class InputItem(BaseModel):
     type: StrictStr = "message"
 
 
-class ResponsesRequest(Strict):
-    """`/v1/responses`.
+class ResponsesRequest(AnyRequest):
+    """`/v1/responses`."""
 
-    `user`, `metadata`, `service_tier`, `safety_identifier`, `prompt_cache_key` and `prompt_cache_retention` change no
-    answer: they are taken and have no effect.
-    """
-
-    model: StrictStr
     input: StrictStr | list[InputItem]
     instructions: StrictStr | None = None
     text: TextField | None = None
@@ -100,23 +95,12 @@ class ResponsesRequest(Strict):
     include: list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]] | None = None
     top_logprobs: StrictInt | None = None
     max_output_tokens: StrictInt | None = None
-    temperature: Number | None = None
-    top_p: Number | None = None
     truncation: Literal["disabled"] | None = None
-    stream: StrictBool | None = None
     stream_options: ObfuscationOption | None = None
-    structgen: Extras | None = None
-    store: Any = None
     previous_response_id: Any = None
     conversation: Any = None
     background: Any = None
     prompt: Any = None
-    user: Any = None
-    metadata: Any = None
-    service_tier: Any = None
-    safety_identifier: Any = None
-    prompt_cache_key: Any = None
-    prompt_cache_retention: Any = None
 
     @property
     def chat(self) -> ChatRequest:

@@ -24,9 +24,7 @@ from structgen.server.problems import Problem, problem_of
 from structgen.server.responses_answers import ResponseAnswer
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
-from structgen.server.wire import ChatRequest, TextRequest
-
-AnyRequest = ChatRequest | TextRequest | ResponsesRequest
+from structgen.server.wire import AnyRequest, ChatRequest, TextRequest
 
 
 class _Endpoint(NamedTuple):

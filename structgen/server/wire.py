@@ -176,26 +176,17 @@ class Message(BaseModel):
     tool_calls: list[dict[str, Any]] | None = None
 
 
-class Common(Strict):
-    """The fields that both kinds of requests have.
+class AnyRequest(Strict):
+    """The fields that all kinds of requests have.
 
     `user`, `metadata`, `store`, `service_tier`, `safety_identifier`, `prompt_cache_key` and `prompt_cache_retention`
-    change no answer: they are taken and have no effect.
+    change no answer: they are taken and have no effect. But `/v1/responses` refuses to store one.
     """
 
     model: StrictStr
-    response_format: Annotated[SchemaFormat | PlainFormat, Field(discriminator="type")] | None = None
-    max_tokens: StrictInt | None = None
     temperature: Number | None = None
     top_p: Number | None = None
-    frequency_penalty: Number | None = None
-    presence_penalty: Number | None = None
-    seed: StrictInt | None = None
-    n: Annotated[StrictInt, Field(ge=1)] | None = None
-    logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
-    stop: StrictStr | list[StrictStr] | None = None
     stream: StrictBool | None = None
-    stream_options: StreamFields | None = None
     structgen: Extras | None = None
     user: Any = None
     metadata: Any = None
@@ -204,6 +195,20 @@ class Common(Strict):
     safety_identifier: Any = None
     prompt_cache_key: Any = None
     prompt_cache_retention: Any = None
+
+
+class Common(AnyRequest):
+    """The fields that requests of texts and of chats have."""
+
+    response_format: Annotated[SchemaFormat | PlainFormat, Field(discriminator="type")] | None = None
+    max_tokens: StrictInt | None = None
+    frequency_penalty: Number | None = None
+    presence_penalty: Number | None = None
+    seed: StrictInt | None = None
+    n: Annotated[StrictInt, Field(ge=1)] | None = None
+    logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
+    stop: StrictStr | list[StrictStr] | None = None
+    stream_options: StreamFields | None = None
 
     @property
     def extras(self) -> Extras:

@@ -1,6 +1,5 @@
 """Tools that a model may call: functions, classes and schemas with a name, a description and typed arguments."""
 
-from structgen.tools.calls import ToolCall
-from structgen.tools.tool import Tool, tool
+from structgen.tools.tool import Tool, ToolCall, tool
 
 __all__ = ["Tool", "ToolCall", "tool"]

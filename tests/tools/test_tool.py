@@ -1,6 +1,6 @@
 """Tools: their schemas, what they accept, and that they still are what they were made of.
 
-Covers `calls`, `parameters` and `protocol`.
+Covers `parameters`.
 """
 
 from __future__ import annotations
