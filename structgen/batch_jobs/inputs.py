@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from structgen.arguments import require
+from structgen.callbacks import Calling
 from structgen.errors import OptionError, excerpt
 
 Prompt = str | Callable[[Mapping[str, Any]], Any] | None
@@ -39,17 +40,18 @@ class InputRow:
             template: a text with the fields' names in braces, a function of the fields, or None: the text itself.
 
         Raises:
-            OptionError: a field is missing, or the row cannot be read.
+            OptionError: a field is missing, or the row cannot be read. CallbackError: the function raises.
         """
         if self.error:
             raise OptionError(self.error)
         if callable(template):
-            return template(self.fields)
+            with Calling("prompt", template):
+                return template(self.fields)
         if self.given is not None:
             return self.given
         try:
             return self.fields["text"] if template is None else template.format_map(self.fields)
-        except (LookupError, ValueError) as error:
+        except (LookupError, ValueError, AttributeError, TypeError) as error:  # `{a[0].b:x}` asks for more than a field
             has = f"the row has {', '.join(map(repr, self.fields)) or 'none'}"
             raise OptionError(f"the prompt needs a field {excerpt(error)}: {has}") from error
 

@@ -20,7 +20,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.stream import in_one_run
-from structgen.errors import CallbackError, StructgenError, excerpt
+from structgen.errors import StructgenError
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.rendering import with_schema
@@ -121,15 +121,8 @@ class _Prompts:
     prompt_schema: bool
 
     def of(self, row: InputRow) -> Any:
-        """Raises:
-        OptionError: the row has none. CallbackError: a function of the caller's raises.
-        """
-        try:
-            made = row.prompt(self.template)
-        except StructgenError:
-            raise
-        except Exception as error:
-            raise CallbackError(f"prompt() raised {type(error).__name__}: {excerpt(error)}") from error
+        """See `InputRow.prompt`."""
+        made = row.prompt(self.template)
         if self.chat and isinstance(made, str):
             made = [{"role": "user", "content": made}]
         return with_schema(made, self.schema) if self.prompt_schema else made

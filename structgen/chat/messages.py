@@ -10,7 +10,7 @@ from typing import Any
 from structgen.arguments import require_unicode
 from structgen.chat.call_format import CallFormat, WrittenCall
 from structgen.chat.known import call_format
-from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, why
+from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering
 from structgen.errors import OptionError, quoted
 from structgen.memo import once_per_object
 from structgen.tools import Tool, ToolCall
@@ -57,7 +57,7 @@ def prompt_ids(
     given |= options or {}
     if "sanitize_control_tokens" in inspect.signature(apply).parameters:
         given["sanitize_control_tokens"] = True
-    try:
+    with rendering(f"{where}: "):
         if format_ is None and any(message.get("tool_calls") for message in messages):
             format_ = call_format(tokenizer)
         reading = _Reading(tokenizer, where)
@@ -66,10 +66,6 @@ def prompt_ids(
         ]
         encoded = apply(written, add_generation_prompt=True, return_dict=True, **given)
         return [int(token) for token in encoded["input_ids"]]
-    except OptionError:
-        raise
-    except Exception as error:
-        raise OptionError(f"{where}: the chat template refuses the conversation: {why(error)}") from error
 
 
 def _plain(value: Any, where: str) -> Any:

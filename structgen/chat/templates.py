@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol
@@ -51,19 +52,28 @@ class TokenizerTemplate:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
         """See `ChatTemplate`."""
-        try:
+        with rendering():
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=prompt, tokenize=False, **options
             )
-        except Exception as error:
-            raise CannotRender(f"the chat template refuses this conversation: {why(error)}") from error
         return text
 
 
-def why(error: Exception) -> str:
-    """Returns what an exception says: the words of a template that refuses, or its type and its words."""
-    own = isinstance(error, (jinja2.TemplateError, ValueError))
-    return excerpt(error if own and str(error) else f"{type(error).__name__}: {error}")
+@contextmanager
+def rendering(where: str = "") -> Iterator[None]:
+    """Whatever a template raises is its refusal: it is code, and calls methods of the values that it is given.
+
+    Args:
+        where: stands before the words of a template that refuses, or else the error's type and its words.
+    """
+    try:
+        yield
+    except OptionError:
+        raise
+    except Exception as error:
+        own = isinstance(error, (jinja2.TemplateError, ValueError)) and str(error)
+        why = excerpt(error if own else f"{type(error).__name__}: {error}")
+        raise CannotRender(f"{where}the chat template refuses the conversation: {why}") from error
 
 
 class JinjaTemplate:
@@ -79,10 +89,8 @@ class JinjaTemplate:
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
         """See `ChatTemplate`."""
         given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
-        try:
+        with rendering():
             return self._compiled.render(**self._names, **self._asked(tools), **given, **options)
-        except Exception as error:
-            raise CannotRender(f"the chat template refuses this conversation: {why(error)}") from error
 
     @cached_property
     def _compiled(self) -> jinja2.Template:

@@ -53,7 +53,7 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     )
     try:
         grammar = constraint.compile(vocabulary)
-    except BaseException as error:
+    except BaseException as error:  # what is interrupted has ended, too
         operation.end({}, error)
         raise
     operation.end({"structgen.grammar_bytes": grammar.nbytes})

@@ -84,7 +84,7 @@ class Service:
             job = EngineJob(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
             run.at_end.append(partial(self._engine.cancel, job))
             self._engine.submit(job)
-        except BaseException:
+        except BaseException:  # a request that is cancelled gives its places back, too
             run.close()
             raise
         return run
