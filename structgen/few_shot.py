@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,7 +14,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError, TokenRejected, quoted
 from structgen.options import Whitespace
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary.vocabulary import single_bytes
 
 Message = Mapping[str, Any]
 _LEADING = ("system", "developer")
@@ -85,7 +84,7 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
         require(isinstance(value, str), where, value, "a text: the schema is no JSON")
         text = value
     if target.constraint is not None:
-        matcher = target.constraint.compile(_bytes()).matcher()
+        matcher = target.constraint.compile(single_bytes()).matcher()
         for place, byte in enumerate(text.encode()):
             try:
                 matcher.advance(byte)
@@ -114,9 +113,3 @@ def _layout(target: Target, whitespace: Whitespace) -> dict[str, Any]:
     if layout.kind == "indented":
         return {"indent": layout.indent}
     return {"separators": (",", ":")} if layout.kind == "compact" else {}
-
-
-@cache
-def _bytes() -> Vocabulary:
-    """A vocabulary of bytes: masks over it are over texts, whatever a model's tokens are."""
-    return Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -171,19 +172,14 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         starts = (text[:n] for n in range(1, min(len(text), self._longest) + 1))
         return (self._by_bytes[start] for start in starts if start in self._by_bytes)
 
-    @property
+    @cached_property
     def _by_bytes(self) -> dict[bytes, int]:
-        known: dict[bytes, int] | None = self.__dict__.get("_token_of")
-        if known is None:
-            ids = range(self.vocabulary.width - 1, -1, -1)  # the lowest of equal tokens wins
-            known = {self.vocabulary.token(i): i for i in ids if self.vocabulary.token(i)}
-            self.__dict__["_token_of"] = known
-        return known
+        ids = range(self.vocabulary.width - 1, -1, -1)  # the lowest of equal tokens wins
+        return {self.vocabulary.token(i): i for i in ids if self.vocabulary.token(i)}
 
-    @property
+    @cached_property
     def _longest(self) -> int:
-        """Bytes of the longest token."""
-        return int((self.vocabulary.offsets[1:] - self.vocabulary.offsets[:-1]).max())
+        return max(map(len, self._by_bytes))
 
 
 def _seen(mask: Tensor | None, row: int, slots: int) -> Tensor:

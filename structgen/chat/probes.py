@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from structgen.chat.templates import CannotRender, ChatTemplate
@@ -57,13 +58,9 @@ class Probes:
 
     def variants(self) -> Iterator[Probes]:
         """Yields the ways to give calls to a template, those that most templates take first."""
-        for single in (False, True):
-            for naming_ids in (False, True):
-                for no_content in ("", None):
-                    for as_text in (False, True):
-                        yield replace(
-                            self, as_text=as_text, no_content=no_content, single=single, naming_ids=naming_ids
-                        )
+        flags, texts = (False, True), ("", None)
+        for single, naming_ids, no_content, as_text in product(flags, flags, texts, flags):
+            yield replace(self, as_text=as_text, no_content=no_content, single=single, naming_ids=naming_ids)
 
     def prompt(self) -> str:
         """Returns the text between the user's words and the model's turn."""

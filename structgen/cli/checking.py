@@ -16,7 +16,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.errors import ValidatorError, excerpt
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import validated
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary.vocabulary import single_bytes
 
 LINES = ".jsonl", ".ndjson"
 
@@ -48,8 +48,7 @@ def compiled(schema: Any) -> None:
     Raises:
         SchemaError, LimitExceeded: it cannot be enforced, or nothing satisfies it.
     """
-    tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)]
-    JsonSchema(schema).compile(Vocabulary.from_tokens([*tokens, None], end_ids=[256])).matcher().mask()
+    JsonSchema(schema).compile(single_bytes()).matcher().mask()
 
 
 def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:

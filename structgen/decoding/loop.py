@@ -165,17 +165,14 @@ class Batch(Run[Session]):
 
     def _leave(self, session: Session) -> None:
         """The last row takes the place of the one that leaves, here as in the cache; what follows it, its row."""
-        following = session.following()
+        following, place = session.following(), self._active.index(session)
         if following is not None:
-            self._active[self._active.index(session)] = following
+            self._active[place] = following
             following.row.reread()  # what was read ahead was asked of the session before
-            if self._drafts is not None:
-                self._drafts.forget(session)
-            session.leave()
-            return
-        self._active[self._active.index(session)] = self._active[-1]
-        self._active.pop()
-        self._forward.release(session.row)
+        else:
+            self._active[place] = self._active[-1]
+            self._active.pop()
+            self._forward.release(session.row)
         if self._drafts is not None:
             self._drafts.forget(session)
         session.leave()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -266,6 +266,12 @@ def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32
     offsets = np.zeros(len(texts) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=offsets[1:])
     return np.frombuffer(b"".join(texts), np.uint8), offsets
+
+
+@cache
+def single_bytes() -> Vocabulary:
+    """A vocabulary of single bytes: masks over it are over texts, and what compiles for it compiles for any."""
+    return Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
 
 
 def require_vocabulary(given: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from vllm.v1.structured_output.request import get_structured_output_key
 from structgen.errors import StructgenError, TokenRejected
 from structgen.integrations.text_grammars import TextGrammars, constraint_of, fill_row
 from structgen.masks import Grammar
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary.vocabulary import single_bytes
 
 
 def validate(params: Any) -> None:
@@ -33,15 +32,9 @@ def validate(params: Any) -> None:
         return
     kind, text = get_structured_output_key(params.structured_outputs)
     try:
-        constraint_of(kind.name.lower(), text).compile(_bytes())
+        constraint_of(kind.name.lower(), text).compile(single_bytes())
     except (StructgenError, ValueError) as error:
         raise VLLMValidationError(f"structgen: {error}") from error
-
-
-@cache
-def _bytes() -> Vocabulary:
-    """The smallest vocabulary that spells everything: what compiles for it, compiles for any."""
-    return Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
 
 
 @dataclass
