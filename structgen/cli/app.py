@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from structgen.cli.heaps import share_heaps
 from structgen.cli.schemas import HELP, read_schema, registry_of, schema_of
 from structgen.waiting import each_waited, waiting
 
@@ -297,6 +298,7 @@ def serve(
     otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
 ) -> None:
     """Serve a model over HTTP, in OpenAI's interface. Needs the extra structgen[server]."""
+    share_heaps()
     _import_engine()
     from structgen import telemetry
     from structgen.cli.models import load_model
