@@ -16,6 +16,8 @@ from structgen.automaton.text_classes import BLANKS, class_bounds, class_ends
 
 
 Span = tuple[int, int, int, int]
+FEW_HOMES = 8
+"""Where fewer than one of so many states are free text, or lead to it with most characters, exits are not worth it."""
 
 
 class DfaOutline:
@@ -30,7 +32,7 @@ class DfaOutline:
         spans, wides: `ascii_spans` and `wide_classes`.
         escaped: int32[.]: the classes of which a character may stand behind a backslash.
         depths: `alive_depths` for the text classes.
-        exits: see `automaton.text_loops`; None where the DFA has no state that is plain text.
+        exits: see `automaton.text_loops`; None where the DFA has hardly a state that is free text.
     """
 
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
@@ -46,9 +48,9 @@ class DfaOutline:
         if quoted:
             self.depths[BLANKS] = 0  # in a string all of them but the blank itself are spelled by escapes
         self.exits: Int64 | None = None
-        if not quoted and self.wides.size:
-            leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides)
-            self.exits = leaving if leaving[:, 1].any() else None
+        if self.wides.size:
+            leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides, quoted=quoted)
+            self.exits = leaving if FEW_HOMES * np.count_nonzero(leaving[:, 1]) >= len(leaving) else None
 
     def classes_in(self, low: int, high: int) -> set[int]:
         """The DFA's classes of the characters `low..high`; class 0 is dead everywhere (surrogates are in it)."""

@@ -152,7 +152,7 @@ class Tables:
 
     @cached_property
     def exits(self) -> Int64:
-        """int64[., 2]: of a block's states of plain text, what leads away and where most leads (see `text_loops`)."""
+        """int64[., 2]: of a block's states of free text, what leads away and where most leads (see `text_loops`)."""
         return np.zeros((0, 2), np.int64)
 
     def is_stub(self, state: int) -> bool:
@@ -342,7 +342,7 @@ class Tables:
 
         Args:
             slack: where characters are counted, how many more any state may need to end.
-            exits: int64[states, 2], of plain text: see `automaton.text_loops`.
+            exits: int64[states, 2], of free text: see `automaton.text_loops`.
         """
         need = self.n_depths + depths.size
         if need > len(self.depths):

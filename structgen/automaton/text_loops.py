@@ -2,10 +2,14 @@
 
 Free text up to a stop stands in one state for most of its characters, and whatever token is made of those leaves it
 there. So a walk for a mask has to look only at tokens in which a character stands that leads away. To find those
-fast, characters are told apart by *bucket*, one bit of an int64 each: the two cases of a letter together, every mark
-and the blank alone, the digits, the line feed, other control characters, everything beyond ASCII.
+fast, characters are told apart by *bucket*, one bit of an int64 each: the two cases of a letter together, nearly every
+mark and the blank alone, the digits, the line feed, other control characters, what is beyond ASCII. Of that the blocks
+in which the line ends of Unicode stand are a bucket of their own: the dot of a pattern takes all else.
 
 In the middle of a stop most characters lead back to that state: what they begin is as it is from there.
+
+Inside the quotes of a JSON string it is the same, but that the quote, the backslash and control characters always lead
+elsewhere.
 """
 
 from __future__ import annotations
@@ -19,45 +23,61 @@ from structgen.automaton.table_format import Int32, Int64
 from structgen.kernels import kernel
 
 BUCKETS = 64
-_DIGITS, _FEED, _CONTROL, WIDE, ODD = range(59, 64)
+_DIGITS, _FEED, _CONTROL, _MARKS, _WIDE, ODD = range(58, 64)
 """The last buckets. No character is in `ODD`: it marks what must be walked whatever it holds."""
+_BEYOND_ASCII = (
+    (0x80, 0x1FFF, _WIDE), (0x2000, 0x2FFF, _MARKS), (0x3000, 0xD7FF, _WIDE), (0xE000, 0x10FFFF, _WIDE),
+)  # fmt: skip
+"""Code points by bucket. Those of `_MARKS` begin with one byte, 0xE2, which begins no other."""
 
 
 def _bucket_table() -> Int64:
-    marks = " " + string.punctuation
+    marks = " " + string.punctuation.replace("~", "")
     table = np.full(256, _CONTROL, np.int64)
     for number, letter in enumerate(string.ascii_lowercase):
         table[[ord(letter), ord(letter.upper())]] = number
     table[[ord(mark) for mark in marks]] = np.arange(26, 26 + len(marks))
+    table[ord("~")] = table[ord("^")]
     table[[ord(digit) for digit in string.digits]] = _DIGITS
     table[ord("\n")] = _FEED
-    table[128:] = WIDE
+    table[128:] = _WIDE
+    table[0xE2] = _MARKS
     return table
 
 
-BUCKET_OF: Int64 = _bucket_table()
-"""int64[256]: the bucket of a byte of UTF-8."""
-BIT_OF: Int64 = np.left_shift(np.int64(1), BUCKET_OF)
-"""int64[256]: its bit."""
+BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table())
+"""int64[256]: the bucket of a byte of UTF-8, as a bit; 0 for the bytes behind the first of a character."""
+BIT_OF[0x80:0xC0] = 0
+MOST_OTHERS = 16
+"""Characters that may lead elsewhere than from the state that a mask is made from: all tokens that begin with them are
+walked."""
+WIDE_BITS = 1 << _MARKS | 1 << _WIDE
+"""The buckets of the characters beyond ASCII."""
 ODD_BIT: np.int64 = np.left_shift(np.int64(1), np.int64(ODD))
+QUOTED_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[*range(0x20), 0x22, 0x5C]])
+"""Buckets of the characters that do not stand for themselves inside a JSON string."""
 
 
-def exits(bounds: Int32, classes: Int32, nexts: Int32, wides: Int32) -> Int64:
+def exits(bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, *, quoted: bool) -> Int64:
     """int64[states, 2]: of state `q + 1`, the buckets of the characters that lead elsewhere, or nowhere, and `ODD`;
-    and the state to which most characters lead, if they also lead from there to itself (0: there is none).
+    and the state to which most characters lead, if they also lead from there to itself, and few others lead elsewhere
+    than from there (0: there is none).
 
     Args:
         bounds, classes, nexts: of a `CharDfa`.
         wides: the classes of its characters beyond ASCII.
+        quoted: inside a JSON string, or plain text?
     """
     held = np.zeros(nexts.shape[1], np.int64)
     ascii_classes = classes[np.searchsorted(bounds, np.arange(128), side="right") - 1]
     np.bitwise_or.at(held, ascii_classes, BIT_OF[:128])
-    held[wides] |= BIT_OF[128]
+    for low, high, bucket in _BEYOND_ASCII:
+        first, behind = np.searchsorted(bounds, low, side="right") - 1, np.searchsorted(bounds, high, side="right")
+        held[classes[first:behind]] |= 1 << bucket
     sizes = np.bincount(ascii_classes, minlength=nexts.shape[1])
     sizes[wides] += 128 // len(wides)
     leads = np.zeros((len(nexts) - 1, 2), np.int64)
-    leads[:, 0] = ODD_BIT
+    leads[:, 0] = ODD_BIT | QUOTED_BITS if quoted else ODD_BIT
     _leave(nexts, held, sizes, np.zeros(len(nexts), np.int64), leads)
     return leads
 
@@ -78,6 +98,8 @@ def _leave(nexts: Int32, held: Int64, sizes: Int64, votes: Int64, leads: Int64) 
             votes[nexts[q, c]] = 0
         leads[q - 1, 1] = best
     for q in range(1, nexts.shape[0]):
-        home = leads[q - 1, 1]
-        if home != 0 and leads[home - 1, 1] != home:
+        home, others = leads[q - 1, 1], int64(0)
+        for c in range(nexts.shape[1]):
+            others += sizes[c] if nexts[q, c] != nexts[home, c] else int64(0)
+        if home != 0 and (leads[home - 1, 1] != home or others > MOST_OTHERS):
             leads[q - 1, 1] = 0

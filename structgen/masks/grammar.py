@@ -103,11 +103,11 @@ class Grammar(Transitions):
             other = self._alike(position)
             if other != position:
                 return self._like(other) or self._walked(position)
-        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and no plain text is lifted
+        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and no free text is lifted
             return self._walked(position)
         main = self._home(position)
         bare = uncounted(self._base, position)
-        if bare != position and (spare := spare_room(self._base, position)) < FEW and tables.n_exits == 1:
+        if bare != position and (spare := spare_room(self._base, position)) < (FEW if tables.n_exits == 1 else 0):
             bare = position  # most likely some token is longer: the mask there would be of no use
         if bare != position:
             like = self._like(bare)

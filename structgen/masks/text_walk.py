@@ -1,4 +1,4 @@
-"""Masks of plain text up to something: only tokens that may leave the text are walked.
+"""Masks of text up to something, plain or inside quotes: only tokens that may leave the text are walked.
 
 In free text most characters leave the state as it is. A token made of nothing else is allowed if it has room: that is
 a row of the text slice. All other tokens have a character in them that leads away, and the trie's nodes say which
@@ -131,7 +131,7 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
 
 @inner_kernel
 def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
-    """The mask in a state of plain text that the characters in `exits` lead away from: 0, or -1 when it is stopped."""
+    """The mask in a state of free text that the characters in `exits` lead away from: 0, or -1 when it is stopped."""
     r = registers_at(base)
     room, spare = _room(base, s, c), int64(-1)
     if r[V_LIKE]:

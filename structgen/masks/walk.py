@@ -27,7 +27,7 @@ from structgen.masks.bits import allow, begin, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
     V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
-    V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_WORDS,
+    V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
@@ -39,6 +39,10 @@ NARROW = 2
 """Children that take as long to try as one edge takes to look up."""
 MANY = 200
 """From this many trie nodes below a first byte on, the walk looks for a class of what may follow the byte."""
+MOST_FIT = 12
+"""Most tokens have no more characters than this."""
+AWAY = 2
+"""Tokens that no text class covers and that take as long as one that may leave a text."""
 NO_NODE = -1
 NO_CLASS, STOPPED = -1, -2
 """What `_class_behind` returns in place of a class."""
@@ -291,6 +295,22 @@ def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
 
 
 @inner_kernel
+def _has_room(base: int, s: int, c: int) -> bool:
+    """May so many characters follow in state `s`, `c` of them behind, that most tokens fit?"""
+    return states_at(base)[s, HI] - c >= MOST_FIT
+
+
+@inner_kernel
+def _looks_away(base: int, exits: int, best: int, level: int) -> bool:
+    """Is it faster to look at the tokens that may leave a text than at those that its best text class does not cover?
+
+    Of the latter many take little time: those that a class covers but for their first byte.
+    """
+    tokens = registers_at(base)[V_TOKENS]
+    return AWAY * (tokens - untouched(base, exits)) < tokens - int64(_counts(base)[best, level])
+
+
+@inner_kernel
 def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     """The mask by a walk of the trie, less what text classes cover: 0, or -1 when it is stopped."""
     r = registers_at(base)
@@ -300,7 +320,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
         exits, home = exits_of(base, s), home_of(base, s)
         if home != 0 and r[V_LIKE] != 0:
             return fill_like(base, out, s, f, c, home)
-        if exits != 0 and (r[V_LIKE] != 0 or untouched(base, exits) > _counts(base)[best, level]):
+        if exits != 0 and (r[V_LIKE] != 0 or (_has_room(base, s, c) and _looks_away(base, exits, best, level))):
             return fill_text(base, out, s, f, c, exits)
     elif mode_of(base, s) == GAP:
         room = int64(states_at(base)[s, HI]) - c

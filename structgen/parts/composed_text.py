@@ -12,10 +12,9 @@ import numpy as np
 from structgen.automaton.table_format import CHARS, FRAME_SHIFT, KIND, TARGET
 from structgen.automaton.tables import Tables
 from structgen.automaton.text_classes import TEXT_CLASSES
-from structgen.automaton.text_loops import BIT_OF, ODD_BIT
+from structgen.automaton.text_loops import BIT_OF, ODD_BIT, WIDE_BITS
 
 _BITS: list[int] = BIT_OF[:128].tolist()
-_WIDE_BIT = int(BIT_OF[128])
 
 
 def is_text(tables: Tables, position: int) -> bool:
@@ -44,7 +43,7 @@ def leaving(tables: Tables, position: int, state: int, row: list[int], alone: li
             bits |= bucket
     first, _, _, _, _, where = tables.blocks[tables.row(position & TARGET)[KIND] >> 8].tolist()
     own = int(tables.exits[where + (position & TARGET) - first, 0])
-    return bits | _WIDE_BIT if own & _WIDE_BIT or not all(alone[128:]) else bits
+    return bits | (own & WIDE_BITS if all(alone[128:]) else WIDE_BITS)
 
 
 def text_block(tables: Tables, position: int, state: int, leave: int, home: int) -> int:

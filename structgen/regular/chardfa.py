@@ -56,6 +56,11 @@ class CharDfa:
         """True when no string at all is a member."""
         return not any(self.final)
 
+    @property
+    def everything(self) -> bool:
+        """True when every string is a member."""
+        return len(self.final) == 2 and self.final[1] == 1 and self.bounds.tolist() == [0, 0xD800, 0xE000]
+
     @cached_property
     def kinds(self) -> tuple[tuple[int, ...], NDArray[np.int32]]:
         """The different masks in `final`, and for each state the place of its own among them."""

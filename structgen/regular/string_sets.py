@@ -54,6 +54,8 @@ def _constraints(strings: Strings) -> tuple[CharDfa | None, bool]:
     exact = True
     for part, test in _parts(strings):
         exact = exact and test is None
+        if part.everything:
+            continue
         try:
             language = part if language is None else intersect(language, part)
         except LimitExceeded:

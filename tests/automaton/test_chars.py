@@ -99,18 +99,24 @@ def kind_of(dfa: CharDfa, code: int) -> int:
     return int(dfa.classes[np.searchsorted(dfa.bounds, code, side="right") - 1])
 
 
+@pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_exits_are_the_buckets_of_the_characters_that_lead_elsewhere(pattern: str) -> None:
+def test_exits_are_the_buckets_of_the_characters_that_lead_elsewhere(pattern: str, quoted: bool) -> None:
+    """Inside quotes, the quote, the backslash and control characters lead away from every state."""
     dfa = from_pattern(pattern)
     wides = outline_of(dfa, quoted=False, name=False).wides
-    leads = exits(dfa.bounds, dfa.classes, dfa.next, wides) if wides.size else np.zeros((0, 2), np.int64)
+    leads = np.zeros((0, 2), np.int64)
+    if wides.size:
+        leads = exits(dfa.bounds, dfa.classes, dfa.next, wides, quoted=quoted)
+    never = {*range(0x20), ord('"'), ord("\\")} if quoted else set()
     for q in range(1, len(leads) + 1):
-        leaving = {code for code in range(128) if dfa.next[q, kind_of(dfa, code)] != q}
+        leaving = never | {code for code in range(128) if dfa.next[q, kind_of(dfa, code)] != q}
         wanted = int(ODD_BIT)
         for code in leaving:
             wanted |= int(BIT_OF[code])
-        if any(dfa.next[q, kind] != q for kind in wides.tolist()):
-            wanted |= int(BIT_OF[128])
+        for code in [*range(0x80, 0xD800), *range(0xE000, 0x11000), *range(0x11000, 0x110000, 0x400)]:
+            if dfa.next[q, kind_of(dfa, code)] != q:
+                wanted |= int(BIT_OF[chr(code).encode()[0]])
         assert int(leads[q - 1, 0]) == wanted
 
 

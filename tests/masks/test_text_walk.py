@@ -1,4 +1,5 @@
-"""Masks of plain text, which walk only what may leave it: equal to the plain twin, bit by bit, at every place.
+"""Masks of text, plain or inside quotes, which walk only what may leave it: equal to the plain twin, bit by bit, at
+every place.
 
 Covers `parts.composed_text` and `parts.part_reading`.
 """
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints.basic import Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.languages import Machine
 from structgen.errors import DeadEnd, OptionError
@@ -83,6 +84,22 @@ def assert_equal_along(grammar: Grammar, text: bytes, seed: int, lead: bytes = b
             return
 
 
+QUOTED = [
+    {"pattern": "^[^/]*/x"}, {"pattern": "[A-Z]{2}"}, {"pattern": "^\\\\.*$"}, {"pattern": "^(/)?([^/\0]+(/)?)+$"},
+    {"pattern": "^(?:\\S+\\s+){0,3}\\S+$"}, {"pattern": "^https?://.*?\\..*$", "minLength": 9}, {"pattern": "[é😀]x"},
+    {"pattern": "^.{0,40}<.{0,40}$"}, {"pattern": "^[^x]*$", "allOf": [{"pattern": "<"}]}, {"pattern": "^[^\u2003]+$"},
+]  # fmt: skip
+"""Patterns in which most characters lead to one state."""
+QUOTED_TEXTS = [
+    '"xa< /x one. AB \\\\u2003 é😀x \\\\"'.encode(), '"\u2003x/x/ABé\\\\n😀<x"'.encode(), b'"https://x.y one/AB<"',
+    b'"one two  ab three"', b'"/ab/x``"', '"😀😀😀éé< \\\\ud83d\\\\ude00x"'.encode(),
+]  # fmt: skip
+IN_QUOTES = vocabulary_of([
+    *PIECES, b'"', b'/"', b'x"', b'<"', b'AB"', b"\\", b'\\"', b"\\n", b"x\\", b"\\ud83d", b"\\u20", b"/x", b"AB",
+    b"x/", b'x", "', b'A": ', b"http", b"://", b" three", b"\n", b"a\nb", b"a\tb", b"\x7f", b"x\x7fy", b'```"',
+])  # fmt: skip
+
+
 TEXTS = [
     "xa< </think one two. é{\u2003</thinking </tab aaab".encode(),
     'é😀<</think>["a", "one"]'.encode(), b'ab{"x": 12', b'[one] ["x"]ab', b"x! \xff!", b"``x````</",
@@ -108,6 +125,29 @@ def test_masks_of_bounded_text_are_the_plain_twins(bounded: Any, most: int) -> N
         return  # there is no text that short
     for seed, text in enumerate(TEXTS[:3]):
         assert_equal_along(grammar, text, seed, lead=b"x" * max(0, most - 30))
+
+
+@pytest.mark.parametrize("most", [None, 9, 30, 400])
+@pytest.mark.parametrize("strings", QUOTED, ids=str)
+def test_masks_inside_quotes_are_the_plain_twins(strings: dict[str, Any], most: int | None) -> None:
+    """With any length, and with room for every token, for some, and for none; as a value and as a name."""
+    limits = {} if most is None else {"maxLength": most}
+    value = {"type": "string"} | strings | limits
+    grammar = JsonSchema(value).compile(IN_QUOTES)
+    lead = b'"' + b"x" * max(0, (most or 0) - 25)
+    for seed, text in enumerate(QUOTED_TEXTS):
+        assert_equal_along(grammar, text, seed)
+        assert_equal_along(grammar, text[1:], seed, lead=lead)
+    names = JsonSchema({"type": "object", "propertyNames": strings | limits}).compile(IN_QUOTES)
+    for seed, text in enumerate(QUOTED_TEXTS):
+        assert_equal_along(names, b"{" + text + b": 1}", seed)
+
+
+def test_most_of_a_pattern_inside_quotes_is_found_without_a_walk() -> None:
+    """The state that most characters lead to, and the one before it, know what leads away."""
+    automaton = JsonSchema({"type": "string", "pattern": "^[^/]+/$"}).compile(IN_QUOTES).automaton
+    automaton.expand(automaton.start)
+    assert automaton.tables.n_exits > 1
 
 
 def test_far_from_its_bound_a_text_has_one_mask_in_each_state() -> None:

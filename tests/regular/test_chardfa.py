@@ -197,8 +197,18 @@ def test_what_lifting_needs_is_found_once_per_automaton_and_goes_with_it():
     assert gone() is None
 
 
+@pytest.mark.parametrize(
+    ("pattern", "everything"),
+    [("", True), ("a*", True), ("^[^]*$", True), ("^\\s*$|.|^$", True), ("^.*$", False), ("[^]", False), ("^$", False)],
+)
+def test_an_automaton_knows_that_every_string_is_a_member(pattern, everything):
+    assert from_pattern(pattern).everything is everything
+
+
 def test_only_automata_with_free_text_have_exits():
-    assert outline_of(from_pattern("^[^]*end$"), quoted=False, name=False).exits is not None
+    for quoted in (False, True):
+        assert outline_of(from_pattern("^[^]*end$"), quoted=quoted, name=False).exits is not None
+        assert outline_of(from_pattern("^[^]{9}end[^]*$"), quoted=quoted, name=False).exits is None
     assert outline_of(any_finite_dfa(), quoted=False, name=False).exits is None
 
 

@@ -258,6 +258,8 @@ def test_free_strings_cost_nothing() -> None:
     """No pattern, no predicate; a format nobody knows annotates."""
     assert is_free(Strings(3, 9))
     assert is_free(Strings(formats=("no-such-format",)))
+    assert is_free(Strings(patterns=("[a-z]*", "x?")))  # every string has such a part, if an empty one
+    assert not is_free(Strings(patterns=("[a-z]*", "^.*$")))  # not across lines
     assert string_predicate(Strings(3, 9)) is None
     assert not is_free(Strings(formats=("date",)))
     assert not is_free(Strings(without=(Strings(patterns=("a",)),)))
