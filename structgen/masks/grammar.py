@@ -18,7 +18,6 @@ from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
 from structgen.masks.refused import explained, nothing_allowed, rejected
 from structgen.masks.tested import Late, Snapshot
-from structgen.masks.slices import new_rows
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import home, longest_token, spare_room, uncounted
 from structgen.masks.transitions import CheckAnswers, Transitions
@@ -38,8 +37,8 @@ MOST_POSITIONS = 1 << 16
 """Positions whose masks one grammar knows; far from a bound, many have one and the same."""
 FEW = 12
 """With room for fewer characters than this, a bounded text's mask is not looked for where nothing is counted."""
-CHUNKS = 4, 64
-"""Masks allocated at a time, at first and at most: making an array for each would cost more than filling it."""
+FEWEST_MASKS = 64
+"""So many masks one grammar keeps whatever they take."""
 
 
 class Grammar(Transitions):
@@ -60,8 +59,7 @@ class Grammar(Transitions):
         super().__init__(automaton, vocabulary)
         self._rows: dict[int, Filled] = {}
         self._longest_tokens: BoundedCache[int, int] = BoundedCache(MOST_POSITIONS)
-        self._most_rows = max(CHUNKS[1], CACHE_BYTES // (4 * self._slices.words))
-        self._spare: list[tuple[Uint32, int]] = []
+        self._most_rows = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
 
     def matcher(self) -> Matcher:
         """A new walk from the start."""
@@ -150,26 +148,16 @@ class Grammar(Transitions):
         """The mask by a walk of the trie, from one that is like it if there is one."""
         # A walk from a mask that tests correct would not meet the tests that it has met.
         from_row = like[0] if like is not None and like[2] is None else None
-        row, address = (self._spare or self._new_rows())[-1]
+        if len(self._rows) >= self._most_rows:
+            self._forget()
+        row, address = self._slices.new_row()
         ends = self._fill(position, address, YES, from_row)
         late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
         if ends & TESTED:
             late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
         elif empty:
             raise DeadEnd("no token of the vocabulary spells what must come next")
-        self._spare.pop()
         return row, ends & ~TESTED == 1, late
-
-    def _new_rows(self) -> list[tuple[Uint32, int]]:
-        """Room for the next masks, more each time. Forgets the oldest half of them where there are too many."""
-        known = len(self._rows)
-        if not known:
-            self._spare = [self._slices.first_row()]
-            return self._spare
-        if known + CHUNKS[1] > self._most_rows:
-            self._forget()
-        self._spare = new_rows(min(max(3 * known, CHUNKS[0]), CHUNKS[1]), self._slices.words)
-        return self._spare
 
     def _forget(self) -> None:
         for position in list(self._rows)[: len(self._rows) // 2]:

@@ -31,16 +31,8 @@ FREE_REGISTERS = 8
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
 
 
-FIRST_ROWS = 16
-"""First masks that share an allocation."""
-
-
-def new_rows(count: int, words: int) -> list[tuple[Uint32, int]]:
-    """Read-only room for masks, and the address of each."""
-    block: Uint32 = np.empty((count, words), np.uint32)
-    address = int(block.ctypes.data)
-    block.flags.writeable = False
-    return [(row, address + 4 * words * i) for i, row in enumerate(block)]
+ROWS = 64
+"""Masks that share an allocation: making an array for each would cost more than filling it."""
 
 
 class Slices:
@@ -67,15 +59,18 @@ class Slices:
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))
-        self._first_rows: list[tuple[Uint32, int]] = []
+        self._rows: list[tuple[Uint32, int]] = []
 
-    def first_row(self) -> tuple[Uint32, int]:
-        """Room for the first mask of a grammar, and its address; many grammars share one allocation."""
+    def new_row(self) -> tuple[Uint32, int]:
+        """Read-only room for a mask, and its address; the grammars of a vocabulary share allocations."""
         try:
-            return self._first_rows.pop()
+            return self._rows.pop()
         except IndexError:
-            rows = new_rows(FIRST_ROWS, self.words)
-            self._first_rows.extend(rows[1:])
+            block: Uint32 = np.empty((ROWS, self.words), np.uint32)
+            address = int(block.ctypes.data)
+            block.flags.writeable = False
+            rows = [(row, address + 4 * self.words * i) for i, row in enumerate(block)]
+            self._rows.extend(rows[1:])
             return rows[0]
 
     @staticmethod
