@@ -25,7 +25,7 @@ SPACES = (0x20, 0x0A, 0x0D, 0x09)
 _HEAD_WORDS = 14
 (_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _COUNT, _SIZE, _BEHIND, _F_STATES, _F_COUNT, _F_EDGES,
  _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
-"""What stands in the scratch space for `write_phases`, int64 each, before ends, members, and bytes: see there."""
+"""What stands in the scratch space for `write_phase`, int64 each, before ends, members, and bytes: see there."""
 _ASKED, _KEPT = Struct("7q"), Struct("7q")
 _FREE_NAME = PLACES[NAME, False]
 _OF_PHASE = 6
@@ -56,50 +56,41 @@ class MemberNames:
         self,
         automaton: Automaton,
         state: int,
-        phases: range,
         *,
         before: bytes,
         last: bytes,
         close: int,
         members: int,
-        required: int = 0,
         first: int = 0,
         other: int = 0,
         shared: bool = False,
     ) -> None:
-        """Write phases.
+        """Write a phase.
 
         Args:
-            state: the state of the first of them; those of the others are behind it.
-            phases: in which declared members before this number can come no more.
+            state: that of the phase.
             before: what stands before a name's opening quote.
             last: what ends the object.
             close: the state behind that; 0 where it may not come.
             members: the declared members that may come, as bits.
-            required: of these, no member behind one can come before it, nor another name nor the end.
             first: the first of the states behind the spellings of the members.
-            other: the state behind the closing quote of any other name in the first of the phases, those of the others
-                being behind it; 0 where none may come.
+            other: the state behind the closing quote of any other name; 0 where none may come.
             shared: are there more phases with this `first`? The rest of a name that no other has is written once then.
         """
         tables, size = automaton.tables, (self._count + 7) // 8
         chains = (self._chains.get(first) or -1) if shared and self._count else 0
         data = b"".join((
             _ASKED.pack(state, close, other, first, chains, len(before), len(last)), self._data, before, last,
-            members.to_bytes(size, "little"), required.to_bytes(size, "little"),
+            members.to_bytes(size, "little"),
         ))  # fmt: skip
         place = (len(data) + 3) // 4
         tables.scratch(4 * place + work_space(self._count))[: len(data)] = data
         names = self.size if other or members & members - 1 else self._longest
         of_phase = _OF_PHASE + len(before) + len(last)
         blocks = _FREE_NAME if other else (0, 0, 0, 0)
-        room = len(phases) * names + (self.size if chains else 0)
-        taken = tables.take(
-            room + len(phases) * (of_phase + blocks[1]), room + len(phases) * (of_phase + 2 * len(SPACES) + blocks[3])
-        )
-        tables.n_states, tables.n_edges = write_phases(
-            tables.base, place, phases.start, phases.stop, self._bound, *taken
-        )
+        room = names + (self.size if chains else 0) + of_phase
+        taken = tables.take(room + blocks[1], room + 2 * len(SPACES) + blocks[3])
+        tables.n_states, tables.n_edges = write_phase(tables.base, place, self._bound, *taken)
         if chains < 0:
             self._chains[first] = taken[0]
 
@@ -193,16 +184,16 @@ def _write_chains(base: int, n_states: int, n_edges: int) -> tuple[int, int]:
 
 
 @inner_kernel
-def _list_names(base: int, place: int, low: int, high: int, other: int) -> int:
-    """Write the literals of a phase, in which the members `low..high - 1` may come if at all, to the work space from
-    `place` on; where another name may come too, the refused ones lead to DEAD. How many literals there are."""
+def _list_names(base: int, place: int) -> int:
+    """Write the literals of a phase to the work space from `place` on; where another name may come too, the refused
+    ones lead to DEAD. How many literals there are."""
     at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
     head = view_int64(at)
-    count, row, start = head[_COUNT], place, int64(0)
+    count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
     bits = view_uint8(_names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST])
     for i in range(count):
         end, member = int64(scratch[2 * _HEAD_WORDS + i]), int64(scratch[2 * _HEAD_WORDS + count + i])
-        if low <= member and member < high and bits[member >> 3] >> (member & 7) & 1:
+        if bits[member >> 3] >> (member & 7) & 1:
             chain = head[_CHAINS] + start - i if head[_CHAINS] and not other else int64(0)
             row = put_literal(scratch, row, start, end, head[_FIRST] + member, chain)
         elif other:
@@ -212,12 +203,10 @@ def _list_names(base: int, place: int, low: int, high: int, other: int) -> int:
 
 
 @inner_kernel
-def _write_names(
-    base: int, place: int, low: int, high: int, other: int, n_states: int, n_edges: int
-) -> tuple[int, int, int]:
+def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
     """Write what follows the opening quote of a name; its first state, 0 for none, and the new counts."""
     head, names, inner = view_int64(registers_at(base)[R_SCRATCH]), int64(0), int64(0)
-    count = _list_names(base, place, low, high, other)
+    count, other = _list_names(base, place), head[_OTHER]
     if other:
         names = inner = n_states
         copied_block(
@@ -234,13 +223,12 @@ def _write_names(
 
 
 @inner_kernel
-def _write_phase(
-    base: int, state: int, names: int, close: int, bound: int, n_states: int, n_edges: int
-) -> tuple[int, int]:
-    """Write a state before a name or the closing brace, given the state behind a name's opening quote (0: none may
-    come) and the one behind the brace (0: it may not come); the new counts."""
+def _write_before(base: int, names: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
+    """Write the state before a name or the closing brace, given the state behind a name's opening quote (0: none may
+    come); the new counts."""
     head = view_int64(registers_at(base)[R_SCRATCH])
-    before, node, text = head[_BEFORE], state, _names_at(base) + head[_SIZE]
+    state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(base) + head[_SIZE]
+    node = state
     if bound:
         node = n_states
         n_edges = _write_gap(base, state, node, bound, n_edges)
@@ -267,39 +255,24 @@ def _write_phase(
 
 
 @kernel
-def write_phases(
-    base: int, place: int, low: int, high: int, bound: int, n_states: int, n_edges: int
-) -> tuple[int, int]:
-    """Write the phases `low..high - 1`, see `MemberNames.write`; the new numbers of states and edges.
+def write_phase(base: int, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
+    """Write a phase, see `MemberNames.write`; the new numbers of states and edges.
 
-    The plain loop: for each phase, the trie of the literals `before + quote + spelling` of the members that may come,
-    `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.
+    The plain loop: the trie of the literals `before + quote + spelling` of the members that may come, `before + quote`
+    of any name, and `last`, where free white space may stand before each and behind `before`.
 
-    The scratch space holds `_HEAD_WORDS` numbers (the state of the phase `low`; the states behind the brace, another
-    name, the first member's spelling; those that read a spelling alone, -1 where they are to be written; how many bytes
-    are in `before` and in `last`; how many members there are and bytes in their spellings, and behind the closing
-    quotes; the block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and which
-    members may come and which are required, as bits. Behind all that, from `place` on, is the work space of `insert`.
+    The scratch space holds `_HEAD_WORDS` numbers (the phase's state; the states behind the brace, another name, the
+    first member's spelling; those that read a spelling alone, -1 where they are to be written; how many bytes are in
+    `before` and in `last`; how many members there are and bytes in their spellings, and behind the closing quotes; the
+    block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and which members may
+    come, as bits. Behind all that, from `place` on, is the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])
     if head[_CHAINS] < 0:
         head[_CHAINS] = n_states
         n_states, n_edges = _write_chains(base, n_states, n_edges)
-    count = head[_COUNT]
-    required = view_uint8(_names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST] + (count + 7) // 8)
-    for phase in range(low, high):
-        owed = int64(phase)
-        while owed < count and not required[owed >> 3] >> (owed & 7) & 1:
-            owed += 1
-        other, close, last = head[_OTHER], head[_CLOSE], count
-        if owed < count:
-            other, close, last = int64(0), int64(0), owed + 1
-        elif other:
-            other += phase - low
-        names, n_states, n_edges = _write_names(base, place, int64(phase), last, other, n_states, n_edges)
-        state = head[_STATE] + phase - low
-        n_states, n_edges = _write_phase(base, state, names, close, bound, n_states, n_edges)
-    return n_states, n_edges
+    names, n_states, n_edges = _write_names(base, place, n_states, n_edges)
+    return _write_before(base, names, bound, n_states, n_edges)
 
 
 @kernel

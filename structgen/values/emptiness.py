@@ -80,10 +80,6 @@ class Emptiness:
             return False
         return all(self._glance(member.value) is False for member in objects.properties if member.required)
 
-    def plainly_some(self, node: Node) -> bool:
-        """Does a glance tell that a node has a value?"""
-        return self._glance(node) is False
-
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """What may come next in an array that can then still be closed; nothing when it must close now."""
         simple = self.items.plan(progress.arrays).simple

@@ -3,8 +3,7 @@
 An object is *plain* when one set alone is read, every member with a value may come whatever came before it, and no rule
 speaks of names: nearly all objects are. A *phase* is a state between members: a trie of the names that may come. What
 stands behind the name of a declared member is a call of its value, which in the schema's order depends on nothing that
-came before: the calls of all members are written at once, and every phase leads to them. Mostly the phases that follow
-the first one that is met are written with it.
+came before: the calls of all members are written at once, and every phase leads to them.
 """
 
 from __future__ import annotations
@@ -18,11 +17,6 @@ from structgen.memo import cached_method
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
 from structgen.values.name_frames import quoted
-
-
-MOST_OPTIONAL = 12
-"""Where more members than these are optional, phases are written as they are met: nearly all of them name most members.
-"""
 
 
 AT_ONCE = 16
@@ -74,15 +68,6 @@ class PlainObject:
         state = self._phase(Phase())
         self._automaton.expand(state)  # whoever meets the value meets its first names
         return state
-
-    def _all_live(self) -> bool:
-        """Does a glance tell that every declared member has a value? And are they few enough to write all phases?"""
-        members, is_empty = self._objects.properties, self._context.is_empty
-        optional = self._count - self._objects.required_bits.bit_count()
-        if optional > MOST_OPTIONAL or not all(is_empty.plainly_some(member.value) for member in members):
-            return False
-        self._living = self._asked = (1 << self._count) - 1
-        return True
 
     def _phase(self, phase: Phase) -> int:
         """The state before a name or the closing brace."""
@@ -139,45 +124,21 @@ class PlainObject:
         return members & self._living
 
     def _expand_phase(self, phase: Phase, state: int) -> None:
-        phases = range(phase.came, phase.came + 1)
-        if phase.begun and phase.came and not (phase.others or self._any_order) and self._all_live():
-            first = self._in_order(others=False)
-            if all(map(self._tables.is_stub, range(first + 1, first + self._count + 1))):
-                # A document that has one member mostly has more: write the other phases, too.
-                phase, state, phases = phase._replace(came=1), first + 1, range(1, self._count + 1)
-        self._write(phase, state, phases, self._living if len(phases) > 1 else self._open(phase))
-
-    def _write(self, phase: Phase, state: int, phases: range, members: int) -> None:
-        """Write phases from this one on, in which these members may come if at all."""
-        if self._any_order:
-            phases, required, owes = range(1), 0, self._owes(phase)
-        else:
-            required, owes = self._objects.required_bits, self._owes(phase._replace(came=phases[-1]))
-        other = 0
+        owes, other = self._owes(phase), 0
         if self._takes_others and (self._any_order or not owes):
             other = self._behind_others(phase)
-        close = 0 if owes else self._close
-        self._write_names(phase, state, phases, members, required=required, other=other, close=close)
+        self._write(phase, state, self._open(phase), other=other, close=0 if owes else self._close)
 
-    def _write_names(
-        self,
-        phase: Phase,
-        state: int,
-        phases: range,
-        members: int,
-        *,
-        required: int = 0,
-        other: int = 0,
-        close: int = 0,
-    ) -> None:
+    def _write(self, phase: Phase, state: int, members: int, *, other: int = 0, close: int = 0) -> None:
+        """Write a phase in which these members may come."""
         layout, depth, begun = self._layout, self._depth, phase.begun
         self._names.write(
-            self._automaton, state, phases,
+            self._automaton, state,
             before=layout.separator(depth) if begun else layout.first(depth),
             last=(layout.last(depth) if begun else b"") + b"}",
-            close=close, members=members, required=required, other=other,
+            close=close, members=members, other=other,
             first=self._calls(phase if self._any_order else Phase(others=phase.others)) if members else 0,
-            shared=not (self._any_order or phase.others) and (not other or required >> phase.came > 0),
+            shared=members > 0 and not (self._any_order or phase.others or other),
         )  # fmt: skip
 
     @cached_method
@@ -225,4 +186,4 @@ class PlainObject:
         """The closing brace where it may come, else the next required member."""
         owed = self._open(phase) & self._objects.required_bits if self._owes(phase) else 0
         members, close = owed & -owed, 0 if owed else self._close
-        return self._automaton.later(lambda new: self._write_names(phase, new, range(1), members, close=close))
+        return self._automaton.later(lambda new: self._write(phase, new, members, close=close))

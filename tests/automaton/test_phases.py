@@ -40,32 +40,24 @@ def test_a_phase_takes_the_members_that_may_come_other_names_and_the_end(seed: i
     spellings = [name.encode() + b'"' + colon for name in names]
     members = MemberNames(spellings, behind=len(colon), bound=bound)
     behind = [named_state(automaton) for _ in range(count + 1)]
-    others = [named_state(automaton) for _ in range(count + 1)]
+    others = named_state(automaton)
     close = named_state(automaton)
-    required = draw.getrandbits(count) & draw.getrandbits(count) if count else 0
-    living = draw.getrandbits(count) | required if count else 0
-    low = draw.randint(0, count)
-    phases = range(low, draw.randint(low, count) + 1)
+    living = draw.getrandbits(count) if count else 0
+    takes_others, may_end, shared = draw.random() < 0.5, draw.random() < 0.5, draw.random() < 0.5
     before, last = draw.choice([(b"", b"}"), (b"," if bound else b", ", b"}"), (b",\n ", b"\n}")][: 2 if bound else 3])
-    takes_others, shared = draw.random() < 0.5, draw.random() < 0.5
     for _ in range(2):  # the second time, what is shared is there
-        first = automaton.tables.stub(len(phases))
+        state = automaton.tables.stub()
         members.write(
-            automaton, first, phases, before=before, last=last, close=close, members=living, required=required,
-            first=behind[0], other=others[low] if takes_others else 0, shared=shared,
+            automaton, state, before=before, last=last, close=close if may_end else 0, members=living,
+            first=behind[0], other=others if takes_others else 0, shared=shared and not takes_others,
         )  # fmt: skip
-    for phase in phases:
-        state = first + phase - low
-        owed = next((i for i in range(phase, count) if required >> i & 1), None)
-        for blanks in (b"", b" \n")[: 1 + bool(bound)]:
-            lead = blanks + before + (blanks if before else b"")
-            for i, spelling in enumerate(spellings):
-                may = phase <= i <= (count if owed is None else owed) and living >> i & 1
-                assert after(automaton, state, lead + b'"' + spelling) == (behind[i] if may else 0)
-            other = others[phase] if takes_others and owed is None else 0
-            assert after(automaton, state, lead + b'"abz"') == other
-            assert after(automaton, state, blanks + last) == (close if owed is None else 0)
-        assert not bound or not after(automaton, state, b" " * (bound + 1) + last)
+    for blanks in (b"", b" \n")[: 1 + bool(bound)]:
+        lead = blanks + before + (blanks if before else b"")
+        for i, spelling in enumerate(spellings):
+            assert after(automaton, state, lead + b'"' + spelling) == (behind[i] if living >> i & 1 else 0)
+        assert after(automaton, state, lead + b'"abz"') == (others if takes_others else 0)
+        assert after(automaton, state, blanks + last) == (close if may_end else 0)
+    assert not bound or not after(automaton, state, b" " * (bound + 1) + last)
 
 
 @pytest.mark.parametrize(("bound", "colon"), [(0, b""), (0, b": "), (0, b":"), (2, b"")])
