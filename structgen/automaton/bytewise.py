@@ -58,9 +58,6 @@ class Bytewise:
 
     Args:
         automaton: what is walked; stubs that are met are expanded. The caller holds its lock.
-
-    Attributes:
-        lock: of the automaton.
     """
 
     def __init__(self, automaton: Automaton) -> None:

@@ -219,7 +219,6 @@ def write_digits(
 
     Args:
         settings, per_state: see their places and rows.
-        nexts, bounds, classes: those of the DFA.
         n_states, n_edges: the first free rows.
     """
     states, edges = states_at(base), edges_at(base)

@@ -19,8 +19,6 @@ def refused_token(automaton: Automaton, said: bytes, token: bytes, *, ends: bool
     """Why a token cannot come behind a text; None where it can.
 
     Args:
-        said: the text, which the automaton takes.
-        token: its bytes.
         ends: it ends the text.
     """
     text = said + token

@@ -71,7 +71,6 @@ class Automaton:
         within: an automaton in whose tables this one lives; by default they are its own.
 
     Attributes:
-        tables: the arrays.
         start: the first state of the text; position `(start, frame 0, counter 0)`.
         checks: of each test state, what it asks.
         lock: held by whoever walks the tables or has them grow.

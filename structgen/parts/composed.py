@@ -67,11 +67,7 @@ MOST_THREADS = 64
 
 
 class Composed(Automaton):
-    """The automaton of a plan.
-
-    Args:
-        plan: the composition.
-    """
+    """The automaton of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()

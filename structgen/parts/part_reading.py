@@ -22,7 +22,6 @@ class ReadingThread(NamedTuple):
     """One thread.
 
     Attributes:
-        thread: where it stands.
         start: the byte of the text with which its part begins.
         read: what was read of a JSON part, up to the last byte that was fed; None for other parts.
     """

@@ -184,7 +184,6 @@ class Switch:
     automaton, and a plan begins when its text was read.
 
     Attributes:
-        texts: the texts.
         plans: the plan behind each text, in the same order.
     """
 

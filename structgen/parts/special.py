@@ -33,7 +33,6 @@ class Special(Part):
 
     Attributes:
         name: what the tokenizer calls it.
-        spelling: its bytes.
         needed: is a vocabulary without it an error? Otherwise it is left out.
     """
 

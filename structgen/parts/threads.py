@@ -42,7 +42,6 @@ class Thread(NamedTuple):
 
     Attributes:
         position: in the part, from frame 0.
-        part: which one.
         after: what comes after it.
         extends: bytes with which the part may go on where it is complete.
         counted: its characters are counted by the state that the thread is in, and not in its position.
@@ -93,7 +92,6 @@ def behind(after: Continuation, outcome: int) -> Step:
     """What begins behind a part that is over.
 
     Args:
-        after: what comes after the part.
         outcome: of the part; only `Chosen` asks for it.
     """
     return (after.plans[outcome], after.after) if isinstance(after, Chosen) else (None, after)

@@ -40,7 +40,6 @@ class _Bound:
 
     Attributes:
         start: the remainder before the first digit, see `after`.
-        exponent: None where there is no bound.
         open: is the bound itself excluded?
     """
 

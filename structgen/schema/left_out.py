@@ -21,7 +21,6 @@ class LeftOut(SchemaReader):
     """A reader that shares no node with another reader of the same schema, so another thread may use that one.
 
     Args:
-        other: the other reader.
         rules: the places and keywords that are left out.
     """
 

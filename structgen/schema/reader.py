@@ -78,11 +78,7 @@ def algebra_of(root: Node) -> Algebra:
 
 
 def require_order(order: object) -> None:
-    """Refuses what is no order of members.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Refuses what is no order of members."""
     if isinstance(order, str):
         require(order in ("schema", "any"), "order", order, "'schema', 'any' or a list of member names")
     else:
@@ -96,11 +92,7 @@ def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
 
 
 def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
-    """Refuses names in `order` that no object of the schema, or of what it refers to, declares.
-
-    Raises:
-        OptionError: there is one.
-    """
+    """Refuses names in `order` that no object of the schema, or of what it refers to, declares."""
     declared = {name for schema, _, _ in scan.places() for name in schema.get("properties", ())}
     for name in order:
         if name not in declared:

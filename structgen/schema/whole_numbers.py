@@ -16,7 +16,6 @@ def loads(text: str | bytes, schema: dict[str, Any] | bool) -> Any:
 
     Args:
         text: JSON that satisfies the schema.
-        schema: a JSON Schema.
 
     Raises:
         ValueError: the text is no JSON.

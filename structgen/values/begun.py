@@ -33,7 +33,6 @@ def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Seq
     """The values that are open behind a walk, outermost first. The value that is the whole text stays open.
 
     Args:
-        tables, choices: of the automaton.
         positions: the position in front of each byte that was taken, and the last one.
         text: those bytes, and the one that was refused, if one was.
     """

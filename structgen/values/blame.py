@@ -136,8 +136,6 @@ def blamed(levels: Sequence[OpenValue], taken: bytes, whitespace: Whitespace, *,
 
     Args:
         levels: the values that the text has begun and not ended, outermost first.
-        taken: the text.
-        whitespace, any_order: of the automaton that refuses it.
     """
     until = time.thread_time() + SECONDS
     reader = PointerReader()

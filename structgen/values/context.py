@@ -76,13 +76,10 @@ class Context:
     """The automaton that the writers write into, and what they ask of each other.
 
     Args:
-        automaton: the automaton of the frames.
         expand_value: writes the first state of a value of one node: `expand_value(node, depth, state)`.
         expand_choice: the same of a value that is read against several: `expand_choice(choice, depth, state)`.
 
     Attributes:
-        automaton, tables: see above, and its tables.
-        layout: where white space stands.
         any_order: may declared members come in any order?
         is_empty: tells which nodes have no value.
     """

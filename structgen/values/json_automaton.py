@@ -50,8 +50,6 @@ class JsonAutomaton(Automaton):
     """The automaton of a normal form.
 
     Args:
-        root: the schema.
-        whitespace: where white space may stand.
         any_order: may declared members come in any order?
         algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
         within: an automaton in whose tables this one lives.
@@ -59,7 +57,6 @@ class JsonAutomaton(Automaton):
         prelude: does it begin with the frames of bare types and of any value? Not where it lives in other tables.
 
     Attributes:
-        root, whitespace, any_order: see above.
         names: the writer of names; how many it writes at once can be set.
 
     Raises:
@@ -115,7 +112,6 @@ class JsonAutomaton(Automaton):
 
         Args:
             depth: how deep the value stands in others.
-            whitespace, any_order: other options than these.
         """
         automaton = JsonAutomaton(
             ANY,

@@ -65,7 +65,6 @@ class Lanes(Generic[Container]):
     """The lanes of one JSON type in a choice. Owners are the nodes of the choice, then those that lanes exclude.
 
     Attributes:
-        lanes: the lanes.
         all_drive: does each lane drive?
     """
 

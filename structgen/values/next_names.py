@@ -25,8 +25,6 @@ class NextMember(NamedTuple):
     """A member that may come next.
 
     Attributes:
-        node: the schema of its value.
-        after: the progress behind it.
         maybe_repeated: must its name be compared with those that came? True where it is an other name to the progress,
             and others have come before.
     """

@@ -44,8 +44,6 @@ class PlainObject:
     Args:
         choice: the nodes that the object is read against.
         objects: the one set of objects among them that has values.
-        close: the state behind the closing brace.
-        depth: how deep the object is nested.
         takes_others: may undeclared members come?
     """
 

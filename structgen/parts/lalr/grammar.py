@@ -57,8 +57,6 @@ class LalrGrammar:
     """What Lark makes of a grammar.
 
     Args:
-        text: the grammar.
-        start: its start rule.
         imports: folders in which `%import` looks.
 
     Attributes:

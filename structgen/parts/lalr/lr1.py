@@ -41,8 +41,6 @@ class _LrItem:
     """A rule of which some symbols were read; the item with one more is the next in number.
 
     Attributes:
-        rule: its number.
-        read: how many symbols were read.
         symbol: what comes next; None at the end.
         opens: where that is a rule, the items that it begins with.
         first: with what that which follows the symbol may begin, as bits.

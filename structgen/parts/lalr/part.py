@@ -67,11 +67,7 @@ class TailCall(NamedTuple):
 
 
 class _Parser:
-    """The states of one grammar in one automaton.
-
-    Attributes:
-        start: the first state.
-    """
+    """The states of one grammar in one automaton."""
 
     def __init__(self, automaton: Automaton, grammar: LalrGrammar) -> None:
         self._automaton, self._grammar = automaton, grammar

@@ -58,12 +58,7 @@ class Unsupported(Exception):
 
 
 class Program:
-    """Instructions, and the sets of code points that they name.
-
-    Attributes:
-        code: the instructions.
-        sets: the sets.
-    """
+    """Instructions, and the sets of code points that they name."""
 
     def __init__(self) -> None:
         self.code: list[Instruction] = []
@@ -135,7 +130,6 @@ class Threads:
     A set of classes is an int here, with a bit for each.
 
     Args:
-        program: what is run.
         members: of each set of the program, its classes.
 
     Attributes:

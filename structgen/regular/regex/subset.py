@@ -56,7 +56,6 @@ class SubsetMachine:
 
     Attributes:
         bounds, classes: the first code point of each interval and its class; class 0 is never text.
-        count: how many classes there are.
         code: int64[n, 3], the instructions.
         flat, starts: the classes of set i are `flat[starts[i]:starts[i + 1]]`.
         wordly: per class, 1 for word characters (used in the context WORDS).

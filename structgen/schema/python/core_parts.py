@@ -78,7 +78,6 @@ class CoreParts:
 
         Args:
             part: describes the value around it.
-            key: its name or index.
             around: JSON of that value, with the members that are complete; None where it is not known.
         """
         parts: list[ValuePart] = []

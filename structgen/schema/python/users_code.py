@@ -11,13 +11,7 @@ from structgen.errors import StructgenError, ValidatorError
 
 
 class UsersCode:
-    """A `with` block in which validators run: validation errors pass, others become a `ValidatorError`.
-
-    Args:
-        type_name: of the type, for the message.
-        pointer: JSON pointer of the value.
-        text: of the value.
-    """
+    """A `with` block in which validators run: validation errors pass, others become a `ValidatorError`."""
 
     def __init__(self, type_name: str, pointer: str, text: bytes) -> None:
         self._type_name, self._pointer, self._text = type_name, pointer, text

@@ -37,7 +37,6 @@ class Validators:
     """The judge of one type's values.
 
     Args:
-        adapter: of the type.
         name: of the type, for messages.
     """
 
@@ -75,10 +74,7 @@ class Validators:
         """Why a complete value cannot stay; None when it may, as far as can be told.
 
         Args:
-            path: names and indexes that lead to it.
-            text: of the value.
             members: text of the object around it, with the members that are complete; not asked for others.
-            pointer: of the value, for messages.
             begun: the text before the value.
 
         Raises:
@@ -116,7 +112,6 @@ class Validators:
         """What may describe the value at a path.
 
         Args:
-            path: names and indexes that lead to it.
             value: JSON of the whole as far as it goes; None where it tells nothing.
         """
         described = [self._core.root]
