@@ -21,9 +21,6 @@ class ResultFiles:
             ending.
         resume: go on behind what is there, but for a last line that was cut off; the failed ones are tried again.
             Otherwise the file must not be there.
-
-    Attributes:
-        done: ids that have a result.
     """
 
     def __init__(self, path: str | PathLike[str], *, resume: bool) -> None:

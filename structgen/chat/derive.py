@@ -157,7 +157,6 @@ def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
 
     Args:
         tail: the text behind the last slot of a call, or behind an answer.
-        behind: the text behind an answer.
         prompt: the text behind the user's words. It begins with the end of a turn if all turns end alike; a template
             may write it behind every turn of the assistant, too.
         ends: the names of the tokens that end texts, if they are known.

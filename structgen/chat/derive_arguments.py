@@ -108,7 +108,6 @@ def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[s
 
     Args:
         prefix: the text before the only argument of a call.
-        between: the text between two arguments.
         suffix: the text behind the only argument of a call.
         empty: the text of no arguments; None if the template refuses such a call.
 

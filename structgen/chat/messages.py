@@ -113,7 +113,6 @@ def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | N
 
     Args:
         template: its chat template, which may be changed.
-        role: the role of the first message.
         in_parts: is content given as a list of parts?
     """
 

@@ -105,11 +105,7 @@ class TurnParser:
         return self._new_events()
 
     def finish(self) -> list[TurnEvent]:
-        """Reads the end of the text, and returns the last events.
-
-        Raises:
-            CallSyntaxError: a call is not complete.
-        """
+        """Reads the end of the text, and returns the last events."""
         self._send(END)
         return self._new_events()
 

@@ -35,9 +35,6 @@ class ChatTemplate(Protocol):
             tools: declarations of tools in OpenAI's form.
             prompt: add the text that comes before the model's next turn.
             options: options for the template, such as `enable_thinking`.
-
-        Raises:
-            CannotRender: the template refuses, or fails.
         """
         ...
 

@@ -37,8 +37,6 @@ class HealingSession(Session):
     Args:
         answer: goes on in the same row.
         prompt: of the answer, without its last token.
-        end: the text of that token.
-        words: the tokens that may be chosen.
     """
 
     def __init__(self, answer: Session, prompt: Prompt, end: bytes, words: Words, vocabulary: Vocabulary) -> None:

@@ -21,8 +21,6 @@ class Seat:
     """One session's place in an `OpenBatch`. It is what `Request.result` asks of a run.
 
     Attributes:
-        session: the answer's.
-        rows: the session alone.
         ledger: where its choices are measured; None where they are not.
     """
 

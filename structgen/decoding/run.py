@@ -64,11 +64,9 @@ class Run(ABC, Generic[R]):
     """Some of the prompts are being decoded, the others wait until there is room for them.
 
     Args:
-        rows: one for each prompt.
         waiting: the rows to be decoded, or what comes before them in the same row.
         forward: reads them; `Over` where none is.
         model: what it reads them with; its name is told to those who watch.
-        at_once: how many are decoded at once.
         ledger: where choices are measured; None where they are not.
     """
 
@@ -112,11 +110,7 @@ class Run(ABC, Generic[R]):
         return bool(self._active or self._waiting)
 
     def finish(self) -> Self:
-        """Runs every row to its end; a row's failure stays in the row.
-
-        Raises:
-            RunError: `stopped_by` says to stop.
-        """
+        """Runs every row to its end; a row's failure stays in the row."""
         stop = stopped_by.get()
         with closing(self), waiting(self._told):
             while self.step():

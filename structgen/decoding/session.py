@@ -49,10 +49,8 @@ class Session(Said):
         matcher: a fresh matcher of the row's constraint; None for plain text.
         limits: the row's bounds; `max_new_tokens` is what may be generated, the end token included.
         spans: finds tokens that need not be asked for; None asks for every one.
-        checks: may send the row back.
 
     Attributes:
-        prompt: token ids.
         budget: tokens that may be generated.
         finish: None while the row is running.
         error: why the row failed, with `finish="error"`.

@@ -64,7 +64,6 @@ class RowEvents:
     """The events of one row of a run.
 
     Args:
-        source: the row that is watched.
         tp: the type of its value; `Any` for parsed JSON.
     """
 
@@ -171,11 +170,7 @@ def in_one_run(request: Request) -> Request:
 
 
 def told(request: Request) -> Iterator[Event[Any]]:
-    """The events of a run, and a `BudgetWarning` at the caller's line where limits cut values short.
-
-    Raises:
-        RunError: as `events` does.
-    """
+    """The events of a run, and a `BudgetWarning` at the caller's line where limits cut values short."""
     cuts = Cuts(len(request.sessions), many=request.many)
     with closing(events(request)) as source:
         for event in first_waited(source, "reading the prompt"):

@@ -141,7 +141,6 @@ class EndSearch:
         Args:
             weight: of the estimate. Above 1 the longest text goes on first, and the end that is found may not be the
                 shortest (Pohl 1970).
-            steps: texts that may be extended.
             effort: what may be spent; it is less afterwards.
         """
         until = thread_time() + effort.seconds

@@ -182,7 +182,6 @@ class Speller:
 
     Attributes:
         single: of each byte its token, if there is one.
-        longest: bytes of the longest token.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:

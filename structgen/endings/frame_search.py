@@ -80,7 +80,6 @@ class FrameSearch:
         """Search until the first exit is found, or (to tell of all) as far as `limit` bytes.
 
         Raises:
-            NoWayOut: it takes too long.
             LimitExceeded: for the row that it is done for.
         """
         queue, visited = self._queue, 0

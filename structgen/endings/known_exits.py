@@ -70,11 +70,7 @@ def counter_behind(tables: Tables, edge: int, counter: int, low: int) -> int | N
 
 
 class KnownExits:
-    """The cheapest exits found so far.
-
-    Attributes:
-        first: the cheapest exit of each node.
-    """
+    """The cheapest exits found so far."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton

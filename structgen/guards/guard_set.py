@@ -21,9 +21,6 @@ class GuardSet(Guard[States]):
     """Vetoes what any of the guards vetoes, from the earliest byte that one of them names.
 
     Its methods raise `CallbackError` where a guard raises what is no error of ours, or answers what it must not.
-
-    Args:
-        guards: at least one.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]]) -> None:

@@ -24,11 +24,7 @@ MOST_TOLD = 32
 
 
 class GuardWatch:
-    """Reads a text token by token with some guards.
-
-    Attributes:
-        guards: as one.
-    """
+    """Reads a text token by token with some guards."""
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         self.guards = GuardSet(guards)

@@ -58,9 +58,6 @@ class WordSearch:
         words: none of them without units.
         fold: what counts as the same.
 
-    Attributes:
-        units: of each word.
-
     Raises:
         OptionError: the words have more than `MOST_BYTES` together.
     """

@@ -86,11 +86,7 @@ class Late:
         self._end_asks = True
 
     def corrected(self, row: Uint32, snapshot: Snapshot) -> Uint32:
-        """The mask for the text that was read; `row` is the one for "yes" everywhere. Read-only.
-
-        Raises:
-            DeadEnd: nothing is allowed.
-        """
+        """The mask for the text that was read; `row` is the one for "yes" everywhere. Read-only."""
         if snapshot.mask is None:
             mask = self._correct(row, snapshot.reading)
             if (mask is not row or self._hopeless) and not mask.any():

@@ -27,7 +27,6 @@ class Question(NamedTuple):
     """A test that stands in a token's way.
 
     Attributes:
-        check: what is asked.
         taken: bytes of the token that were taken before it.
         yes, no: the position where the walk resumes; negative where the token is refused.
     """
@@ -59,9 +58,7 @@ class Transitions:
 
     Attributes:
         automaton: the constraint, byte by byte; written further as walks meet what is not there yet.
-        vocabulary: the tokens.
         start: the position at which every text starts.
-        lock: held while the automaton grows.
         derived: what the layers above made of this, by its type; forgotten with it.
         suspicious: the tokens that tests may have to be asked about.
     """

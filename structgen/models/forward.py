@@ -44,7 +44,6 @@ class Forward(Protocol):
     """Reads tokens into a model's cache, rows by row, each from where it stands.
 
     Attributes:
-        count: forward passes so far.
         foresees: it can read ids that only the device knows.
         drafting: the same forward where it reads drafts along with what is pending; None where it cannot.
         replays: forward passes that were replays of a CUDA graph.

@@ -55,11 +55,7 @@ class SlotAndStateLayer(StateLayer, SlotLayer):  # type: ignore[misc]
 
 
 class HybridModel(SlotModel):
-    """A `SlotModel` some of whose layers keep states.
-
-    Attributes:
-        recurrent: those layers.
-    """
+    """A `SlotModel` some of whose layers keep states."""
 
     def __init__(self, module: PreTrainedModel) -> None:
         super().__init__(module)

@@ -82,7 +82,6 @@ def planes(rows: Sequence[Row], lines: Sequence[int], places: Sequence[int], sha
         rows: each with a pending token at least, and at most as many as there are columns.
         lines: where each row stands in the inputs.
         places: where it stands in the cache.
-        shape: of the step.
     """
     inputs = np.zeros((5, shape.rows, shape.columns), np.int64)
     inputs[WRITTEN] = TRASH

@@ -67,11 +67,7 @@ class Possible:
         self._reaches = [_Reach(grammar, table) for table in tables]
 
     def first_lost(self, position: int, places: Sequence[int]) -> int | None:
-        """The number of the first phrase that cannot be said any more; None where each may be.
-
-        Args:
-            places: of the phrases in their tables.
-        """
+        """The number of the first phrase that cannot be said any more; None where each may be."""
         with self._grammar.lock:
             for number, (reach, place) in enumerate(zip(self._reaches, places, strict=True)):
                 if not reach.may(position, place):

@@ -255,9 +255,6 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
 
     Args:
         row: the states behind a state, by byte.
-
-    Raises:
-        LimitExceeded: it has more than `MOST_STATES` states.
     """
     numbers, states, rows = {start: 0}, [start], list[list[int]]()
     for state in states:
@@ -272,11 +269,7 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
 
 
 def table_of_language(language: CharDfa) -> PhraseTable:
-    """The table of a set of texts, in UTF-8. Bytes that belong to no character read as U+FFFD.
-
-    Raises:
-        LimitExceeded: it has more than `MOST_STATES` states.
-    """
+    """The table of a set of texts, in UTF-8. Bytes that belong to no character read as U+FFFD."""
     count = len(language.next)
     state_of = np.array([count - 1, *range(count - 1)], np.int32)  # the dead state comes last, the start first
     after = state_of[np.roll(language.next, -1, axis=0)]

@@ -35,7 +35,6 @@ class ChoiceText:
 
     Attributes:
         calls: with id, name and arguments.
-        generation: when it is complete.
         choices: then, what was measured of each token.
     """
 

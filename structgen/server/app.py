@@ -32,7 +32,6 @@ def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
     """An ASGI application that answers requests of OpenAI's interface with a model.
 
     Args:
-        model: what `load` gave.
         settings: the bounds of the server; `Settings()` by default.
     """
     settings = settings or Settings()

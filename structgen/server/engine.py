@@ -30,7 +30,6 @@ class News:
     """What a step has added to one text of a request.
 
     Attributes:
-        index: of the text.
         generation: with the last news of a text.
         choices: with it, what was measured of each token.
         error: why there will be no more of the whole request.
@@ -48,7 +47,6 @@ class EngineJob:
     """A request that is to be run.
 
     Attributes:
-        record: are choices measured?
         stream: are pieces told as they come? Otherwise each text comes at once.
         tell: takes the news, on the thread of whoever delivers them.
     """

@@ -15,7 +15,6 @@ class Problem(Exception):
 
     Attributes:
         code: the kind of the problem, for programs.
-        param: the field of the request.
     """
 
     def __init__(

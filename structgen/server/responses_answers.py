@@ -145,12 +145,7 @@ class _Output:
             yield from self._close("completed")
 
     def end(self, status: str, logprobs: Sequence[Body]) -> Iterator[Body]:
-        """Nothing more comes; the events that tell it.
-
-        Args:
-            status: of the last item.
-            logprobs: of the tokens of the text.
-        """
+        """Nothing more comes; the events that tell it."""
         if all(item["type"] == "reasoning" for item in self.items):
             yield from self._begin_text("message")
         yield from self._close(status, logprobs)

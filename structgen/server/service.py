@@ -153,10 +153,6 @@ class RunningRequest:
 
     Args:
         deadline: when the answer must be complete, by the loop's clock.
-
-    Attributes:
-        at_end: what `close` does.
-        status: what became of the request.
     """
 
     answer: Answer

@@ -19,7 +19,6 @@ def along_text(heights: Sequence[float | None], full: float, told: Sequence[str]
         full: the height of a whole bar.
         told: of each token, what its tooltip says.
         name: what a screen reader says.
-        first: the number of the first token.
     """
     columns = _columns(heights)
     width = max(1, len(columns))

@@ -89,7 +89,6 @@ def places_of_undone(undone: Sequence[Undone], count: int) -> dict[int, list[int
 
     Args:
         undone: in the order in which it was.
-        count: the tokens of the final text.
     """
     places: dict[int, list[int]] = {}
     least = count

@@ -175,7 +175,6 @@ class BestTexts(Generic[T]):
 
         Args:
             score: of the best beam.
-            length: tokens of each beam.
         """
         if len(self.kept) < self._options.count:
             return False

@@ -137,8 +137,6 @@ class BeamSearch:
         limit: candidates of a step that are looked at.
 
     Attributes:
-        beams: the hypotheses that go on.
-        rows: the row of each of them.
         text: the best text when it is over, else one on its way.
     """
 
@@ -284,7 +282,6 @@ class BeamCandidates:
     Args:
         beams: the search's; one that refuses a token is replaced by the same that knows it.
         first: the number of the search's first row among those of the step.
-        likeliest: the likeliest tokens of each beam.
         limit: how many there are of a beam.
     """
 

@@ -112,7 +112,6 @@ def logits_error(
         logits: float[width], of the model. They are copied to the host: ask only where no token could be chosen.
         words: the tokens that are looked at, uint32[words]; None looks at all.
         said: the text so far, for the message.
-        step: how many tokens it has.
     """
     scores = logits.float().cpu().numpy()
     broken = np.isnan(scores) | np.isposinf(scores)

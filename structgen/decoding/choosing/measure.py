@@ -175,7 +175,6 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor, *, traced: 
         scores: float32[rows, width].
         masks: int32[rows, words], the tokens that were allowed.
         chosen: int64[rows], the tokens that were chosen; negative where none was.
-        traced: with the refused tokens.
 
     Returns:
         float32[rows, 4 + 2 * ALTERNATIVES]: log-probability (not a number where nothing was chosen), chance, removed,

@@ -63,7 +63,6 @@ def log_validity_of_weights(log_weights: Sequence[float], tries: int) -> LogVali
     It goes to log V with the number of texts, and is not unbiased: the last try of a row always has a text.
 
     Args:
-        log_weights: of the texts, at least one.
         tries: of the rows, those without a text among them, whose weight is 0.
 
     Returns:

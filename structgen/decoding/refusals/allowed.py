@@ -97,11 +97,7 @@ class Allowed:
         return self._retries.is_empty and not limited and (guards is None or not guards.looks_ahead)
 
     def constrained(self) -> Words | None:
-        """The constraint's mask, as far as the limits allow; None where every token may come.
-
-        Raises:
-            DeadEnd: nothing is allowed.
-        """
+        """The constraint's mask, as far as the limits allow; None where every token may come."""
         said, steering = self._transcript, self._checks.steering
         if said.matcher is None:
             return None

@@ -124,7 +124,6 @@ def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[in
     """A message: the text that a guard refuses, and the texts that the constraint wants in its place.
 
     Args:
-        said: the text, for the message.
         matcher: of the constraint, wherever it stands.
         tokens: of the text, before the one with which the offence begins.
         reason: in place of the veto's.

@@ -62,11 +62,7 @@ class Rollback:
         self._retry = None
 
     def leave_dead_end(self, why: DeadEnd) -> None:
-        """Nothing fits behind the text: another one is said.
-
-        Raises:
-            DeadEnd: there is none.
-        """
+        """Nothing fits behind the text: another one is said."""
         self.retries.spend_rollback(why)
         tokens = tuple(self.transcript.tokens)
         depths = self.retries.depths(len(tokens) - 1)

@@ -20,7 +20,6 @@ class Transcript:
     Args:
         matcher: walks the row's constraint; None for plain text.
         row: what the model has to read.
-        stop: strings that end the text.
         followers: what goes back with it.
 
     Attributes:

@@ -91,11 +91,7 @@ class Validating(RowCheck):
         return Refusal(self._vetoed(said), depths, veto.message, lambda: error, veto.pointer, len(starts) - 1)
 
     def _error(self, veto: ValueVeto, text: str, retries: RetryTree) -> ValidationFailed:
-        """What is raised where no other text is left, after one try more.
-
-        Raises:
-            ValidationFailed: there is none more.
-        """
+        """What is raised where no other text is left, after one try more."""
         why = f"{veto.reason}, at the end of {quoted(text[-80:])}"
         cut = "" if self._steering is None else self._steering.cut
         more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""

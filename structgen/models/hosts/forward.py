@@ -22,9 +22,6 @@ class HostForward:
     """Reads rows by a host, each in a place of its own. See `Forward`.
 
     Rows beyond the host's places take turns: a row whose place was taken is read from its beginning.
-
-    Attributes:
-        count: calls of the host so far.
     """
 
     foresees = False
@@ -108,11 +105,7 @@ class HostForward:
         return logits
 
     def _place(self, row: Row, keep: Sequence[Row] | Mapping[Row, object]) -> int:
-        """The row's place; else a free one, else that of the row that was read longest ago.
-
-        Raises:
-            OptionError: other runs have all places.
-        """
+        """The row's place; else a free one, else that of the row that was read longest ago."""
         place = self._places.pop(row, None)
         if place is None and self._host.free:
             place = self._host.free.pop()

@@ -42,8 +42,6 @@ class GgufTokenizer:
     """What llama.cpp makes of text, by the methods that transformers' tokenizers have.
 
     Attributes:
-        size: how many tokens there are.
-        end_ids: every token that ends a text.
         chat_template: the source of the file's template; None without one.
     """
 

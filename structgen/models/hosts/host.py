@@ -34,7 +34,6 @@ class Host(ABC):
     Attributes:
         kind: of the engine, see `Stats.cache`.
         vocabulary: its tokens as bytes, as wide as the logits.
-        context: the longest sequence, in tokens.
         places: how many sequences are kept at once.
         drafts: several tokens are read at hardly more than the price of one, and going back is cheap.
         lock, free: see above.
@@ -57,9 +56,6 @@ class Host(ABC):
 
         Returns:
             For each sequence float32[last, width], the logits after each of its last tokens; the caller's own.
-
-        Raises:
-            RunError: the engine failed.
         """
 
     @abstractmethod
