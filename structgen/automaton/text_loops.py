@@ -20,15 +20,15 @@ import numpy as np
 
 from structgen.automaton.step import int64
 from structgen.automaton.table_format import Int32, Int64
-from structgen.kernels import kernel
+from structgen.kernels import inner_kernel, kernel
 
 BUCKETS = 64
 _DIGITS, _FEED, _CONTROL, _MARKS, _WIDE, ODD = range(58, 64)
 """The last buckets. No character is in `ODD`: it marks what must be walked whatever it holds."""
-_BEYOND_ASCII = (
-    (0x80, 0x1FFF, _WIDE), (0x2000, 0x2FFF, _MARKS), (0x3000, 0xD7FF, _WIDE), (0xE000, 0x10FFFF, _WIDE),
-)  # fmt: skip
-"""Code points by bucket. Those of `_MARKS` begin with one byte, 0xE2, which begins no other."""
+_BEYOND_ASCII: Int32 = np.array(
+    [(0x80, 0x1FFF, _WIDE), (0x2000, 0x2FFF, _MARKS), (0x3000, 0xD7FF, _WIDE), (0xE000, 0x10FFFF, _WIDE)], np.int32
+)
+"""int32[4, 3]: first and last code point, and their bucket. `_MARKS` are those that begin with the byte 0xE2."""
 
 
 def _bucket_table() -> Int64:
@@ -68,23 +68,36 @@ def exits(bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, *, quoted: 
         wides: the classes of its characters beyond ASCII.
         quoted: inside a JSON string, or plain text?
     """
-    held = np.zeros(nexts.shape[1], np.int64)
-    ascii_classes = classes[np.searchsorted(bounds, np.arange(128), side="right") - 1]
-    np.bitwise_or.at(held, ascii_classes, BIT_OF[:128])
-    for low, high, bucket in _BEYOND_ASCII:
-        first, behind = np.searchsorted(bounds, low, side="right") - 1, np.searchsorted(bounds, high, side="right")
-        held[classes[first:behind]] |= 1 << bucket
-    sizes = np.bincount(ascii_classes, minlength=nexts.shape[1])
-    sizes[wides] += 128 // len(wides)
     leads = np.zeros((len(nexts) - 1, 2), np.int64)
     leads[:, 0] = ODD_BIT | QUOTED_BITS if quoted else ODD_BIT
-    _leave(nexts, held, sizes, np.zeros(len(nexts), np.int64), leads)
+    by_class, votes = np.zeros((2, nexts.shape[1]), np.int64), np.zeros(len(nexts), np.int64)
+    _leave(bounds, classes, nexts, wides, by_class, votes, leads)
     return leads
 
 
+@inner_kernel
+def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: Int64) -> None:
+    """Write the buckets that each class holds, and its size: its ASCII characters, and its part of as many others."""
+    for i in range(bounds.size):
+        c, low = classes[i], int64(bounds[i])
+        high = int64(bounds[i + 1]) - 1 if i + 1 < bounds.size else int64(0x10FFFF)
+        for code in range(low, min(high, 0x7F) + 1):
+            held[c] |= BIT_OF[code]
+            sizes[c] += 1
+        for k in range(_BEYOND_ASCII.shape[0]):
+            if low <= _BEYOND_ASCII[k, 1] and high >= _BEYOND_ASCII[k, 0]:
+                held[c] |= 1 << int64(_BEYOND_ASCII[k, 2])
+    for k in range(wides.size):
+        sizes[wides[k]] += 128 // wides.size
+
+
 @kernel
-def _leave(nexts: Int32, held: Int64, sizes: Int64, votes: Int64, leads: Int64) -> None:
-    """Fill `exits`, from what each class holds and its size; `votes` is scratch space, all zero."""
+def _leave(
+    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, by_class: Int64, votes: Int64, leads: Int64
+) -> None:
+    """Fill `exits`; `by_class` and `votes` are scratch space, all zero, for each class and each state."""
+    held, sizes = by_class[0], by_class[1]
+    _measure(bounds, classes, wides, held, sizes)
     for q in range(1, nexts.shape[0]):
         best = int64(0)
         for c in range(nexts.shape[1]):
