@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from structgen.automaton.hash_tables import hang, put, slot
 from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
     R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TEST, UNBOUNDED,
     A, Edge, Int32, Int64, WrittenRows,
 )  # fmt: skip
-from structgen.automaton.hash_tables import hang, put, slot
 from structgen.errors import LimitExceeded
 
 _REGISTER = {
@@ -342,7 +342,7 @@ class Tables:
 
         Args:
             slack: where characters are counted, how many more any state may need to end.
-            exits: int64[states, 2], of free text: see `automaton.text_loops`.
+            exits: int64[states, 2], of free text: see `automaton.writing.text_loops`.
         """
         need = self.n_depths + depths.size
         if need > len(self.depths):

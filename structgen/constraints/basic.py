@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from structgen.arguments import require, require_flag, require_unicode, several
-from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
+from structgen.automaton.writing.chars import lift
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
-from structgen.automaton.table_format import Int32
 from structgen.automaton.step import int64
+from structgen.automaton.table_format import Int32
+from structgen.automaton.writing.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.string_slices import HAS_TWIN, IMPURE, SKIP, TOKEN, Uint8, Uint32, pack
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.strings import NAME, VALUE
 from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
+from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.kernels import kernel
 from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32

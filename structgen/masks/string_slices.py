@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from structgen.regular.chardfa import length
-from structgen.automaton.chars import lift
-from structgen.automaton.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, step
-from structgen.automaton.strings import free_string
 from structgen.automaton.table_format import DONE, Int32, Int64
+from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.strings import free_string
+from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.kernels import kernel
+from structgen.regular.chardfa import length
 from structgen.vocabulary import Vocabulary
 
 Uint8 = npt.NDArray[np.uint8]
@@ -74,8 +74,9 @@ class TextSlice:
     Attributes:
         rows: as for `FreeSlice`.
         levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
-        held: int64[trie nodes]: the buckets (see `automaton.text_loops`) of the bytes of all tokens of a subtree, those
-            before it included; `ODD` for tokens that are no beginning of a text, or too long for `levels`.
+        held: int64[trie nodes]: the buckets (see `automaton.writing.text_loops`) of the bytes of all tokens of a
+            subtree, those before it included; `ODD` for tokens that are no beginning of a text, or too long for
+            `levels`.
         longest: uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` where one is odd.
         counts: int32[BUCKETS]: in how many trie nodes with a token each bucket stands.
         tokens: how many such nodes there are.

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.text_loops import BUCKETS
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, states_at, unexpanded
 from structgen.automaton.table_format import (
     BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, CHARS, COUNT_SHIFT, EAGER, HI, INC, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE,
     R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
 )  # fmt: skip
-from structgen.kernels.views import table, view_int32, view_uint32
+from structgen.automaton.writing.text_loops import BUCKETS
 from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import table, view_int32, view_uint32
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
 from structgen.masks.slices import (
     V_BUCKET_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS, V_TEXT_LEVELS,

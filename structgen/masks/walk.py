@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.char_kernels import MAX_DEPTH
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
     Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, registers_at, settle, states_at,
@@ -20,9 +19,10 @@ from structgen.automaton.table_format import (
     EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, KIND, MISS, NOTHING, OVERLAY, POP, R_ANSWER, R_BLOCKS,
     R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, ROOM, START, STUB, TARGET, TEST, UNBOUNDED, A,
 )  # fmt: skip
-from structgen.automaton.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
-from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
+from structgen.automaton.writing.char_kernels import MAX_DEPTH
+from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.masks.bits import allow, begin, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (

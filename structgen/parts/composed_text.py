@@ -11,8 +11,8 @@ import numpy as np
 
 from structgen.automaton.table_format import CHARS, FRAME_SHIFT, KIND, TARGET
 from structgen.automaton.tables import Tables
-from structgen.automaton.text_classes import TEXT_CLASSES
-from structgen.automaton.text_loops import BIT_OF, ODD_BIT, WIDE_BITS
+from structgen.automaton.writing.text_classes import TEXT_CLASSES
+from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, WIDE_BITS
 
 _BITS: list[int] = BIT_OF[:128].tolist()
 

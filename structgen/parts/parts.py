@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from structgen.automaton.char_kernels import wide_classes
-from structgen.automaton.chars import lift
-from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import POP
+from structgen.automaton.writing.char_kernels import wide_classes
+from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.literals import write_literals
 from structgen.options import Whitespace
 from structgen.regular.chardfa import CharDfa
 from structgen.schema.algebra import Algebra

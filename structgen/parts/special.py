@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import Edge
+from structgen.automaton.writing.chars import lift
 from structgen.parts.parts import (
     Either,
     Entered,

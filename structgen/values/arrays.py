@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from structgen.automaton.checks import FreshItem
-from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import CALL, INC, ITEMS, MAX_COUNT, NEED, NOTHING, UNBOUNDED, ZERO, Edge
+from structgen.automaton.writing.literals import write_literals
 from structgen.values.array_progress import Items, uncovered
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep

@@ -14,10 +14,10 @@ from functools import lru_cache, partial
 from typing import TypeVar
 
 from structgen.automaton.checks import Check
-from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
-from structgen.automaton.phases import write_calls, write_gap
 from structgen.automaton.table_format import GOTO
+from structgen.automaton.writing.literals import write_literals
+from structgen.automaton.writing.phases import write_calls, write_gap
 from structgen.memo import cached_method
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra

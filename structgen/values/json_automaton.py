@@ -10,16 +10,16 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from structgen.automaton.bytewise import Bytewise
-from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton, Beginning, Blame
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
+from structgen.automaton.writing.literals import write_literals
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra, Shapes
 from structgen.schema.keywords.arguments import ALTERNATIVES
 from structgen.schema.normal import ANY, Node, Numbers, Strings
-from structgen.schema.reader import algebra_of, read
 from structgen.schema.places import limited_places, long_places
+from structgen.schema.reader import algebra_of, read
 from structgen.values.arrays import ArrayWriter
 from structgen.values.begun import begun_values
 from structgen.values.blame import OpenValue, blamed

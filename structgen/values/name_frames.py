@@ -18,15 +18,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.chars import lift
-from structgen.values.context import Context
-from structgen.automaton.literals import after_text, write_literals
-from structgen.values.names import Joint
-from structgen.regular.chardfa import CharDfa
-from structgen.automaton.strings import NAME, free_string
 from structgen.automaton.table_format import DEAD
+from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.literals import after_text, write_literals
+from structgen.automaton.writing.strings import NAME, free_string
 from structgen.memo import cached_method
+from structgen.regular.chardfa import CharDfa
 from structgen.schema.normal import Objects
+from structgen.values.context import Context
+from structgen.values.names import Joint
 
 Flags = npt.NDArray[np.bool_]
 

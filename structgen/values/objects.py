@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.checks import FreshName, TextCheck
-from structgen.automaton.literals import write_literals
 from structgen.automaton.table_format import DEAD
-from structgen.values.array_progress import uncovered
+from structgen.automaton.writing.literals import write_literals
 from structgen.memo import cached_up_to
 from structgen.schema.normal import Objects
+from structgen.values.array_progress import uncovered
 from structgen.values.context import Context
 from structgen.values.lockstep import Lane, Lockstep
 from structgen.values.name_frames import NameTable, NameWriter, quoted

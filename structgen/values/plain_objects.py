@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
-from structgen.automaton.phases import MemberNames
+from structgen.automaton.writing.phases import MemberNames
 from structgen.memo import cached_method
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from structgen.automaton.chars import lift
 from structgen.automaton.checks import NumberCheck, TextCheck
-from structgen.automaton.literals import write_literals, write_words
-from structgen.automaton.strings import VALUE, free_string
 from structgen.automaton.table_format import MAX_COUNT, Edge
+from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.literals import write_literals, write_words
+from structgen.automaton.writing.strings import VALUE, free_string
 from structgen.errors import LimitExceeded
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.regular.number_sets import combined_languages, number_language

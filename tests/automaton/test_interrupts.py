@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.automaton.outline import DfaOutline
+from structgen.automaton.writing.outline import DfaOutline
 from structgen.chat.calls_constraint import Turn
 from structgen.chat.literals import Literals, by_text
 from structgen.constraints.basic import Constraint, JsonSchema, Regex

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 
-from structgen.automaton.outline import outline_of
+from structgen.automaton.writing.outline import outline_of
 from structgen.errors import LimitExceeded
 from structgen.regular import chardfa, minimise
 from structgen.regular.chardfa import (

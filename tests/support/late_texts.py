@@ -10,10 +10,10 @@ import json
 from typing import Any
 
 from structgen.automaton.checks import FreshItem, FreshName, NumberCheck, TextCheck
-from structgen.automaton.literals import write_literals
 from structgen.automaton.machine import Automaton
-from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.table_format import CALL, GOTO, Edge
+from structgen.automaton.writing.literals import write_literals
+from structgen.automaton.writing.strings import NAME, VALUE, free_string
 from structgen.schema.keywords.arguments import canonical
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from structgen.automaton.chars import lift
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
+from structgen.automaton.writing.chars import lift
 from structgen.errors import OptionError
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structgen.automaton.char_kernels import wide_classes
+from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar

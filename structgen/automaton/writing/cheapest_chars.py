@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from structgen.regular.chardfa import CharDfa
 from structgen.automaton.table_format import MAX_COUNT, Int32
+from structgen.regular.chardfa import CharDfa
 
 MOST_CELLS = 1 << 18
 """In a larger table (states times classes) the ways that are no shortest ones are kept."""

@@ -15,8 +15,8 @@ from numba import types
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.table_format import FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32
-from structgen.kernels.views import view
 from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import view
 
 CLOSE = (1 << 24) - 1
 """Stands for the state after the closing quote in a template."""

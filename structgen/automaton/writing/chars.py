@@ -15,19 +15,19 @@ from functools import cached_property
 
 import numpy as np
 
-from structgen.automaton.char_escapes import (
-    MOST_EDGES, MOST_STATES, PAIR, ROWS, beginning, write_digits, write_escape,
-)  # fmt: skip
-from structgen.automaton.char_kernels import ALSO, ENDS, LIMITS, lift_rows, write_wide
-from structgen.memo import cached_method
-from structgen.regular.chardfa import CharDfa
 from structgen.automaton.machine import Automaton
-from structgen.automaton.outline import outline_of
-from structgen.automaton.counted_runs import counted_runs
-from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.table_format import (
     CHARS, COUNT, HI, INC, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
 )  # fmt: skip
+from structgen.automaton.writing.char_escapes import (
+    MOST_EDGES, MOST_STATES, PAIR, ROWS, beginning, write_digits, write_escape,
+)  # fmt: skip
+from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, lift_rows, write_wide
+from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
+from structgen.automaton.writing.counted_runs import counted_runs
+from structgen.automaton.writing.outline import outline_of
+from structgen.memo import cached_method
+from structgen.regular.chardfa import CharDfa
 
 CHUNK = 64
 

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from structgen.automaton.char_kernels import alive_depths, ascii_spans, wide_classes
+from structgen.automaton.table_format import Int32, Int64
+from structgen.automaton.writing.char_kernels import alive_depths, ascii_spans, wide_classes
+from structgen.automaton.writing.text_classes import BLANKS, class_bounds, class_ends
+from structgen.automaton.writing.text_loops import exits
 from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
-from structgen.automaton.text_loops import exits
-from structgen.automaton.table_format import Int32, Int64
-from structgen.automaton.text_classes import BLANKS, class_bounds, class_ends
 
 
 Span = tuple[int, int, int, int]
@@ -32,7 +32,7 @@ class DfaOutline:
         spans, wides: `ascii_spans` and `wide_classes`.
         escaped: int32[.]: the classes of which a character may stand behind a backslash.
         depths: `alive_depths` for the text classes.
-        exits: see `automaton.text_loops`; None where the DFA has hardly a state that is free text.
+        exits: see `automaton.writing.text_loops`; None where the DFA has hardly a state that is free text.
     """
 
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.char_kernels import FIRST, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL
-from structgen.automaton.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.table_format import (
     COUNT, HI, INC, KIND, LO, MISS, NOTHING, RANGES, ROOM, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
 )  # fmt: skip
+from structgen.automaton.writing.char_kernels import FIRST, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL
+from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.kernels import inner_kernel, kernel
 
 DIGITS = 4

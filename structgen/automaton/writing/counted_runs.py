@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.char_kernels import wide_classes
-from structgen.automaton.outline import DfaOutline
 from structgen.automaton.step import int64
 from structgen.automaton.table_format import UNBOUNDED, Int32
+from structgen.automaton.writing.char_kernels import wide_classes
+from structgen.automaton.writing.outline import DfaOutline
 from structgen.kernels import inner_kernel, kernel
 from structgen.memo import cached_method, once_per_object
 from structgen.regular.chardfa import CharDfa

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from structgen.automaton.bytewise import Bytewise
-from structgen.automaton.chars import lift
-from structgen.automaton.counted_runs import LEAST, counted_runs
 from structgen.automaton.machine import Automaton
-from structgen.automaton.outline import outline_of
 from structgen.automaton.table_format import UNBOUNDED
+from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.counted_runs import LEAST, counted_runs
+from structgen.automaton.writing.outline import outline_of
 from structgen.masks.grammar import Grammar
 from structgen.regular.chardfa import CharDfa, from_pattern, intersect
 from structgen.regular.number_sets import number_language

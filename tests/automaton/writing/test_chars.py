@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from structgen.automaton.bytewise import Bytewise
-from structgen.automaton.chars import lift
-from structgen.automaton.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.literals import after_text, different_prefixes, write_literals, write_words
 from structgen.automaton.machine import Automaton
-from structgen.automaton.outline import outline_of
 from structgen.automaton.table_format import MAX_COUNT
-from structgen.automaton.text_loops import BIT_OF, ODD_BIT, exits
+from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
+from structgen.automaton.writing.literals import after_text, different_prefixes, write_literals, write_words
+from structgen.automaton.writing.outline import outline_of
+from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, exits
 from structgen.regular.chardfa import CharDfa, from_pattern
 from tests.automaton.test_step import takes
 

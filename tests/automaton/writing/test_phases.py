@@ -8,8 +8,8 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.phases import MemberNames, write_calls
 from structgen.automaton.table_format import CALL, EAGER, position, state_of
+from structgen.automaton.writing.phases import MemberNames, write_calls
 
 NAMES = ("a", "ab", "abc", "b", "ba", "é", "éa", "x")
 

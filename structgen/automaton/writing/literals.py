@@ -11,8 +11,8 @@ from structgen.automaton.step import edge, edges_at, int64, registers_at, scratc
 from structgen.automaton.table_format import (
     COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
 )  # fmt: skip
-from structgen.kernels.views import view_uint8
 from structgen.kernels import inner_kernel, kernel
+from structgen.kernels.views import view_uint8
 
 
 LITERAL_WORDS, NODE_WORDS = 4, 5

@@ -9,15 +9,15 @@ from array import array
 from itertools import accumulate
 from struct import Struct
 
-from structgen.automaton.literals import LITERAL_WORDS, insert, put_literal, work_space
 from structgen.automaton.machine import Automaton
-from structgen.automaton.tables import Tables
 from structgen.automaton.step import edges_at, int64, registers_at, scratch_at, states_at
-from structgen.automaton.strings import NAME, PLACES, copied_block
 from structgen.automaton.table_format import (
     CALL, COUNT, DEAD, EAGER, GAP, GOTO, HI, INC, KIND, LO, MISS, NOTHING, R_SCRATCH, RANGES, ROOM, START, UNBOUNDED, A,
     B,
 )  # fmt: skip
+from structgen.automaton.tables import Tables
+from structgen.automaton.writing.literals import LITERAL_WORDS, insert, put_literal, work_space
+from structgen.automaton.writing.strings import NAME, PLACES, copied_block
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_int64, view_uint8
 

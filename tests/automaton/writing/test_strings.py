@@ -13,9 +13,9 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.strings import NAME, VALUE, free_string
 from structgen.automaton.table_format import MAX_COUNT
-from structgen.automaton.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.automaton.writing.strings import NAME, VALUE, free_string
+from structgen.automaton.writing.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
 from tests.automaton.test_step import takes
 
 ALPHABET = [*'"\\/udD890cCfnbxé€😀\x00\x1f ']
