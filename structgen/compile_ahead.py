@@ -72,6 +72,7 @@ def use_canonical_kernels() -> None:
 
     from structgen.constraints.basic import Choice
     from structgen.masks import canonical_walk as walk
+    from structgen.masks.canonical_overlap import few, overlap
     from structgen.vocabulary import Vocabulary
 
     pieces = ["a", "b", "ab", "</s>"]
@@ -84,8 +85,8 @@ def use_canonical_kernels() -> None:
     numbers, tokens, out = np.zeros(walk.NUMBERS, np.int64), np.arange(2), np.zeros(walk.WIDE, np.int64)
     canonical.among(behind, tokens)
     words = canonical.mask(behind)
-    walk.few(words, out)
-    walk.overlap(words, words, words.copy())
+    few(words, out)
+    overlap(words, words, words.copy())
     place = canonical.base, numbers.ctypes.data, grammar.start, canonical.start.packed
     grammar.answered(walk.alive, *place, walk.DEPTH, tokens)
     grammar.answered(walk.live, *place, out, tokens)

@@ -25,9 +25,9 @@ from structgen.kernels.views import table, view, view_int64
 from structgen.masks.advance import WANTS, advance
 from structgen.masks.bits import nodes_at, put, stack_at, twin_at
 from structgen.masks.slices import V_FIRST, V_N_ENDS, V_OFFSETS
-from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, Uint32
+from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN
 from structgen.masks.walk import NO_NODE, is_narrow, next_child
-from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, behind, ends_chunk, may_end_packed
+from structgen.vocabulary.canonical.step_kernels import UNTOLD, behind, ends_chunk, may_end_packed, may_follow
 
 DEPTH = 12
 """Tokens that are looked ahead. Over 373 schemas nothing was a dead end behind so many, and 10 steps of 1,000 behind
@@ -38,14 +38,14 @@ NODES = 1 << 14
 """Nodes of the trie that one search looks at before it gives up."""
 KNOWN = 1 << 9
 """Places of which the answer is kept; a new one takes the slot of an older one."""
-DEAD_END, ALIVE, DOUBTFUL = 0, 1, 2
+DEAD_END, ALIVE, DOUBTFUL, UNSEEN = 0, 1, 2, 3
 
 LEVELS = DEPTH + 2
 INFO, FOUND = 5, 3
 I_POSITION, I_PACKED, I_COUNT, I_NEXT, I_DOUBT = range(INFO)
-F_TOKEN, F_POSITION, F_PACKED = range(FOUND)
+F_TOKEN, F_POSITION, F_SIZE = range(FOUND)
 """Of each level of a search: its place, the tokens that were found, which is looked at next, whether there may be more.
-Of each token found: where it leads."""
+Of each token found: where it leads, and its bytes until it is looked at."""
 W_LEFT, W_STOPPED = 0, 1
 W_BYTES = 2
 W_INFO = W_BYTES + 256
@@ -76,23 +76,52 @@ def _keep(work: int, position: int, packed: int, answer: int) -> None:
 
 @inner_kernel
 def _add(base: int, canonical: int, work: int, level: int, token: int, position: int) -> None:
-    """Add a token to those of a level if it is canonical there, the longer ones first."""
-    info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(base)
+    """Add a token to those of a level if it is canonical there."""
+    info = _info_at(work + 8 * W_INFO)
+    packed, i = info[level, I_PACKED], info[level, I_COUNT]
+    told = _told(canonical, packed, token)
+    if told < 0:
+        if told == UNTOLD:
+            info[level, I_DOUBT] = 1
+        return
     found = _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    packed = info[level, I_PACKED]
-    then = behind(canonical, packed, token)
-    if then == REFUSED:
-        return
-    if then == UNTOLD or ends_chunk(canonical, packed, token):
-        info[level, I_DOUBT] = 1
-        return
-    i, size = info[level, I_COUNT], offsets[token + 1] - offsets[token]
-    while i > 0 and offsets[found[i - 1, F_TOKEN] + 1] - offsets[found[i - 1, F_TOKEN]] < size:
-        found[i, F_TOKEN], found[i, F_POSITION] = found[i - 1, F_TOKEN], found[i - 1, F_POSITION]
-        found[i, F_PACKED] = found[i - 1, F_PACKED]
-        i -= 1
-    found[i, F_TOKEN], found[i, F_POSITION], found[i, F_PACKED] = token, position, then
-    info[level, I_COUNT] += 1
+    found[i, F_TOKEN], found[i, F_POSITION], found[i, F_SIZE] = token, position, _size(base, token)
+    info[level, I_COUNT] = i + 1
+
+
+@inner_kernel
+def _told(canonical: int, packed: int, token: int) -> int:
+    """`may_follow`, but `UNTOLD` for a token behind which the state owes something."""
+    told = may_follow(canonical, packed, token)
+    return int64(UNTOLD) if told >= 0 and ends_chunk(canonical, packed, token) else told
+
+
+@inner_kernel
+def _size(base: int, token: int) -> int:
+    """The bytes of a token."""
+    offsets = _offsets_at(base)
+    return int64(offsets[token + 1]) - offsets[token]
+
+
+@inner_kernel
+def _take(canonical: int, work: int, level: int) -> None:
+    """The longest token of a level that was not looked at, the first of equals, leads to the next level's place."""
+    info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+    best = int64(0)
+    for i in range(1, info[level, I_COUNT]):
+        if found[i, F_SIZE] > found[best, F_SIZE]:
+            best = i
+    found[best, F_SIZE] = 0
+    info[level, I_NEXT] += 1
+    _lead(canonical, work, level, level + 1, best)
+
+
+@inner_kernel
+def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
+    """The place of level `to` is the one behind the `i`-th token of another level."""
+    info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+    info[to, I_POSITION] = found[i, F_POSITION]
+    info[to, I_PACKED] = behind(canonical, info[level, I_PACKED], found[i, F_TOKEN])
 
 
 @inner_kernel
@@ -104,8 +133,9 @@ def _stopped(base: int, work: int, level: int) -> int:
 
 @inner_kernel
 def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
-    """Mark the bytes that edges take where a token begins: 0, or -1 when something is wanted."""
+    """Mark the bytes that edges take where a token begins: how many; or -1 when something is wanted."""
     states, edges, marks = states_at(base), edges_at(base), view_int64(work + 8 * W_BYTES)
+    count = int64(0)
     for byte in range(256):
         marks[byte] = 0
     while s > 0:
@@ -113,9 +143,10 @@ def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
             return -1
         for e in range(states[s, START], states[s, START] + states[s, COUNT]):
             for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+                count += 1 - marks[byte]
                 marks[byte] = 1
         s, f, c = miss(base, s, f, c)
-    return s
+    return count if s == 0 else s
 
 
 @inner_kernel
@@ -134,8 +165,11 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
         return _stopped(base, work, level)
     if ends == 1 and registers_at(base)[V_N_ENDS] > 0 and may_end_packed(canonical, info[level, I_PACKED]):
         return 1
-    if _mark_first_bytes(base, work, s, f, c) < 0 and _stopped(base, work, level) < 0:
+    bytes_marked = _mark_first_bytes(base, work, s, f, c)
+    if bytes_marked < 0 and _stopped(base, work, level) < 0:
         return int64(WANTS)
+    if bytes_marked > WIDE and _is_wide(base, canonical, work, level, s, f, c):
+        return 0
     put(base, int64(0), s, f, c, int64(NO_NODE))
     for byte in range(256):
         if marks[byte] != 0 and first[byte] < first[byte + 1]:
@@ -144,6 +178,26 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
             if info[level, I_COUNT] > WIDE:
                 break
     return 0
+
+
+@inner_kernel
+def _is_wide(base: int, canonical: int, work: int, level: int, s: int, f: int, c: int) -> bool:
+    """Are more than `WIDE` tokens of one byte canonical at a level's place? They are soon judged, and lead nowhere."""
+    info, nodes, first, twin = _info_at(work + 8 * W_INFO), nodes_at(base), _first_at(base), twin_at(base)
+    marks, packed, count = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
+    for byte in range(256):
+        if marks[byte] == 0 or first[byte] >= first[byte + 1]:
+            continue
+        token = int64(nodes[first[byte], TOKEN])
+        others, token = token >= HAS_TWIN, token if token < 0 else token & (HAS_TWIN - 1)
+        while token >= 0 and _told(canonical, packed, token) < 0:
+            token = int64(twin[token]) if others else int64(-1)
+        if token >= 0 and step(base, s, f, c, int64(byte))[0] > 0:
+            count += 1
+            if count > WIDE:
+                info[level, I_COUNT] = count
+                return True
+    return False
 
 
 @inner_kernel
@@ -235,9 +289,10 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
 
     The search begins at that level, or goes on at a later one where it was stopped before.
     """
-    info, last = _info_at(work + 8 * W_INFO), top + depth
-    answer = _arrive(base, canonical, work, level, last, tokens)
+    info, last, answer = _info_at(work + 8 * W_INFO), top + depth, int64(UNSEEN)
     while True:
+        if answer == UNSEEN:
+            answer = _arrive(base, canonical, work, level, last, tokens)
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = level + 1
             return answer
@@ -251,22 +306,18 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
             if level < top:
                 return answer
         if info[level, I_NEXT] < info[level, I_COUNT]:
-            found = _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-            i = info[level, I_NEXT]
-            info[level, I_NEXT] += 1
-            info[level + 1, I_POSITION], info[level + 1, I_PACKED] = found[i, F_POSITION], found[i, F_PACKED]
+            _take(canonical, work, level)
             level += 1
-            answer = _arrive(base, canonical, work, level, last, tokens)
-            continue
-        if info[level, I_DOUBT] == 0:
+            answer = int64(UNSEEN)
+        elif info[level, I_DOUBT] == 0:
             answer = int64(DEAD_END)
             _keep(work, info[level, I_POSITION], info[level, I_PACKED], answer)
-            continue
-        if level == top:
-            return int64(DOUBTFUL)
-        level -= 1
-        info[level, I_DOUBT] = 1
-        answer = int64(DOUBTFUL)
+        else:
+            level -= 1
+            if level < top:
+                return int64(DOUBTFUL)
+            info[level, I_DOUBT] = 1
+            answer = int64(DOUBTFUL)
 
 
 @kernel
@@ -311,7 +362,7 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
         return -1
     count = int64(0)
     for i in range(info[0, I_COUNT]):
-        info[1, I_POSITION], info[1, I_PACKED] = found[i, F_POSITION], found[i, F_PACKED]
+        _lead(canonical, work, int64(0), int64(1), i)
         answer = _search(base, canonical, work, int64(1), int64(1), int64(DEPTH), tokens)
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = 0
@@ -321,46 +372,4 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
         if answer == ALIVE:
             out[count] = found[i, F_TOKEN]
             count += 1
-    return count
-
-
-@kernel
-def overlap(words: Uint32, others: Uint32, both: Uint32) -> int:
-    """Write what two masks have in common: how many tokens it is; `WIDE + 1` where they are more."""
-    for i in range(len(words)):
-        both[i] = words[i] & others[i]
-    count = int64(0)
-    for i in range(len(words)):
-        bits = int64(both[i])
-        while bits != 0:
-            bits &= bits - 1
-            count += 1
-            if count > WIDE:
-                return count
-    return count
-
-
-@kernel
-def few(words: Uint32, tokens: Int64) -> int:
-    """Write the tokens that a mask allows, in ascending order: how many they are; `WIDE + 1` where they are more.
-
-    Args:
-        tokens: int64[WIDE], written to.
-    """
-    count = int64(0)
-    for block in range(0, len(words), 8):
-        k, end = block, block + 8
-        if end <= len(words):
-            first, second = words[k] | words[k + 1] | words[k + 2] | words[k + 3], words[k + 4] | words[k + 5]
-            if first | second | words[k + 6] | words[k + 7] == 0:
-                continue
-        for i in range(k, min(end, len(words))):
-            bits, token = int64(words[i]), int64(32 * i)
-            while bits != 0:
-                if bits & 1:
-                    if count == WIDE:
-                        return count + 1
-                    tokens[count] = token
-                    count += 1
-                bits, token = bits >> 1, token + 1
     return count

@@ -22,6 +22,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical
+from structgen.vocabulary.canonical.added import AddedContents
 from structgen.vocabulary.canonical.step_kernels import joins
 from tests.vocabulary.test_roundtrip import ARTICLE_ONE
 from tokenizer_files import unpacked
@@ -181,6 +182,17 @@ def test_a_spelling_of_its_own_is_not_canonical(small_bpe):
     assert not vocabulary.is_canonical(letters)
     assert vocabulary.is_canonical([])
     assert vocabulary.is_canonical([*ids, vocabulary.end_ids[0], *ids])
+
+
+def test_no_token_completes_the_content_of_an_added_token():
+    contents, draw = [b"<|a|>", b"<|ab|>", b"<s>", b"s>>"], random.Random(5)
+    tokens = [bytes(draw.choices(b"<|abs>", k=draw.randint(0, 5))) for _ in range(900)]
+    added = AddedContents(contents, tokens, (len(tokens) + 31) // 32)
+    for before in (b"", b"<", b"<|", b"<|a", b"<|ab|", b"s", b"s>"):
+        bits = np.unpackbits(added.harmless(before).view(np.uint8), bitorder="little")
+        for token, bit in zip(tokens, bits.tolist(), strict=False):
+            text = before + token
+            assert bit == (not any(content in text for content in contents)), (before, token)
 
 
 def test_added_tokens_are_not_spelled_by_others(small_bpe):

@@ -139,7 +139,7 @@ class CanonicalRow:
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
         """Can the text go on behind the token that was chosen last? If not, it is not allowed there again."""
         index, state = len(tokens) - 1, self._state(tokens)
-        if self._asked or index in self.relaxed or not self._vocabulary.token(tokens[-1]):
+        if self._asked or index in self.relaxed:
             return True
         if self._continuations is None or matcher is None:
             alive = bool(self._canonical.mask(state).any())
@@ -149,9 +149,10 @@ class CanonicalRow:
             self._last, count = (state, both), both[2]
             few = 0 < count <= WIDE
             alive = self._continuations.alive(position, state, tokens=both[3]) if few else count > 0
-        if not alive:
-            self._refused.setdefault(index, []).append(tokens[-1])
-        return alive
+        if alive or not self._vocabulary.token(tokens[-1]):
+            return True
+        self._refused.setdefault(index, []).append(tokens[-1])
+        return False
 
     def forces(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:
         """Is this the only token with which the text can go on?"""

@@ -12,6 +12,8 @@ from structgen.errors import DeadEnd
 from structgen.masks import Grammar
 from structgen.masks import canonical_walk as walk
 from structgen.masks.advance import ASKS
+from structgen.masks.canonical_overlap import few
+from structgen.masks.canonical_overlap import overlap as overlap_words
 from structgen.masks.canonical_walk import DEPTH, WIDE
 from structgen.masks.words import Words
 from structgen.memo import BoundedCache
@@ -36,15 +38,15 @@ Place = tuple[int, Hashable]
 
 def overlap(canonical: Canonical, words: Words, state: CanonicalState) -> Overlap:
     """What a mask and the canonical tokens have in common."""
-    both = np.empty_like(words)
-    count = walk.overlap(words, canonical.mask(state), both)
+    both = np.empty(len(words), np.uint32)
+    count = overlap_words(words, canonical.mask(state), both)
     return words, both, count, NOT_FEW if count > WIDE else _tokens_of(both)
 
 
 def _tokens_of(words: Words) -> Tokens:
     """The tokens that a mask allows; `NOT_FEW` where they are more than `WIDE`."""
     tokens = np.empty(WIDE, np.int64)
-    count = walk.few(words, tokens)
+    count = few(words, tokens)
     return NOT_FEW if count > WIDE else tokens[:count]
 
 

@@ -7,7 +7,9 @@ which such a content may begin.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -71,4 +73,13 @@ class AddedContents:
         return np.packbits(flags, bitorder="little").view(np.uint32)
 
     def _starting_with(self, beginning: bytes) -> list[int]:
-        return [i for i, token in enumerate(self._tokens) if token.startswith(beginning)]
+        order, tokens = self._sorted, self._tokens
+        start = end = bisect_left(order, beginning, key=tokens.__getitem__)
+        while end < len(order) and tokens[order[end]].startswith(beginning):
+            end += 1
+        return order[start:end]
+
+    @cached_property
+    def _sorted(self) -> list[int]:
+        """The tokens by their bytes: some tokenizers have hundreds of contents that begin alike."""
+        return sorted(range(len(self._tokens)), key=self._tokens.__getitem__)

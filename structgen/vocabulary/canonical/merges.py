@@ -85,7 +85,7 @@ class Merges:
             np.flatnonzero(self.alone & (left < 0)), starts, children, np.zeros(count + 1, np.int64),
             order, first, last,
         )  # fmt: skip
-        self._order = order.astype(np.int32)
+        self._order = order.astype(np.uint32)
         a, b = table[:, 0], table[:, 1]
         ranks = np.flatnonzero(self.alone[a] & self.alone[b])
         stages = np.maximum(ranks, np.maximum(time[a[ranks]] >> RANK_BITS, time[b[ranks]] >> RANK_BITS))
@@ -115,9 +115,10 @@ class Merges:
             inside: of the tokens that are `alone`, those that may stand behind it where both are in a chunk.
             cut: those that may where another chunk begins.
         """
-        words: Words = cut.copy()
-        if self.alone[token]:
-            words[:] = inside
-            followers(token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, words)
-            words |= cut
+        if not self.alone[token]:
+            return cut.copy()
+        words = np.empty_like(cut)
+        followers(
+            token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, inside, cut, words
+        )  # fmt: skip
         return words

@@ -22,8 +22,14 @@ Uint8 = NDArray[np.uint8]
 Uint32 = NDArray[np.uint32]
 
 (T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_PARTS, T_PAIRS,
- T_LAST_PAIRS, T_N_LAST_PAIRS) = range(12)  # fmt: skip
+ T_LAST_PAIRS, T_N_LAST_PAIRS, T_MET) = range(13)  # fmt: skip
 """Registers, see `StepTables`."""
+
+MET = 1 << 13
+"""Pairs of tokens of which it is kept whether they may stand side by side: looks ahead ask about the same ones again,
+and what they look up in the tables of merges is far apart. A pair takes the slot of an older one."""
+NEVER_MET = -1
+"""In a free slot; in others the pair, and the answer as its lowest bit: one number, so that threads may share it."""
 
 PLAIN, ALONE, BEGINS, ENDS, OUTER, SIMPLE, ABSENT = 1, 2, 4, 8, 16, 32, 64
 """Flags of a token. `PLAIN`: from a packed state it leads to a packed state or is refused. `ALONE`: see `Merges`.
@@ -43,6 +49,7 @@ _may_end_at = table(types.uint8, 0, T_MAY_END)
 _parts_at = table(types.int64, 3, T_PARTS)
 _pairs_at = table(types.int64, 2, T_PAIRS)
 _last_pairs_at = table(types.int64, 0, T_LAST_PAIRS)
+_met_at = table(types.int64, 0, T_MET)
 
 
 @inner_kernel
@@ -54,7 +61,18 @@ def _merge_time(base: int, x: int, y: int) -> int:
 
 @inner_kernel
 def _joined(base: int, a: int, b: int) -> bool:
-    """`joins` for tokens that are both their own encodings.
+    """`joins` for tokens that are both their own encodings."""
+    pair, slot = a << 32 | b, (a * 977 ^ b) & (MET - 1)
+    met = _met_at(base)[slot]
+    if met >> 1 != pair:
+        met = pair << 1 | int64(_stand(base, a, b))
+        _met_at(base)[slot] = met
+    return bool(met & 1)
+
+
+@inner_kernel
+def _stand(base: int, a: int, b: int) -> bool:
+    """`_joined` where it was not asked before.
 
     The parts that touch at the joint are taken apart again, the one that was merged last first: those are all pairs
     that ever stand side by side there.
@@ -99,18 +117,44 @@ def behind(base: int, packed: int, token: int) -> int:
 @inner_kernel
 def _read(base: int, packed: int, token: int) -> int:
     """The packed state behind a token that is `SIMPLE`, or `REFUSED`."""
-    flags = _flags_at(base)
-    last, split, place = (packed & _LOW) - 1, packed >> 32, int64(CUT)
-    if last >= 0 and flags[last] & ALONE and _joined(base, last, token):
+    last, place = (packed & _LOW) - 1, int64(CUT)
+    if last >= 0 and _flags_at(base)[last] & ALONE and _joined(base, last, token):
         place = int64(FREE)
+    split = _split_behind(base, packed >> 32, token, place)
+    return int64(REFUSED) if split == DEAD else split << 32 | token + 1
+
+
+@inner_kernel
+def _split_behind(base: int, split: int, token: int, place: int) -> int:
+    """The state of `Splits` behind a token whose first character stands at a place of that kind."""
     following, classes, starts = _following_at(base), _classes_at(base), _sign_starts_at(base)
     sign, count = _signs_at(base)[token], view_int64(base)[T_N_CLASSES]
     for i in range(starts[sign], starts[sign + 1]):
         split = int64(following[(split * count + classes[i]) * 3 + place])
         if split == DEAD:
-            return int64(REFUSED)
+            break
         place = int64(INSIDE)
-    return split << 32 | token + 1
+    return split
+
+
+@inner_kernel
+def _fits(base: int, packed: int, token: int) -> bool:
+    """Is `_read` of a token that is `SIMPLE` no `REFUSED`? Merges are looked up only where that depends on them."""
+    last, split = (packed & _LOW) - 1, packed >> 32
+    if _split_behind(base, split, token, int64(CUT)) != DEAD:
+        return True
+    if last < 0 or _flags_at(base)[last] & ALONE == 0 or _split_behind(base, split, token, int64(FREE)) == DEAD:
+        return False
+    return _joined(base, last, token)
+
+
+@inner_kernel
+def may_follow(base: int, packed: int, token: int) -> int:
+    """`REFUSED` and `UNTOLD` where `behind` is, else 0."""
+    flag = _flags_at(base)[token]
+    if flag & PLAIN == 0:
+        return int64(REFUSED) if flag & (ABSENT | OUTER) == ABSENT else int64(UNTOLD)
+    return int64(0) if _fits(base, packed, token) else int64(REFUSED)
 
 
 @inner_kernel
@@ -154,7 +198,7 @@ def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> 
         if not taken and flags[token] & ABSENT == 0:
             if flags[token] & SIMPLE == 0:
                 return int64(UNTOLD)
-            taken = _read(base, packed, token) != REFUSED
+            taken = _fits(base, packed, token)
         if taken:
             kept[count] = token
             words[token >> 5] |= 1 << (token & 31)

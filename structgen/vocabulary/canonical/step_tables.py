@@ -71,6 +71,7 @@ class StepTables:
             kernels.T_MAY_END: splits.may_end.astype(np.uint8),
             kernels.T_PARTS: merges.parts, kernels.T_PAIRS: merges.pairs,
             kernels.T_LAST_PAIRS: np.array(sorted(pairs), np.int64),
+            kernels.T_MET: np.full(kernels.MET, kernels.NEVER_MET, np.int64),
         }  # fmt: skip
         self.plain: NDArray[np.bool_] = plain
         self._registers = np.zeros(len(arrays) + 3, np.int64)

@@ -1,4 +1,5 @@
-"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers `masks.canonical_walk`."""
+"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers `masks.canonical_walk` and
+`masks.canonical_overlap`."""
 
 from __future__ import annotations
 
