@@ -14,7 +14,7 @@ def overlap(words: Uint32, others: Uint32, both: Uint32) -> int:
     """Write what two masks have in common: how many tokens it is; `WIDE + 1` where they are more."""
     for i in range(len(words)):
         both[i] = words[i] & others[i]
-    count = int64(0)
+    count: int = int64(0)
     for i in range(len(words)):
         bits = int64(both[i])
         while bits != 0:
@@ -32,7 +32,7 @@ def few(words: Uint32, tokens: Int64) -> int:
     Args:
         tokens: int64[WIDE], written to.
     """
-    count = int64(0)
+    count: int = int64(0)
     for block in range(0, len(words), 8):
         k, end = block, block + 8
         if end <= len(words):

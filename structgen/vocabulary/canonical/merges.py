@@ -115,9 +115,9 @@ class Merges:
             inside: of the tokens that are `alone`, those that may stand behind it where both are in a chunk.
             cut: those that may where another chunk begins.
         """
+        words: Words = cut.copy()
         if not self.alone[token]:
-            return cut.copy()
-        words = np.empty_like(cut)
+            return words
         followers(
             token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, inside, cut, words
         )  # fmt: skip
