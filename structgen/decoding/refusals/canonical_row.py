@@ -109,13 +109,16 @@ class CanonicalRow:
         Raises:
             DeadEnd: nothing, and it is strict.
         """
-        state = self._state(tokens)
+        states, said, last = self._states, len(tokens), self._last
+        state = states[said] if said < len(states) else self._state(tokens)
         if words is None:
             left, count = self._canonical.mask(state), 1  # an empty one is told by `keeps`
+        elif last is not None and last[0] is state and last[1][0] is words:
+            _, left, count, _ = last[1]
         else:
             _, left, count, _ = self._overlap(words, state, matcher)
         live = None
-        refused = self._refused.get(len(tokens))
+        refused = self._refused.get(said) if self._refused else None
         if refused:
             left = left & ~pack(np.array(refused), self._vocabulary.width)
         if matcher is not None and self._continuations is not None:
@@ -133,7 +136,7 @@ class CanonicalRow:
                 "nothing that is allowed is canonical: the constraint takes no text here as the tokenizer writes it; "
                 'canonical="prefer" lets such a step pass'
             )
-        self.relaxed.add(len(tokens))
+        self.relaxed.add(said)
         return everything(self._vocabulary) if words is None else words
 
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
@@ -160,9 +163,6 @@ class CanonicalRow:
         return live is not None and only_token(live) == token
 
     def _overlap(self, words: Words, state: CanonicalState, matcher: Matcher | None) -> Overlap:
-        last = self._last
-        if last is not None and last[0] is state and last[1][0] is words:
-            return last[1]
         if matcher is None or self._continuations is None:
             return overlap(self._canonical, words, state)
         return self._continuations.overlap(matcher.position, words, state)
