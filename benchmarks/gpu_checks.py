@@ -18,9 +18,9 @@ from gpu_model import ITEM, KEYS, SCHEMA, prompts
 from gpu_race import in_a_line
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.choosing.device_masks import apply_masks, apply_masks_plainly
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.request import CallOptions, prepare
+from structgen.masks.words import pack
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for, why_inexact
 from structgen.models.graphs import Captured, warm_up

@@ -16,13 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.session import Session
 from structgen.masks import Grammar
 from structgen.masks.transitions import CheckAnswers
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.memo import BoundedCache
 from structgen.options import Limits
 from structgen.vocabulary import Vocabulary

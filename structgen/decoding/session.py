@@ -13,7 +13,7 @@ from torch import Tensor
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
 from structgen.decoding.choosing.draws import Draws
-from structgen.decoding.choosing.masking import existing, pack
+from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING
 from structgen.decoding.prompts.processor_prompts import Prompt
@@ -28,7 +28,7 @@ from structgen.decoding.said import Said
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.masks import Matcher
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.patience import Patience

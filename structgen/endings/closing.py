@@ -23,6 +23,7 @@ from structgen.endings.agreed import MOST_BYTES, Effort, EndSearch, Listener, ag
 from structgen.endings.byte_edges import Leads
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
+from structgen.masks.words import pack
 from structgen.memo import BoundedCache, cached_method, cached_up_to, once_per_object
 from structgen.vocabulary import Vocabulary
 
@@ -210,9 +211,7 @@ class Speller:
         """The mask of the tokens that start with one of these bytes: uint32[vocabulary.words]."""
         texts = np.flatnonzero(np.diff(self._offsets) > 0)
         heads = self._data[self._offsets[:-1][texts]]
-        bits = np.zeros((len(self._offsets) + 30) // 32 * 32, np.uint8)
-        bits[texts[np.isin(heads, np.frombuffer(first, np.uint8))]] = 1
-        return np.packbits(bits, bitorder="little").view(np.uint32)
+        return pack(texts[np.isin(heads, np.frombuffer(first, np.uint8))], len(self._offsets) - 1)
 
     def has_bytes(self, text: bytes) -> bool:
         """Is each byte of a text a token?"""

@@ -8,16 +8,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structgen.arguments import is_listed, is_whole, require
 from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
 from structgen.guards.guard_set import GuardSet, States
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
+from structgen.masks.words import Words, bits_of, ids_of, pack
 from structgen.vocabulary import Vocabulary, require_vocabulary
-
-Words = NDArray[np.uint32]
 
 MOST_TOLD = 32
 """Tokens of a mask that are asked about for a message."""
@@ -80,7 +78,7 @@ class GuardWatch:
 
     def vetoes(self, words: Words) -> list[Veto]:
         """The vetoes against the end, and against the first `MOST_TOLD` tokens of a mask."""
-        tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))[:MOST_TOLD].tolist()
+        tokens = ids_of(words)[:MOST_TOLD].tolist()
         answers: list[Any] = [self.finish()]
         answers += [self.guards.feed(self.state, self._vocabulary.token(token)) for token in tokens]
         return [answer for answer in answers if isinstance(answer, Veto)]
@@ -93,18 +91,16 @@ class GuardWatch:
             last: no token can follow: the text must be able to end behind it.
         """
         guards, state = self.guards, self.state
-        allowed = np.unpackbits(words.view(np.uint8), count=self._vocabulary.width, bitorder="little")
+        allowed = bits_of(words, self._vocabulary.width).copy()
         suspects = guards.suspects(state, self._vocabulary)
-        for token in (np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects] != 0]).tolist():
+        for token in (np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects]]).tolist():
             if text := self._vocabulary.token(token):
                 after = guards.feed(state, text)
                 if isinstance(after, Veto) or (last and guards.finish(after) is not None):
-                    allowed[token] = 0
+                    allowed[token] = False
         if guards.finish(state) is not None:
-            allowed[list(self._vocabulary.end_ids)] = 0
-        left = np.zeros(len(words) * 32, np.uint8)
-        left[: len(allowed)] = allowed
-        return np.packbits(left, bitorder="little").view(np.uint32)
+            allowed[list(self._vocabulary.end_ids)] = False
+        return pack(np.flatnonzero(allowed), self._vocabulary.width)
 
 
 class GuardMask:
@@ -176,7 +172,6 @@ class GuardMask:
 
 def everything(vocabulary: Vocabulary) -> Words:
     """The mask of all text tokens and end tokens."""
-    allowed = np.zeros(vocabulary.words * 32, np.uint8)
-    allowed[: vocabulary.width] = np.diff(vocabulary.offsets) > 0
-    allowed[list(vocabulary.end_ids)] = 1
-    return np.packbits(allowed, bitorder="little").view(np.uint32)
+    allowed = np.diff(vocabulary.offsets) > 0
+    allowed[list(vocabulary.end_ids)] = True
+    return pack(np.flatnonzero(allowed), vocabulary.width)

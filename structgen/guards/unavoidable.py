@@ -20,6 +20,7 @@ from structgen.guards.banned import EVERYTHING, Banned
 from structgen.guards.guard_set import GuardSet, States
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Grammar
+from structgen.masks.words import ids_of
 from structgen.schema.normal import Arrays, Node, Objects, Property, Shape
 
 MOST_TOKENS = 4096
@@ -101,7 +102,7 @@ class _TextSearch:
             return False, []
         if late is not None or int(np.bitwise_count(words).sum()) > MOST_TOKENS:
             return None
-        bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+        bits = ids_of(words).tolist()
         texts = {token: self._vocabulary.token(token) for token in bits}
         single = {text: token for token, text in texts.items() if len(text) == 1}
         if any(text and text[:1] not in single for text in texts.values()):

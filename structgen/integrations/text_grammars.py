@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.constraints.languages import Lark
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
+from structgen.masks.words import pack
 from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 

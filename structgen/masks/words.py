@@ -11,6 +11,13 @@ Words = NDArray[np.uint32]
 _DTYPES = np.dtype(np.uint32), np.dtype(np.int32)
 
 
+def pack(ids: NDArray[np.int64], width: int) -> Words:
+    """The mask, uint32[ceil(width / 32)], that allows exactly `ids`."""
+    bits = np.zeros((width + 31) // 32 * 32, np.uint8)
+    bits[ids] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint32)
+
+
 def ids_of(words: Words) -> NDArray[np.int64]:
     """The allowed ids in ascending order; cheap when few words are not zero."""
     filled = np.flatnonzero(words)

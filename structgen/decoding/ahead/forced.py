@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import FEW, count, pack
+from structgen.decoding.choosing.masking import FEW, count
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
-from structgen.masks.words import Words, ids_of, only_token
+from structgen.masks.words import Words, ids_of, only_token, pack
 from structgen.memo import BoundedCache
 from structgen.models.row import common
 from structgen.vocabulary import Vocabulary

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.decoding.ahead.forced import Spans
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
@@ -27,7 +26,7 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
 
 FEW = 256
 """Up to this many allowed tokens are gathered and chosen from in a compact space."""
-
-
-def pack(ids: NDArray[np.int64], width: int) -> Words:
-    """The mask, uint32[ceil(width / 32)], that allows exactly `ids`."""
-    bits = np.zeros((width + 31) // 32 * 32, np.uint8)
-    bits[ids] = 1
-    return np.packbits(bits, bitorder="little").view(np.uint32)
 
 
 def existing(vocabulary: Vocabulary) -> Words | None:

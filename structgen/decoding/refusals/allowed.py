@@ -22,13 +22,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.refusals.guarding import Guarding, conflict
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
 
 FIRST_RESERVE = 4

@@ -20,7 +20,6 @@ from itertools import zip_longest
 import numpy as np
 
 from structgen.automaton.pointers import pointer_at
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
@@ -29,7 +28,7 @@ from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.masks import Grammar, Matcher
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Cap
 

@@ -15,13 +15,12 @@ from copy import copy
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.refusals.continuations import Continuations, Overlap, overlap
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Matcher
 from structgen.masks.canonical_walk import WIDE
-from structgen.masks.words import Words, ids_of, only_token
+from structgen.masks.words import Words, ids_of, only_token, pack
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
 

@@ -7,7 +7,6 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.decoding.choosing.masking import pack
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar
 from structgen.masks import canonical_walk as walk
@@ -15,7 +14,7 @@ from structgen.masks.advance import ASKS
 from structgen.masks.canonical_overlap import few
 from structgen.masks.canonical_overlap import overlap as overlap_words
 from structgen.masks.canonical_walk import DEPTH, WIDE
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.memo import BoundedCache
 from structgen.vocabulary.canonical import Canonical, CanonicalState
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from structgen.automaton.pointers import pointer_at
 from structgen.decoding.ahead.forced import ForcedText
-from structgen.decoding.choosing.masking import count, existing, pack
+from structgen.decoding.choosing.masking import count, existing
 from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.transcript import Transcript
@@ -29,7 +29,7 @@ from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.guard_set import GuardSet, States
 from structgen.masks import Matcher
-from structgen.masks.words import Words, ids_of
+from structgen.masks.words import Words, ids_of, pack
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.automaton.table_format import FRAME_MASK, FRAME_SHIFT
-from structgen.decoding.choosing.masking import pack
 from structgen.endings.agreed import Listener
 from structgen.masks import Matcher
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.phrases.progress import PhraseSet, Progress
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary

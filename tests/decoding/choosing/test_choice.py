@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
-from structgen.decoding.choosing.masking import FEW, pack
+from structgen.decoding.choosing.masking import FEW
 from structgen.decoding.choosing.penalties import penalise, penalties
 from structgen.decoding.choosing.sampling import NOTHING
+from structgen.masks.words import pack
 from structgen.options import Sampling
 from structgen.vocabulary import Vocabulary
 

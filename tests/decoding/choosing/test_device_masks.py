@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from structgen.decoding.choosing.device_masks import EVERYTHING, MaskRows, apply_masks, triton_is_there
-from structgen.decoding.choosing.masking import pack
+from structgen.masks.words import pack
 from structgen.vocabulary import Vocabulary
 from tests.support.releases import require_release
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.choosing.masking import count, existing, forbid, pack
-from structgen.masks.words import bits_of, ids_of
+from structgen.decoding.choosing.masking import count, existing, forbid
+from structgen.masks.words import bits_of, ids_of, pack
 from structgen.vocabulary import Vocabulary
 
 

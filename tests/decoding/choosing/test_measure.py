@@ -12,10 +12,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
 from structgen.decoding.choosing.choice import Ask
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.choosing.measure import ALTERNATIVES, Ledger, measured
 from structgen.demo import load_demo
-from structgen.masks.words import bits_of
+from structgen.masks.words import bits_of, pack
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 
 WIDTH = 2000

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from structgen.decoding.choosing.masking import pack
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed, SeenTexts
@@ -21,7 +20,7 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords
-from structgen.masks.words import ids_of
+from structgen.masks.words import ids_of, pack
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
