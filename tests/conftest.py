@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before anything imports numpy or torch: test workers share the cores, and more threads only fight.
@@ -25,6 +27,17 @@ settings.register_profile(
 settings.load_profile("structgen")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def no_collections() -> Iterator[None]:
+    """Keeps the garbage collector out of what a test measures.
+
+    A full collection takes over a second in a process in which thousands of tests have run.
+    """
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ def test_long_work_looks_at_the_time():
     check_patience()
 
 
+@pytest.mark.usefixtures("no_collections")
 def test_a_search_for_a_close_is_ended_in_its_midst():
     """It would go on for seconds: a row has what its people may take, and the grammar is as it was."""
     grammar = sg.JsonSchema(LONG).compile(byte_vocabulary())

@@ -34,6 +34,7 @@ def test_the_result_or_the_error_of_the_work_comes_back():
     asyncio.run(check())
 
 
+@pytest.mark.usefixtures("no_collections")
 def test_work_that_takes_too_long_is_refused_and_its_thread_is_free_again():
     async def check():
         compilers = Compilers(1, 0.2)
