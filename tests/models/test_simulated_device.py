@@ -5,6 +5,7 @@ Covers `attention`, `graphs`, `slots` and `transfer`.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -187,8 +188,8 @@ SEVERAL = "typical", "bias", "own"
 )
 def test_a_processor_that_takes_and_gives_tensors_makes_nobody_wait(name, device):
     """The choice stays on the device, in the overlapped order: the ids come by the step's one copy."""
-    if name == "bias":
-        require_release("torch", "2.7")  # before, `torch.tensor(list, device=...)` waited
+    if name == "bias" and "torch.tensor" in inspect.getsource(SequenceBiasLogitsProcessor.__call__):
+        pytest.skip("in this release of transformers, the processor itself waits: it copies its lists at every step")
     said = []
     for module in (llama(), device.to_device(llama())):
         vocabulary, ways = byte_vocabulary(), [sg.Sampling(temperature=0.8, seed=n) for n in range(3)]
