@@ -12,13 +12,12 @@ from typing import Any
 
 from pydantic import ByteSize, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema, JsonRef, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import SchemaError, core_schema
 
 from structgen.errors import UnsupportedSchema, excerpt, quoted
 from structgen.schema.python import python_types, temporal_text
 from structgen.schema.python.hashability import unhashable
-from structgen.schema.python.json_text import json_text
 from structgen.schema.python.member_names import names
 from structgen.schema.python.network_text import url
 from structgen.schema.python.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
@@ -164,9 +163,7 @@ class ExactSchema(GenerateJsonSchema):
         return url(schema, several_hosts=True)
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
-        """A string whose content is JSON, as far as a pattern can say it."""
-        content = self.generate_inner(schema.get("schema") or core_schema.any_schema())
-        return temporal_text.text(json_text(content, lambda ref: self.get_schema_from_definitions(JsonRef(ref))))
+        raise UnsupportedSchema("a string that holds JSON (pydantic.Json): use the type itself")
 
     def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
         return {"enum": python_types.scalars(schema["expected"], "a Literal")}

@@ -1,6 +1,6 @@
 """Python types: what the masks allow the validator accepts, and values at the borders are allowed.
 
-Covers `json_text`, `network_text`, `number_text`, `object_fields`, `pydantic_schema`, `python_patterns` and
+Covers `network_text`, `number_text`, `object_fields`, `pydantic_schema`, `python_patterns` and
 `temporal_text`.
 """
 

@@ -137,7 +137,7 @@ class Plain:
         Callable[[int], int],
         Plain,
         Json,
-        Json[Tree],
+        Json[int],
         type[int],
         ImportString,
         set[list[int]],
