@@ -144,7 +144,7 @@ class Regex:
 
     Raises:
         OptionError: the pattern is no text. When it is compiled: it is malformed, uses what no automaton can decide
-            (most back-references), or matches no text.
+            (a back-reference), or matches no text.
     """
 
     pattern: str

@@ -13,7 +13,7 @@ from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.lazy import LazyTable
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
-from structgen.regular.regex.references import expanded, loosened, relaxed
+from structgen.regular.regex.supersets import loosened, relaxed
 from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _language(pattern: str) -> tuple[CharDfa, bool]:
     except LimitExceeded:
         return _superset(pattern, parse(pattern)), False
     except PatternUnsupported:
-        tree = expanded(parse(pattern))
+        tree = parse(pattern)
     try:
         return _exact(pattern, tree), True
     except (PatternUnsupported, LimitExceeded):

@@ -13,8 +13,8 @@ from structgen.regular.regex.parser import parse
 from structgen.regular.regex.program import (
     PROGRAM_LIMIT, Assembler, too_long, without_anchor, without_anchors, written_out,
 )  # fmt: skip
-from structgen.regular.regex.references import loosened
 from structgen.regular.regex.subset import determinise
+from structgen.regular.regex.supersets import loosened
 from structgen.errors import LimitExceeded, quoted
 
 _START = Assertion(Anchor.START)
