@@ -18,7 +18,7 @@ from structgen.regular.regex.parser import extensions
 from structgen.regular.string_sets import string_language, string_predicate
 from structgen.schema.keywords.arguments import canonical
 from structgen.schema.keywords.dialects import Dialect
-from structgen.schema.keywords.table import ANNOTATION, CHECKED, KEYWORDS, MASKED, STRUCTURE, Keyword
+from structgen.schema.keywords.table import ANNOTATION, CHECKED, MASKED, STRUCTURE, Keyword
 from structgen.schema.normal import Numbers, Strings
 from structgen.schema.reader import SchemaReader
 from structgen.schema.scalars import exact
@@ -26,11 +26,8 @@ from structgen.schema.scan import escaped, joined
 from structgen.values.emptiness import Emptiness
 
 NOT_ENFORCED = "not enforced"
-_METADATA = frozenset(
-    "title description default examples $comment deprecated readOnly writeOnly $schema $id id".split()
-)
+METADATA = frozenset("title description default examples $comment deprecated readOnly writeOnly $schema $id id".split())
 _COMBINATORS = frozenset("allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies".split())
-_DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
 MANY_ALTERNATIVES = 16
 _OPEN_END = "nothing tells where this text ends: what follows is begun at every place, beside it"
 MANY_STATES = 2000
@@ -198,7 +195,7 @@ class _Explaining:
         """One schema object."""
         late, alternatives = self._containers(schema, pointer)
         for keyword in schema:
-            if keyword in _METADATA:
+            if keyword in METADATA:
                 continue
             place = f"{pointer}/{escaped(keyword)}"
             row = dialect.keywords.get(keyword)
@@ -326,13 +323,3 @@ def _unique(schema: dict[str, Any], value: Any) -> tuple[str, str]:
     if not value:
         return NOT_ENFORCED, "false restricts nothing"
     return CHECKED, "an item that equals an earlier one is not allowed to end (of few possible values: masked)"
-
-
-def keyword_page() -> str:
-    """The table of all keywords in Markdown: the documentation's page of keyword support."""
-    lines = ["| keyword | drafts | how | |", "| --- | --- | --- | --- |"]
-    for row in KEYWORDS:
-        if row.how != STRUCTURE and row.name not in _METADATA:
-            drafts = "all" if (row.since, row.until) == (4, 2020) else f"{_DRAFTS[row.since]} to {_DRAFTS[row.until]}"
-            lines.append(f"| `{row.name}` | {drafts} | {row.how} | {row.note} |")
-    return "\n".join(lines) + "\n"

@@ -12,9 +12,21 @@ from typer.testing import CliRunner
 
 import structgen as sg
 from structgen.cli.app import app
-from structgen.explanation import keyword_page
+from structgen.explanation import METADATA
+from structgen.schema.keywords.table import KEYWORDS, STRUCTURE
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "keywords.md"
+DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
+
+
+def keyword_page() -> str:
+    """The table of all keywords in Markdown: the documentation's page of keyword support."""
+    lines = ["| keyword | drafts | how | |", "| --- | --- | --- | --- |"]
+    for row in KEYWORDS:
+        if row.how != STRUCTURE and row.name not in METADATA:
+            drafts = "all" if (row.since, row.until) == (4, 2020) else f"{DRAFTS[row.since]} to {DRAFTS[row.until]}"
+            lines.append(f"| `{row.name}` | {drafts} | {row.how} | {row.note} |")
+    return "\n".join(lines) + "\n"
 
 
 def _how(schema: Any, pointer: str, **options: Any) -> tuple[str, str]:

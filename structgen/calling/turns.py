@@ -137,25 +137,15 @@ def call(
     choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
 ) -> list[Reply[str]]: ...  # fmt: skip
 @overload
-def call(  # type: ignore[overload-overlap]
+def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
     choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]] | T]: ...  # fmt: skip
 @overload
-def call(  # type: ignore[overload-overlap]
+def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
     choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
 ) -> list[Reply[T]]: ...  # fmt: skip
-@overload
-def call(
-    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Callable[..., object],
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
-) -> list[list[ToolCall[Any]] | dict[str, Any]]: ...  # fmt: skip
-@overload
-def call(
-    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Callable[..., object],
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
-) -> list[Reply[dict[str, Any]]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object,

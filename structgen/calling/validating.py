@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structgen.automaton.pointers import PointerReader
 from structgen.chat import CallFormat, Tags
-from structgen.chat.arguments import JsonArguments, KeyedArguments
+from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.calls_constraint import TurnRules
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TurnParser
 from structgen.chat.pieces import Slot, filled
@@ -143,7 +143,7 @@ class CallGuard(Guard[_Place]):
 
     def __init__(self, format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> None:
         self._format = format_
-        self._is_json = isinstance(format_.arguments, JsonArguments)
+        self._is_json = isinstance(format_.arguments, JsonLayout)
         self._closers = _closers(format_.arguments) if isinstance(format_.arguments, KeyedArguments) else b""
         self._schemas = {tool.name: tool.arguments_schema for tool in tools}
         self._guards = {

@@ -6,7 +6,7 @@ Qwen3 writes `{"city": "Paris"}`; MiniCPM5 writes `<param name="city">Paris</par
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,17 +94,6 @@ class ArgumentFormat:
 
 
 @dataclass(frozen=True)
-class JsonArguments:
-    """Writes all arguments as one JSON object."""
-
-    layout: JsonLayout = JsonLayout()
-
-    def write(self, arguments: Mapping[str, Any]) -> str:
-        """Returns the text of the arguments."""
-        return self.layout.write(dict(arguments))
-
-
-@dataclass(frozen=True)
 class KeyedArguments:
     """Writes arguments key by key.
 
@@ -137,5 +126,5 @@ class KeyedArguments:
         return format_.write(key, value)
 
 
-ArgumentWriter = JsonArguments | KeyedArguments
-Write = Callable[[Mapping[str, Any]], str]
+ArgumentWriter = JsonLayout | KeyedArguments
+"""How a format writes all arguments: as one JSON object, or key by key."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from structgen.chat.arguments import ArgumentWriter, JsonArguments
+from structgen.chat.arguments import ArgumentWriter, JsonLayout
 from structgen.chat.pieces import TAG, Pieces, Slot, common_suffix, filled, joined, shown
 
 
@@ -149,7 +149,7 @@ class CallFormat:
         rows = [("call", shown([self.lead, *self.body, self.closing]))]
         rows.append(("between calls", "one call in a turn" if self.between is None else shown([self.between])))
         rows.append(("text before calls", "no" if self.gap is None else "yes"))
-        if isinstance(self.arguments, JsonArguments):
+        if isinstance(self.arguments, JsonLayout):
             rows.append(("arguments", "JSON"))
         else:
             for type_, format_ in self.arguments.formats:

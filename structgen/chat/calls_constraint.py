@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.chat.arguments import JsonArguments, KeyedArguments
+from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed.plans import KeyedPlans
@@ -157,6 +157,6 @@ class _TurnPlans:
     def _written(self, tool: Tool[..., Any]) -> Plan:
         if self._keyed is not None:
             return self._keyed.plan(tool.arguments_schema, tool.name)
-        assert isinstance(self._format.arguments, JsonArguments)
+        assert isinstance(self._format.arguments, JsonLayout)
         arguments = tool.arguments_schema if tool.type is None else tool.type
-        return json_plan(arguments, self._format.arguments.layout, self._rules.order)
+        return json_plan(arguments, self._format.arguments, self._rules.order)

@@ -10,7 +10,6 @@ from typing import Any
 from structgen.chat.arguments import (
     ArgumentFormat,
     ArgumentWriter,
-    JsonArguments,
     JsonLayout,
     KeyedArguments,
     PythonText,
@@ -53,7 +52,7 @@ def argument_writer(probes: Probes) -> ArgumentWriter:
         raise Underivable("the template renders no call: its format stands in the prompt only, if at all")
     for layout in layouts():
         if layout.write(whole) in text:
-            return JsonArguments(layout)
+            return layout
     if probes.as_text:
         raise Underivable("the template renders arguments given as text neither as they are nor as JSON")
     return _keyed(probes)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.chat.arguments import JsonArguments, KeyedArguments
+from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat
 from structgen.chat.keyed.reader import (
     ID,
@@ -209,7 +209,7 @@ class TurnParser:
             pieces.append(text)
             self._events.append(ArgumentsPiece(index, text))
 
-        if isinstance(self._format.arguments, JsonArguments):
+        if isinstance(self._format.arguments, JsonLayout):
             yield from json_text(self._stream, emit)
         else:
             yield from keyed_text(self._stream, self._members[name], self._format.arguments.separator, emit)

@@ -14,7 +14,7 @@ from importlib import import_module
 from itertools import product
 from typing import Any
 
-from structgen.chat.arguments import JsonArguments
+from structgen.chat.arguments import JsonLayout
 from structgen.chat.call_format import CallFormat, Tags, WrittenCall
 from structgen.chat.derive_thinking import CONTENT, thinking_tags
 from structgen.chat.pieces import Slot, joined
@@ -74,7 +74,7 @@ def _candidates(field: Mapping[str, Any], told: str) -> Iterator[CallFormat]:
 
 def _format(lead: str, body: tuple[Any, ...], closing: str, field: Mapping[str, Any], blank: str = "") -> CallFormat:
     between = closing + blank + lead if field.get("repeats") else None
-    return CallFormat(lead, joined(body), between, closing, "", JsonArguments(), Tags("", ""), told=True)
+    return CallFormat(lead, joined(body), between, closing, "", JsonLayout(), Tags("", ""), told=True)
 
 
 def _literals(field: Mapping[str, Any], key: str) -> list[Any] | None:

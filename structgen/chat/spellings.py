@@ -5,7 +5,7 @@ Such a template renders no call, so nothing can be derived from one. Its words a
 
 from __future__ import annotations
 
-from structgen.chat.arguments import ArgumentFormat, JsonArguments, JsonLayout, KeyedArguments, PythonText, ValueWriter
+from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, ValueWriter
 from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive_thinking import CONTENT, thinking_tags
 from structgen.chat.keyed.nested import TRICKY, Nested
@@ -34,10 +34,10 @@ def _python_arguments() -> KeyedArguments:
 SPELLINGS = {
     '{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>': CallFormat(  # SmolLM3, Hermes
         '<tool_call>\n{"name": "', _JSON_BODY, '}\n</tool_call>\n<tool_call>\n{"name": "', "}\n</tool_call>", "",
-        JsonArguments(), _TEXT, gap='\n<tool_call>\n{"name": "', told=True,
+        JsonLayout(), _TEXT, gap='\n<tool_call>\n{"name": "', told=True,
     ),
     "respond only with <|tool_call|> followed by a JSON list of tools used": CallFormat(  # Granite 3.3
-        '<|tool_call|>[{"name": "', _JSON_BODY, '}, {"name": "', "}]", "", JsonArguments(), _TEXT, told=True
+        '<|tool_call|>[{"name": "', _JSON_BODY, '}, {"name": "', "}]", "", JsonLayout(), _TEXT, told=True
     ),
     "<|tool_list_start|>": CallFormat(  # LFM2
         "<|tool_call_start|>[", (Slot.NAME, "(", Slot.ARGUMENTS), "), ", ")]<|tool_call_end|>", "",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from structgen.chat import call_format
-from structgen.chat.arguments import JsonArguments, KeyedArguments
+from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import Tags, WrittenCall
 from structgen.chat.derive_thinking import thinking_tags
 from structgen.chat.pieces import shown
@@ -121,9 +121,7 @@ def test_thinking_that_a_template_takes_out_of_what_was_said_has_its_marks():
 
 def test_json_layouts_are_found():
     layouts = {
-        name: found.layout
-        for name in derivable()
-        if isinstance(found := call_format(templates()[name]).arguments, JsonArguments)
+        name: found for name in derivable() if isinstance(found := call_format(templates()[name]).arguments, JsonLayout)
     }
     plus = layouts["CohereForAI-c4ai-command-r-plus-tool_use"]
     assert (plus.indent, plus.margin) == (4, 8)
