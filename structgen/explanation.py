@@ -192,7 +192,6 @@ class _Explaining:
         self._limits = 0
 
     def visit(self, schema: dict[str, Any], pointer: str, dialect: Dialect) -> None:
-        """One schema object."""
         late, alternatives = self._containers(schema, pointer)
         for keyword in schema:
             if keyword in METADATA:

@@ -158,7 +158,6 @@ class RemoteRequest:
 
 
 def _validated(target: Target, text: str) -> Any:
-    """The value of a text."""
     value = target.parse(text)
     constraint = target.constraint
     if isinstance(constraint, JsonSchema) and isinstance(constraint.schema, (dict, bool)):

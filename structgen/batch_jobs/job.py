@@ -121,7 +121,6 @@ class _Prompts:
     prompt_schema: bool
 
     def of(self, row: InputRow) -> Any:
-        """See `InputRow.prompt`."""
         made = row.prompt(self.template)
         if self.chat and isinstance(made, str):
             made = [{"role": "user", "content": made}]

@@ -42,5 +42,4 @@ def calls_message(calls: Sequence[ToolCall[Any]], content: str = "") -> dict[str
 
 
 def result_message(call: ToolCall[Any], content: str) -> dict[str, Any]:
-    """Returns the message with the result of a call."""
     return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}

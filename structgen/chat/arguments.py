@@ -38,7 +38,6 @@ class JsonLayout:
     margin: int = 0
 
     def write(self, value: Any) -> str:
-        """Returns the JSON text of a value."""
         separators = (",", ":") if self.compact else None
         text = json.dumps(
             value, ensure_ascii=self.ascii, separators=separators, indent=self.indent, sort_keys=self.sorted
@@ -59,7 +58,6 @@ class Raw:
     trimmed: bool = False
 
     def write(self, value: Any) -> str:
-        """Returns the string."""
         return str(value)
 
 
@@ -68,7 +66,6 @@ class PythonText:
     """Writes a value as Python's `str` does: `True`, `None`, `['a', 1]`."""
 
     def write(self, value: Any) -> str:
-        """Returns the text of a value."""
         return str(value)
 
 
@@ -88,7 +85,6 @@ class ArgumentFormat:
     after: Pieces
 
     def write(self, key: str, value: Any) -> str:
-        """Returns the text of one argument."""
         named = {Slot.KEY: key}
         return filled(self.before, named) + self.writer.write(value) + filled(self.after, named)
 

@@ -89,7 +89,6 @@ class Probes:
 
     @property
     def ids(self) -> Sequence[str]:
-        """The ids of the calls."""
         if not self.naming_ids:
             return IDS
         return [NAMING_IDS.format(name=name, index=index) for index, name in enumerate(NAMES)]

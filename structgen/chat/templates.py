@@ -48,7 +48,6 @@ class TokenizerTemplate:
         self._tokenizer = tokenizer
 
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
-        """See `ChatTemplate`."""
         with rendering():
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=prompt, tokenize=False, **options
@@ -84,7 +83,6 @@ class JinjaTemplate:
         self._source, self._names = source, {"bos_token": "", "eos_token": "", **names}
 
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
-        """See `ChatTemplate`."""
         given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
         with rendering():
             return self._compiled.render(**self._names, **self._asked(tools), **given, **options)

@@ -358,7 +358,6 @@ def _told() -> Iterator[None]:
 
 
 def _standard_input() -> str:
-    """All of it, as text."""
     from structgen.errors import OptionError
 
     if sys.stdin is None:

@@ -233,7 +233,6 @@ class Generation(Generic[T]):
 
 
 def report_of(run: Generation[Any]) -> Report:
-    """The report of a run."""
     from structgen.trace.report import FieldReport, Report, Usage
 
     stats, fields = run.stats, run.fields

@@ -241,7 +241,6 @@ class Session(Said):
             self._checks.steering.shorten(budget)
 
     def fail(self, error: StructgenError) -> None:
-        """Ends with an error."""
         self.finish, self.error = "error", error
 
     def leave(self) -> None:

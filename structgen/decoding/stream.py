@@ -90,7 +90,6 @@ class RowEvents:
         self._told = text
 
     def last(self, result: Generation[Any]) -> Event[Any]:
-        """The row is done."""
         return Event("", self._characters, result=result, row=self._row)
 
     def _event(self, new: bytes, span: Span | None) -> Event[Any]:

@@ -99,7 +99,6 @@ class TokenReader:
         ]
 
     def tokens(self) -> tuple[TracedToken, ...]:
-        """What is known of each token."""
         reader, characters = PointerReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
         traced, end = [], len(self._prompt_end)
         for measured in self._measured:

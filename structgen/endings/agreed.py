@@ -213,5 +213,4 @@ class EndSearch:
 
 @lru_cache(256)
 def _tried(likely: bytes) -> bytes:
-    """The bytes that are tried where one is likely."""
     return bytes(dict.fromkeys(likely + TRIED))

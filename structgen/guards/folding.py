@@ -84,7 +84,6 @@ class Fold:
         return BOUNDARY if self.whole_word and state.last == WORD else b""
 
     def units(self, text: str) -> bytes:
-        """The units of a whole text."""
         state, units, _ = self.feed(START, text.encode())
         return units + self.finish(state)
 

@@ -55,7 +55,6 @@ class PatternSearch:
         self.start = PatternState(1, b"", "", ())
 
     def feed(self, state: PatternState, text: bytes, base: int, *, one: bool = False) -> PatternState | Hit:
-        """See `WordSearch.feed`."""
         data, place = state.begun + text, base - len(state.begun)
         stop = len(data) - begun_character(data)
         node, tail, places = state.node, state.tail, list(state.places)

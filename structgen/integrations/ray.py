@@ -93,7 +93,6 @@ def extract_on_ray(
 
 
 def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> list[InputRow]:
-    """The inputs that are not done."""
     rows = []
     for row in inputs:
         require(row.given is None, "inputs", row.given, "texts or rows of fields")

@@ -161,7 +161,6 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
 
 
 def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:
-    """See `load`."""
     hosted = load_host(id_or_path, tokenizer, device, options)
     if hosted is not None:
         return Model(*hosted)

@@ -119,7 +119,6 @@ class SlotForward:
         return columns if columns >= longest and columns * len(rows) <= MOST_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """See `DraftForward`."""
         self._admit_all(rows)
         self._read_beginnings(rows)
         self._run_parts(rows)
@@ -251,7 +250,6 @@ class SlotForward:
         return WHOLE if unmasked else PART
 
     def _run_each(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], foreseen: Foreseen | None) -> Tensor:
-        """See `read_drafted`."""
         self.count += 1
         each = [[*row.pending, *draft] for row, draft in zip(rows, drafts, strict=True)]
         width, starts = max(map(len, each)), [row.valid for row in rows]

@@ -135,7 +135,6 @@ class SoloForward:
         return torch.stack(parts)
 
     def fork(self, row: Row, twin: Row) -> None:
-        """See `Forward`."""
         twin.follow(row)
         alone, other = self._alone[row], Alone(copy.deepcopy(self._alone[row].cache))
         other.length, other.snapshots = alone.length, alone.snapshots.copy()

@@ -38,7 +38,6 @@ class WholeForward:
         return torch.stack([self._read(row) for row in rows])
 
     def fork(self, row: Row, twin: Row) -> None:
-        """See `Forward`."""
         twin.follow(row)
 
     def release(self, row: Row) -> None:

@@ -46,7 +46,6 @@ class PatternPhrase(Wanted):
         """An ECMA-262 pattern of the texts that are wanted."""
 
     def compile(self) -> PhraseTable:
-        """See `Wanted`."""
         return _compiled(self)
 
 
@@ -93,7 +92,6 @@ class Phrase(PatternPhrase):
 
     @property
     def pattern(self) -> str:
-        """See `PatternPhrase`."""
         pattern = "".join(one_of(cases(char)) for char in self.text) if self.ignore_case else escaped(self.text)
         if self.whole_word:
             before = f"(?<![{_WORD}])" if _is_word(self.text[0]) else ""
@@ -135,7 +133,6 @@ class Gap:
 
     @property
     def pattern(self) -> str:
-        """See `PatternPhrase`."""
         least, most = self._bounds
         if self.words is None:
             return f"{_ANYTHING}{{{least},{most}}}"
@@ -189,7 +186,6 @@ class AnyOf(_Composed):
 
     @property
     def pattern(self) -> str:
-        """See `PatternPhrase`."""
         return f"(?:{'|'.join(_pattern(part) for part in self.parts)})"
 
 
@@ -207,7 +203,6 @@ class Ordered(_Composed):
 
     @property
     def pattern(self) -> str:
-        """See `PatternPhrase`."""
         return f"{_ANYTHING}*".join(_pattern(part) for part in self.parts)
 
 
@@ -230,7 +225,6 @@ class Template(_Composed):
 
     @property
     def pattern(self) -> str:
-        """See `PatternPhrase`."""
         return "".join(map(_pattern, self.parts))
 
 
@@ -261,7 +255,6 @@ class BytePhrase(Wanted, Generic[S]):
         """May the text end here?"""
 
     def compile(self) -> PhraseTable:
-        """See `Wanted`."""
         _require_pointer(self.at)
         with Calling("phrase", self):
             try:

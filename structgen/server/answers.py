@@ -286,7 +286,6 @@ class TokenLogprobs:
 
     @property
     def text(self) -> str:
-        """The bytes as text."""
         return self.data.decode("utf-8", errors="replace")
 
     @property

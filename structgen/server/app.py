@@ -87,27 +87,22 @@ class Routes:
         return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self, request: Request) -> Response:
-        """The one model."""
         self._require_key(request)
         return JSONResponse({"object": "list", "data": [self._described()]})
 
     async def model(self, request: Request, name: str) -> Response:
-        """The model, by its name."""
         self._require_key(request)
         if name != self._settings.name:
             raise Problem(404, f"there is no model {name!r} here", "model_not_found", param="model")
         return JSONResponse(self._described())
 
     async def chat(self, request: Request) -> Response:
-        """`/v1/chat/completions`."""
         return await self._answered(request, ChatRequest)
 
     async def text(self, request: Request) -> Response:
-        """`/v1/completions`."""
         return await self._answered(request, TextRequest)
 
     async def response(self, request: Request) -> Response:
-        """`/v1/responses`."""
         return await self._answered(request, ResponsesRequest)
 
     def _described(self) -> dict[str, Any]:

@@ -193,12 +193,10 @@ class _ItemFields:
         self._fields, self._place = item.model_extra or {}, place
 
     def problem(self, name: str, told: str) -> Problem:
-        """What is wrong with a field."""
         place = f"{self._place}.{name}"
         return Problem(400, f"{place}: {told}", "invalid_value", param=place)
 
     def string(self, name: str) -> str:
-        """A text."""
         given = self._fields.get(name)
         if not isinstance(given, str):
             raise self.problem(name, f"expected a text, found {quoted(given)}")
@@ -206,7 +204,6 @@ class _ItemFields:
 
     @property
     def role(self) -> Any:
-        """The role of a message."""
         given = self.string("role")
         if given not in ("system", "developer", "user", "assistant"):
             raise self.problem("role", f"expected system, developer, user or assistant, found {quoted(given)}")

@@ -37,7 +37,6 @@ def asset(name: str) -> str:
 
 
 def page(report: Report) -> str:
-    """The page."""
     script = asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"

@@ -26,18 +26,15 @@ class FastSource:
         self._ends = ends
 
     def end_ids(self) -> list[int]:
-        """See `Source`."""
         return self._ends
 
     def signature(self) -> bytes:
-        """See `Source`."""
         added = sorted((i, token.content, token.special) for i, token in self._added.items())
         unknown = sorted(self._unknown_ids())
         notes = repr((added, unknown, sorted(self._special), self._decoder))
         return digest("tokenizers", notes, digest_tokens(self._pieces))
 
     def table(self) -> TokenTable:
-        """See `Source`."""
         ids = [i for i, piece in enumerate(self._pieces) if piece is not None]
         spelled = spell((piece for piece in self._pieces if piece is not None), self._decoder)
         tokens: list[bytes | None] = [None] * len(self._pieces)

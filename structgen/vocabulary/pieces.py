@@ -20,16 +20,13 @@ class SentencePieceSource:
         self._processor = processor
 
     def end_ids(self) -> list[int]:
-        """See `Source`."""
         end: int = self._processor.eos_id()
         return [end] if end >= 0 else []
 
     def signature(self) -> bytes:
-        """See `Source`."""
         return digest("sentencepiece", self._processor.serialized_model_proto())
 
     def table(self) -> TokenTable:
-        """See `Source`."""
         ids = list(range(self._processor.get_piece_size()))
         special = special_pieces(self._processor, ids)
         pieces = self._processor.id_to_piece(ids)

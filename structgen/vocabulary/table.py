@@ -48,15 +48,12 @@ class TableSource:
     ends: list[int]
 
     def end_ids(self) -> list[int]:
-        """See `Source`."""
         return self.ends
 
     def signature(self) -> bytes:
-        """See `Source`."""
         return digest("table", repr(sorted(self.content.special.items())), digest_tokens(self.content.tokens))
 
     def table(self) -> TokenTable:
-        """See `Source`."""
         return self.content
 
 

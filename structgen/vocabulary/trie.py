@@ -52,7 +52,6 @@ class Trie:
         return len(self.byte)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _below(self, text: bytes) -> tuple[int, int]:

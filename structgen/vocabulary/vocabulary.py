@@ -275,7 +275,6 @@ def single_bytes() -> Vocabulary:
 
 
 def require_vocabulary(given: object) -> None:
-    """Refuses what is no vocabulary."""
     allowed = "a Vocabulary, as Vocabulary.from_tokenizer(tokenizer) gives"
     require(isinstance(given, Vocabulary), "vocabulary", given, allowed)
 

@@ -95,7 +95,6 @@ class Hypothesis(Session):
 
     @property
     def phrases(self) -> PhraseRow | None:
-        """The phrases that it has to say."""
         return self._checks.phrases
 
     def fork(self) -> Hypothesis:

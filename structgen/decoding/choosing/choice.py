@@ -143,7 +143,6 @@ class DeviceChooser:
         self._sent: tuple[list[int], Tensor] = [], torch.empty(0)  # the last step's masks, by their rows
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
-        """See `HostChooser.draw`."""
         rows = [ask.sampling for ask in asks]
         if rows != self._sampler.rows:  # mostly they are those of the last step
             self._sampler = Sampler(rows, self._sampler.keep)
@@ -235,5 +234,4 @@ Chooser = HostChooser | DeviceChooser
 
 
 def chooser_for(vocabulary: Vocabulary, device: torch.device) -> Chooser:
-    """The chooser for the device that the logits are on."""
     return HostChooser(vocabulary) if device.type == "cpu" else DeviceChooser(vocabulary, device)

@@ -41,7 +41,6 @@ def kernel(scores, table, numbers, stride, columns, words, width, block: tl.cons
 
 
 def launch(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> None:
-    """See `apply_masks`."""
     rows, columns = scores.shape
     assert scores.stride(1) == 1, "tokens of a row lie side by side"
     grid = (rows, triton.cdiv(columns, 32 * WORDS))

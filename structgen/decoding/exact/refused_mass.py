@@ -110,7 +110,6 @@ class Prefix:
     choice: ChosenToken | None = None  # what was measured of the token
 
     def tokens(self) -> list[int]:
-        """The tokens of the text."""
         return [node.token for node in self.nodes()]
 
     def nodes(self) -> list[Prefix]:

@@ -112,7 +112,6 @@ class GuardListener:
         return after if after is None or isinstance(after, Veto) else self._guards.finish(after)
 
     def may_end(self, state: States) -> bool:
-        """May the text end in this state?"""
         return self._guards.finish(state) is None
 
     def wanted(self, state: States) -> bytes:

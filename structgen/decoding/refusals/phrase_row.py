@@ -129,15 +129,12 @@ class PhraseListener:
         self.state = None if refused else (state, None if others is None else others.state)
 
     def after(self, state: Any, text: bytes) -> Any | None:
-        """See `Listener`."""
         progress = self._phrases.feed(state[0], text)
         others = None if self._others is None else self._others.after(state[1], text)
         return None if progress is None or (self._others is not None and others is None) else (progress, others)
 
     def may_end(self, state: Any) -> bool:
-        """See `Listener`."""
         return not self._phrases.owed(state[0]) and (self._others is None or self._others.may_end(state[1]))
 
     def wanted(self, state: Any) -> bytes:
-        """See `Listener`."""
         return self._phrases.wanted(state[0])

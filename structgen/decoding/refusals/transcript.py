@@ -62,7 +62,6 @@ class Transcript:
         return self.said.decode("utf-8", errors="replace")
 
     def take(self, token: int, entry: Entry | None) -> None:
-        """Adds a token."""
         if self.matcher is not None:
             self.matcher.advance(token)
         self.tokens.append(token)

@@ -39,7 +39,6 @@ class HostForward:
 
     @property
     def drafting(self) -> HostForward | None:
-        """See `Forward`."""
         return self if self._host.drafts else None
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
@@ -54,7 +53,6 @@ class HostForward:
         return max(len(row.ids) - row.valid for row in rows) + AHEAD
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """See `DraftForward`."""
         each = self._append(dict(zip(rows, drafts, strict=True)))
         whole = np.zeros((len(rows), max(map(len, each)), each[0].shape[1]), np.float32)
         for line, logits in zip(whole, each, strict=True):
@@ -62,7 +60,6 @@ class HostForward:
         return torch.from_numpy(whole)
 
     def fork(self, row: Row, twin: Row) -> None:
-        """See `Forward`."""
         twin.follow(row)
         self._held.pop(twin, None)
         with self._host.lock:

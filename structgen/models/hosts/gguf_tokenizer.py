@@ -76,7 +76,6 @@ class GgufTokenizer:
         return self._encoded(text, special=add_special_tokens, control=True)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids."""
         return b"".join(map(self.piece, ids)).decode(errors="replace")
 
     def apply_chat_template(

@@ -97,7 +97,6 @@ class SubsetMachine:
         final: NDArray[np.int32],
         progress: NDArray[np.int64],
     ) -> None:
-        """See `_expand`."""
         scratch = np.zeros((3, 3 * len(self.code) + 64), np.int64)
         reached = np.zeros((self.count, self.width), np.int64)
         _expand(
