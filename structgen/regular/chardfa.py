@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,22 +212,34 @@ _TEXT_CLASSES = np.array([1, 0, 1], np.int32)
 
 @lru_cache(maxsize=256)
 def length(least: int = 0, most: int | None = None, limit: int = STATE_LIMIT) -> CharDfa:
-    """The strings of `least` to `most` code points (None: any number).
+    """The strings of `least` to `most` code points (None: any number). Raises LimitExceeded, see `lengths`."""
+    return lengths([(least, most)], limit)
+
+
+def lengths(ranges: Sequence[tuple[int, int | None]], limit: int = STATE_LIMIT) -> CharDfa:
+    """The union of `length` of each range, with bit i of a state's `final` telling whether `ranges[i]` accepts there.
 
     Raises:
         LimitExceeded: a bound is beyond `limit`.
     """
-    last = least if most is None else most
+    living = [(1 << i, least, most) for i, (least, most) in enumerate(ranges) if most is None or least <= most]
+    last = max((least if most is None else most for _, least, most in living), default=0)
     if last > limit:
         raise LimitExceeded(f"a length of {last:,} exceeds the limit of {limit:,} automaton states")
-    states = max(last, 0) + 2
-    table = np.zeros((states, 2), np.int32)
-    table[1:-1, 1] = np.arange(2, states)
-    if most is None:
-        table[-1, 1] = states - 1
-    final, lengths = [0] * states, range(max(least, 0), last + 1)
-    final[1 + lengths.start : 1 + lengths.stop] = [1] * len(lengths)  # state 1 + n is behind n code points
-    return tidied(_TEXT_BOUNDS, _TEXT_CLASSES, table, final)
+    changes = {0, *(least for _, least, _ in living), *(most + 1 for _, _, most in living if most is not None)}
+    final, mask = [0], 0  # of the dead state, and then of the state behind each number of code points
+    for low, high in pairwise([*sorted(changes), max(changes) + 1]):
+        mask = sum(bit for bit, least, most in living if least <= low and (most is None or low <= most))
+        final += [mask] * (high - low)
+    if not mask and len(final) > 2:
+        final.pop()
+    table = np.zeros((len(final), 2), np.int32)
+    table[1:-1, 1] = np.arange(2, len(final))
+    if mask:
+        table[-1, 1] = len(final) - 1
+    if len(final) == 2:
+        return tidied(_TEXT_BOUNDS, _TEXT_CLASSES, table, final)
+    return CharDfa(_TEXT_BOUNDS, _TEXT_CLASSES, table, tuple(final))  # as it is minimal
 
 
 def intersect(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:

@@ -118,6 +118,8 @@ def _longest(strings: Strings) -> int | None:
 @lru_cache(1024)
 def string_language(strings: Strings) -> CharDfa:
     """All strings that satisfy `strings`; a superset where there is a `string_predicate`."""
+    if _counted(strings):
+        return length(strings.min_length, strings.max_length)
     language, longest = uncapped_language(strings)
     if longest is None or not _capped(language, longest):
         return language
@@ -127,7 +129,7 @@ def string_language(strings: Strings) -> CharDfa:
 @lru_cache(1024)
 def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Whether a string satisfies `strings`; None when the language says so already."""
-    if strings.literals is not None or (strings.free and (strings.max_length or 0) < CAPPED_LIMIT // 4):
+    if strings.literals is not None or _counted(strings):
         return None
     language, longest, exact = _language(strings)
     return None if exact and (longest is None or _capped(language, longest)) else partial(string_holds, strings)
@@ -151,6 +153,11 @@ def doubted_language(strings: Strings) -> CharDfa:
         return replace(language, final=tuple(3 if final else 0 for final in language.final))
     both = combine([language, doubts()])
     return tidied(both.bounds, both.classes, both.next, [final if final & 1 else 0 for final in both.final])
+
+
+def _counted(strings: Strings) -> bool:
+    """Is there nothing but a length, which an automaton has states enough to count?"""
+    return strings.free and (strings.max_length or 0) <= CAPPED_LIMIT // 2 - 2
 
 
 def _capped(language: CharDfa, longest: int) -> bool:

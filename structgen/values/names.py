@@ -30,7 +30,7 @@ def is_named(names: Strings, name: str) -> bool:
 
 def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
     """The members of combined sets that end with one of these final masks, which stay."""
-    if {*dfa.final}.difference(kept) <= {0}:
+    if set(dfa.kinds[0]).difference(kept) <= {0}:
         return dfa
     return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
 

@@ -12,7 +12,7 @@ from structgen.automaton.writing.chars import lift
 from structgen.automaton.writing.literals import write_literals, write_words
 from structgen.automaton.writing.strings import VALUE, free_string
 from structgen.errors import LimitExceeded
-from structgen.regular.chardfa import CharDfa, combine
+from structgen.regular.chardfa import CharDfa, combine, lengths
 from structgen.regular.number_sets import combined_languages, number_language
 from structgen.regular.string_sets import (
     allowed_literals,
@@ -105,7 +105,10 @@ class StringWriter:
         predicates = [string_predicate(s) for _, s, _ in living]
         ends = _Acceptance(self._context, choice, [i for i, _, _ in living], predicates)
         try:
-            dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+            if any(predicates) or len(free) < len(strings):
+                dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+            else:
+                dfa = lengths([(s.min_length, s.max_length) for _, s, _ in living])
         except LimitExceeded:
             return self._asked_at_the_end(choice, [(i, s) for i, s, _ in living])
         states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}

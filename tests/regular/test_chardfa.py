@@ -28,6 +28,7 @@ from structgen.regular.chardfa import (
     from_pattern,
     intersect,
     length,
+    lengths,
     literals,
     numbered,
     union,
@@ -106,6 +107,18 @@ def test_sets_combined_in_groups_are_combined(parts: list[CharDfa], group: int) 
         grouped = combine(parts)
     assert same(grouped, combine(parts))
     assert grouped.final == combine(parts).final
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.none() | st.integers(-1, 9)), min_size=1, max_size=4))
+def test_lengths_are_the_minimal_automaton_of_their_ranges(ranges: list[tuple[int, int | None]]) -> None:
+    """The final mask behind each number of characters says which ranges hold it; no state could be left out."""
+    dfa = lengths(ranges)
+    for count in range(12):
+        holding = [least <= count and (most is None or count <= most) for least, most in ranges]
+        assert dfa.final[dfa.state_after("é" * count)] == sum(held << i for i, held in enumerate(holding))
+    minimal = chardfa.tidied(dfa.bounds, dfa.classes, dfa.next, dfa.final)
+    assert same(dfa, minimal)
+    assert (dfa.final, dfa.bounds.tolist()) == (minimal.final, minimal.bounds.tolist())
 
 
 @given(sets)
