@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from structgen.automaton.step import int64
 from structgen.automaton.table_format import Int32
-from structgen.automaton.writing.text_classes import NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels import inner_kernel, kernel
-from structgen.masks.string_slices import HAS_TWIN, IMPURE, SKIP, TOKEN, Uint8, Uint32, pack
+from structgen.masks.string_slices import HAS_TWIN, IMPURE, NEVER, SKIP, TOKEN, Uint8, Uint32, pack
 
 Uint16 = npt.NDArray[np.uint16]
 
@@ -38,9 +38,9 @@ class ClassSlice:
 
     Attributes:
         rows: uint32[classes, LENGTHS + 1, words]: the tokens of at most that length.
-        counts: int32[classes, LENGTHS + 1]: how many these are.
+        counts: int32[classes, LENGTHS + 1]: how many these are, and those of length 0.
         cover: uint8[classes, trie nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one
-            has others.
+            has others. Inside quotes only those that close the string have; what cannot stand there has length 0.
     """
 
     rows: Uint32
@@ -48,9 +48,10 @@ class ClassSlice:
     cover: Uint8
 
     @staticmethod
-    def build(data: Uint8, offsets: Int32, nodes: Int32, words: int) -> ClassSlice:
-        """From the bytes of all tokens, as a `Vocabulary` has them."""
-        lengths = lengths_by_class(data, offsets, len(TEXT_CLASSES))
+    def build(data: Uint8, offsets: Int32, nodes: Int32, words: int, quoted: list[tuple[Int32, Int32]]) -> ClassSlice:
+        """From the bytes of all tokens, as a `Vocabulary` has them, and what `in_quotes` finds of values and names."""
+        told = [_quoted_lengths(*each) for each in quoted]
+        lengths = np.concatenate([lengths_by_class(data, offsets, IN_VALUE), told])
         return ClassSlice(*_class_rows(lengths, words), covered(nodes, lengths))
 
 
@@ -111,6 +112,13 @@ def lengths_by_class(data: Uint8, offsets: Int32, classes: int) -> Uint8:
     return lengths
 
 
+def _quoted_lengths(needs: Int32, closes: Int32) -> Uint8:
+    """uint8[tokens]: the characters of each one inside a string; 0 where it can stand in none, `IMPURE` where it closes
+    one."""
+    inside = np.where(needs == NEVER, 0, np.minimum(needs, ANY_LENGTH))
+    return np.where(closes[:, 0] > 0, IMPURE, inside).astype(np.uint8)
+
+
 def covered(nodes: Int32, lengths: Uint8) -> Uint8:
     """uint8[classes, trie nodes]: see `cover`."""
     covers = np.empty((len(lengths), len(nodes)), np.uint8)
@@ -133,9 +141,9 @@ def _class_rows(lengths: Uint8, words: int) -> tuple[Uint32, Int32]:
     counts = np.zeros((len(lengths), LENGTHS + 1), np.int32)
     for k, row in enumerate(lengths):
         for level in range(LENGTHS + 1):
-            allowed = row <= (level if level < LENGTHS else ANY_LENGTH)
-            counts[k, level] = allowed.sum()
-            rows[k, level] = pack(allowed, words)
+            fits = row <= (level if level < LENGTHS else ANY_LENGTH)
+            counts[k, level] = fits.sum() if level else 0
+            rows[k, level] = pack(fits & (row > 0), words)
     return rows, counts
 
 

@@ -15,7 +15,7 @@ from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.kernels import kernel
 from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
-from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32
+from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32, in_quotes
 from structgen.masks.suspicious import Suspicious
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
@@ -50,10 +50,11 @@ class Slices:
         self.kid_starts: Int32 = np.zeros(len(trie) + 1, np.int32)
         self.kids: Int32 = np.zeros(len(trie), np.int32)
         children(self.nodes, self.kid_starts, self.kids)
-        self.whole = ClassSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words)
+        quoted = [in_quotes(vocabulary, kind) for kind in (VALUE, NAME)]
+        self.whole = ClassSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words, quoted)
         self.rest = RestSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words)
         self.runs = runs_of(np.concatenate([self.whole.cover, self.rest.cover]))
-        self.free = (FreeSlice.build(vocabulary, VALUE), FreeSlice.build(vocabulary, NAME))
+        self.free = tuple(FreeSlice.build(vocabulary, needs, closes) for needs, closes in quoted)
         self.text = TextSlice.build(vocabulary, self.nodes)
         self.suspicious = Suspicious(vocabulary)
         self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)

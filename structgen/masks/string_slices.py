@@ -40,7 +40,7 @@ _LONG = 254
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeSlice:
-    """One kind of free string (`VALUE` or `NAME`) over a vocabulary.
+    """One kind of free string over a vocabulary.
 
     Attributes:
         rows: uint32[levels, words]: the tokens that stay inside, by how many code points they may need.
@@ -57,11 +57,8 @@ class FreeSlice:
     root_entries: int
 
     @staticmethod
-    def build(vocabulary: Vocabulary, kind: int) -> FreeSlice:
-        """Run every token through the block."""
-        automaton = Automaton()
-        start = free_string(automaton, kind, DONE, max_length=_MANY)
-        needs, closes = classified(automaton, start, vocabulary)
+    def build(vocabulary: Vocabulary, needs: Int32, closes: Int32) -> FreeSlice:
+        """From what `in_quotes` finds."""
         nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
         longest = int(needs[needs != NEVER].max(initial=0))
         return FreeSlice(*_rows_by_room(needs, longest, vocabulary.words), nodes, entries, root_entries)
@@ -104,6 +101,12 @@ class TextSlice:
         hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, longest, counts)
         rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE, vocabulary.words)
         return TextSlice(*rows, held, longest, counts, int((nodes[:, TOKEN] >= 0).sum()))
+
+
+def in_quotes(vocabulary: Vocabulary, kind: int) -> tuple[Int32, Int32]:
+    """What `classify` finds of each token in a free string of a kind."""
+    automaton = Automaton()
+    return classified(automaton, free_string(automaton, kind, DONE, max_length=_MANY), vocabulary)
 
 
 def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tuple[Int32, Int32]:

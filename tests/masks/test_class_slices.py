@@ -36,7 +36,23 @@ def pieces() -> list[bytes]:
     return [word.encode() for word in words]
 
 
-VOCABULARY = vocabulary_of([*pieces(), b" from", b" from", b"select", b" where", b"limit"])
+IN_QUOTES = [
+    b"\\",
+    b"a\\",
+    b"\\n",
+    b"b\\u00",
+    b"\\ud83d",
+    b"c\xc3",
+    b"\xa9ab",
+    b"a\x00",
+    b"\\x",
+    b'cab"',
+    b'a"}',
+    b'ab\\"',
+    b'""',
+    b"\xff",
+]
+VOCABULARY = vocabulary_of([*pieces(), *IN_QUOTES, b" from", b" from", b"select", b" where", b"limit"])
 
 CONSTRAINTS = [
     (Lark(ARITHMETIC), [b"(alpha + 3.25) * -(beta", b"-sab1 /99"]),
@@ -45,6 +61,10 @@ CONSTRAINTS = [
     (JsonSchema({"enum": ["aab", "ab-9", "sass", 19, 'a"b']}), [b'"a', b"1"]),
     (JsonSchema({"type": "object", "patternProperties": {"^[a-z]+$": {"type": "string", "pattern": "^a?[a-z]*$"}}}),
      [b'{"abc": "as']),
+    (JsonSchema({"type": "string", "pattern": "[a-c]{3}"}), [b'"x\\nabc d']),
+    (JsonSchema({"type": "string", "pattern": "b", "maxLength": 9}), [b'"a\\u00e9b xyz ']),
+    (JsonSchema({"type": "object", "patternProperties": {"a.*c": {"type": "null"}}, "additionalProperties": False}),
+     [b'{"x\\nabc"']),
     (Sequence(Text(until="'", max_chars=30), Lark(ARITHMETIC)), [b"so 'alpha + 1", b"a's*12"]),
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.writing.char_kernels import alive_depths, ascii_spans, wide_classes
-from structgen.automaton.writing.text_classes import BLANKS, class_bounds, class_ends
+from structgen.automaton.writing.text_classes import BLANKS, IN_NAME, IN_VALUE, class_bounds, class_ends
 from structgen.automaton.writing.text_loops import exits
 from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
@@ -45,8 +45,9 @@ class DfaOutline:
         self.spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
         self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends, limits)
-        if quoted:
-            self.depths[BLANKS] = 0  # in a string all of them but the blank itself are spelled by escapes
+        spelled = BLANKS if not quoted else IN_NAME if name else IN_VALUE
+        for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # in a string most blanks are spelled by escapes
+            self.depths[k] = 0
         self.exits: Int64 | None = None
         if self.wides.size:
             leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides, quoted=quoted)
