@@ -153,6 +153,17 @@ def test_a_mask_allows_what_can_be_taken(tokenizer: Tokenizer, vocabulary: Vocab
                 assert (i in allowed) == (canonical.advance(state, i) is not None), (text, vocabulary.token(i))
 
 
+@pytest.mark.parametrize("text", ["", " ", "a"])
+def test_a_character_is_begun_where_one_with_these_bytes_may_stand(tokenizer: Tokenizer, vocabulary: Vocabulary, text):
+    """Behind a space that stands alone, for one, no letter can be begun: it would be joined to the space."""
+    canonical = vocabulary.canonical
+    state = canonical.behind(plain(tokenizer, text))
+    states = [canonical.advance(state, i) for i in ids_in(canonical, state) if vocabulary.token(i)]
+    begun = [each for each in states if each is not None and each.pending]
+    dead = [each for each in begun if not canonical.mask(each).any()]
+    assert len(dead) <= len(begun) / 50, [each.pending for each in dead]
+
+
 def test_tokens_side_by_side_are_what_byte_pair_encoding_leaves(tokenizer: Tokenizer, vocabulary: Vocabulary):
     """Every pair, judged by the tokenizer's own merges without what it does to texts before."""
     told = json.loads(tokenizer.to_str())

@@ -29,7 +29,7 @@ _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|x\{?[0-9a-fA-F]+\}?|u[0-9a-fA-F]{4}|.)
 _FOLDED = re.compile(r"\(\?i:(.)\)", re.DOTALL)
 _ANCHORS = frozenset(r"\b \B \A \z \Z \G".split())
 _CODE_POINTS = 0x110000
-_SURROGATES = range(0xD800, 0xE000)
+SURROGATES = range(0xD800, 0xE000)
 _PLANES = range(0x40000, 0xE0000), range(0xE1000, 0xF0000), range(0xF0000, _CODE_POINTS)
 """Characters that no edition of Unicode tells apart: unassigned ones, the same, and those for private use."""
 
@@ -49,7 +49,7 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
         if number % 32 == 31:  # before the numbers get too large
             signature = np.unique(signature, return_inverse=True)[1]
         signature = signature * 2 + _members(atom)
-    signature[_SURROGATES.start : _SURROGATES.stop] = signature[0]
+    signature[SURROGATES.start : SURROGATES.stop] = signature[0]
     classes = np.unique(signature, return_inverse=True)[1]
     if classes.max() >= MOST_CLASSES:
         raise OptionError(
@@ -139,7 +139,7 @@ def _after_bracket(pattern: str, offset: int) -> int:
 def _sample() -> tuple[str, NDArray[np.int64]]:
     """Every character that may be told from others, as a text and as code points."""
     apart = np.ones(_CODE_POINTS, np.bool_)
-    for block in (_SURROGATES, *_PLANES):
+    for block in (SURROGATES, *_PLANES):
         apart[block.start : block.stop] = False
     apart[[block.start for block in _PLANES]] = True
     places = np.flatnonzero(apart)

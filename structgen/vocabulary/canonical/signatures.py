@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.memo import cached_method
+from structgen.vocabulary.canonical.classes import SURROGATES
 from structgen.vocabulary.canonical.merges import Words
 from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
 from structgen.vocabulary.canonical.step_kernels import follow_all
@@ -59,17 +61,23 @@ class TokenSignatures:
         self.starts: NDArray[np.int32] = np.zeros(len(numbers) + 1, np.int32)
         np.cumsum([len(sign) for sign in numbers], out=self.starts[1:])
         self.classes: NDArray[np.uint8] = np.frombuffer(b"".join(numbers) + b"\0", np.uint8)  # never empty
-        self.complete: Flags = starting & np.array([part is not None and not part[1] for part in parts])
+        rests = [b"" if part is None else part[1] for part in parts]
+        self.complete: Flags = starting & np.array([not rest for rest in rests])
         self.complete[list(byte_tokens)] = False
+        self._open = np.array([i for i, rest in enumerate(rests) if rest and starting[i]], np.int64)
+        self._goes_on = np.array([self._classes_of(rests[i]) for i in self._open]).reshape(
+            -1, splits.following.shape[1]
+        )
 
     def alive(self, split: int, place: int) -> Flags:
         """bool[tokens]: those that may stand behind a state, their first character at a place of that kind."""
         following = self._splits.following
         states = np.full(len(self.starts) - 1, split, np.int64)
         follow_all(self.starts, self.classes, following, place, states)
-        alive = states != DEAD
-        alive[self.starts[1:] == self.starts[:-1]] = following[split, :, place].any()
-        flags: Flags = alive[self.number] & self.starting
+        flags: Flags = (states != DEAD)[self.number] & self.starting
+        signs = self.number[self._open]
+        places = np.where(self.starts[signs] < self.starts[signs + 1], INSIDE, place)
+        flags[self._open] &= ((following[states[signs], :, places] != DEAD) & self._goes_on).any(axis=1)
         return flags
 
     def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, str, bytes, int] | None:
@@ -90,10 +98,20 @@ class TokenSignatures:
         if parts is None or (self._bytes and not self._keeps_to_bytes(pending, text, token)):
             return None
         whole, rest = parts
-        after = self._splits.follow(split, whole, place)
-        if after == DEAD or (not whole and not self._splits.following[split, :, place].any()):
+        after, place = self._splits.follow(split, whole, place), INSIDE if whole else place
+        if rest and not ((self._splits.following[after, :, place] != DEAD) & self._classes_of(rest)).any():
             return None
-        return after, whole, rest, INSIDE if whole else place
+        return None if after == DEAD else (after, whole, rest, place)
+
+    @cached_method
+    def _classes_of(self, begun: bytes) -> Flags:
+        """bool[classes]: those of the characters with these first bytes."""
+        low, high = _code_points(begun)
+        members = self._splits.classes[low : high + 1]
+        if low <= SURROGATES.start <= high:
+            members = np.concatenate([members[: SURROGATES.start - low], members[SURROGATES.stop - low :]])
+        flags: Flags = np.isin(np.arange(self._splits.following.shape[1]), members)
+        return flags
 
     def _keeps_to_bytes(self, pending: bytes, text: bytes, token: int) -> bool:
         """Do single bytes spell only characters that the vocabulary lacks?"""
@@ -101,16 +119,21 @@ class TokenSignatures:
 
     def _lacks(self, text: bytes) -> bool:
         """Is there a character with these first bytes that the vocabulary lacks?"""
-        size = 1 if text[0] < 0x80 else 2 if text[0] < 0xE0 else 3 if text[0] < 0xF0 else 4
-        lowest = 0 if size == 1 else (0x80, 0x800, 0x10000)[size - 2]
-        highest = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)[size - 1]
-        first = text[0] & (0x7F if size == 1 else 0xFF >> size + 1)
-        for byte in text[1:]:
-            first = first << 6 | byte & 0x3F
-        missing = 6 * (size - len(text))
-        low, high = max(first << missing, lowest), min((first + 1 << missing) - 1, highest)
-        surrogates = max(0, min(high, 0xDFFF) - max(low, 0xD800) + 1)
+        low, high = _code_points(text)
+        surrogates = max(0, min(high, SURROGATES.stop - 1) - max(low, SURROGATES.start) + 1)
         return high - low + 1 - surrogates > self._begun[text]
+
+
+def _code_points(begun: bytes) -> tuple[int, int]:
+    """The lowest and the highest character with these first bytes; surrogates lie among them."""
+    size = 1 if begun[0] < 0x80 else 2 if begun[0] < 0xE0 else 3 if begun[0] < 0xF0 else 4
+    lowest = 0 if size == 1 else (0x80, 0x800, 0x10000)[size - 2]
+    highest = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)[size - 1]
+    first = begun[0] & (0x7F if size == 1 else 0xFF >> size + 1)
+    for byte in begun[1:]:
+        first = first << 6 | byte & 0x3F
+    missing = 6 * (size - len(begun))
+    return max(first << missing, lowest), min((first + 1 << missing) - 1, highest)
 
 
 def packed(flags: Flags, words: int) -> Words:
