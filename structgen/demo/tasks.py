@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, RootModel
 
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 Time = Annotated[str, Field(pattern=r"^\d{2}:\d{2}$")]
+Name = TypeVar("Name")
+Arguments = TypeVar("Arguments", bound=BaseModel)
 
 
 class Person(BaseModel):
@@ -144,13 +146,6 @@ class WeatherArguments(BaseModel):
     unit: Literal["celsius", "fahrenheit"]
 
 
-class WeatherCall(BaseModel):
-    """A call of `get_weather`."""
-
-    tool: Literal["get_weather"]
-    arguments: WeatherArguments
-
-
 class AlarmArguments(BaseModel):
     """Arguments of `set_alarm`."""
 
@@ -158,25 +153,11 @@ class AlarmArguments(BaseModel):
     label: str
 
 
-class AlarmCall(BaseModel):
-    """A call of `set_alarm`."""
-
-    tool: Literal["set_alarm"]
-    arguments: AlarmArguments
-
-
 class MessageArguments(BaseModel):
     """Arguments of `send_message`."""
 
     to: str
     text: str
-
-
-class MessageCall(BaseModel):
-    """A call of `send_message`."""
-
-    tool: Literal["send_message"]
-    arguments: MessageArguments
 
 
 class ConvertArguments(BaseModel):
@@ -187,13 +168,6 @@ class ConvertArguments(BaseModel):
     target: Literal["EUR", "USD", "GBP"]
 
 
-class ConvertCall(BaseModel):
-    """A call of `convert_currency`."""
-
-    tool: Literal["convert_currency"]
-    arguments: ConvertArguments
-
-
 class MusicArguments(BaseModel):
     """Arguments of `play_music`."""
 
@@ -201,14 +175,22 @@ class MusicArguments(BaseModel):
     shuffle: bool
 
 
-class MusicCall(BaseModel):
-    """A call of `play_music`."""
+class NamedCall(BaseModel, Generic[Name, Arguments]):
+    """A call of one tool."""
 
-    tool: Literal["play_music"]
-    arguments: MusicArguments
+    tool: Name
+    arguments: Arguments
 
 
-class DemoToolCall(RootModel[WeatherCall | AlarmCall | MessageCall | ConvertCall | MusicCall]):
+class DemoToolCall(
+    RootModel[
+        NamedCall[Literal["get_weather"], WeatherArguments]
+        | NamedCall[Literal["set_alarm"], AlarmArguments]
+        | NamedCall[Literal["send_message"], MessageArguments]
+        | NamedCall[Literal["convert_currency"], ConvertArguments]
+        | NamedCall[Literal["play_music"], MusicArguments]
+    ]
+):
     """One of five tools with its arguments."""
 
 
