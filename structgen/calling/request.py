@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from structgen.arguments import is_whole, require, require_flag
@@ -23,7 +24,7 @@ from structgen.chat.templates import Message
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.prompts.per_row import lists, per_row
+from structgen.decoding.prompts.per_row import lists, per_row, shared
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.session import Session
@@ -134,15 +135,15 @@ def prepared(
         return per_row(name, value, count) if many and isinstance(value, list) else [value] * count
 
     columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), each("schema", schema)
-    rows = list(zip(*columns, strict=True))
-    known = {tuple(map(id, row)): _plan(owner, *row, layout) for row in {tuple(map(id, r)): r for r in rows}.values()}
-    plans = [known[tuple(map(id, row))] for row in rows]
+    plans = shared(partial(_plan, owner, layout), *columns)
     prompts = []
-    for plan, (name, conversation), (*_, answer) in zip(plans, conversations.items(), rows, strict=True):
+    for plan, (name, conversation), answer in zip(plans, conversations.items(), columns[-1], strict=True):
         said = with_schema(conversation, answer, plan.lead) if shown and plan.lead is not None else conversation
         said = inserted(said, [turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
         prompts.append(prompt_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, where=name))
-    options["guards"] = _guards(options.get("guards", ()), plans)
+    guards = options.get("guards", ())
+    require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
+    options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)
     given: tuple[Any, Any] = prompts, [plan.constraint for plan in plans]
     if not many:
         given = prompts[0], plans[0].constraint
@@ -162,7 +163,7 @@ def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]
 
 
 def _plan(
-    owner: Model, tools: Any, choice: Choice, parallel: Parallel, schema: Any, layout: tuple[Any, Whitespace]
+    owner: Model, layout: tuple[Any, Whitespace], tools: Any, choice: Choice, parallel: Parallel, schema: Any
 ) -> _Plan:
     """Returns what the turn may contain, and how it is written."""
     order, whitespace = layout
@@ -209,16 +210,6 @@ def _example(text: str, wanted: Any, plan: _Plan, number: int) -> list[Message]:
         except ValidationFailed as refusal:
             raise OptionError(f"{where}: {refusal}") from refusal
     return [user, calls_message(calls)]
-
-
-def _guards(given: Any, plans: Sequence[_Plan]) -> list[list[Guard[Any]]]:
-    """Returns the guards of each row. Rows with the same ones have the same list."""
-    known: dict[tuple[int, int], list[Guard[Any]]] = {}
-    require(isinstance(given, (list, tuple)), "guards", given, "a list of guards")
-    return [
-        known.setdefault((id(own), id(plan)), [*own, *plan.judges])
-        for own, plan in zip(lists("guards", given, len(plans)), plans, strict=True)
-    ]
 
 
 def _answer_format(owner: Model) -> CallFormat | None:

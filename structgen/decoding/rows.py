@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from structgen.arguments import is_listed, require, require_unicode
@@ -15,7 +16,7 @@ from structgen.decoding.exact.exact_session import ExactSession, require_exact
 from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.healing import healing_session
-from structgen.decoding.prompts.per_row import each_of, lists
+from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
@@ -86,23 +87,16 @@ class RowBuilder:
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
         thinking = thinking_of_rows(options.thinking, count)
-        guards = _guards_of_rows(
-            lists("guards", options.guards, count), lists("banned", options.banned, count), targets
-        )
+        banned = lists("banned", options.banned, count)
+        guards = shared(_guards, lists("guards", options.guards, count), banned, targets)
         wanted = lists("phrases", options.phrases, count)
-        phrases = _phrases_of_rows(wanted, targets, guards, self.beams)
+        is_json = [target.is_json for target in targets]
+        phrases = shared(partial(_phrases, is_searched=self.beams is not None), wanted, guards, is_json)
         for given, each in zip(wanted, limits, strict=True):
             _require_unstopped(given, each.stop)
-        vocabulary = self._model.vocabulary
-        for target in {id(target): target for target in targets}.values():
-            constraint = target.constraint
-            self._grammars[id(target)] = None if constraint is None else grammar_for(constraint, vocabulary)
-        for target, watch in {(id(t), id(w)): (t, w) for t, w in zip(targets, guards, strict=True)}.values():
-            _require_a_text(self._grammars[id(target)], watch)
-        for target, owed, watch in {
-            tuple(map(id, row)): row for row in zip(targets, phrases, guards, strict=True)
-        }.values():
-            _require_possible(self._grammars[id(target)], owed, watch)
+        grammars = shared(self._grammar, targets)
+        shared(_require_a_text, grammars, guards)
+        shared(_require_possible, grammars, phrases, guards)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
@@ -117,6 +111,12 @@ class RowBuilder:
             OptionError: the prompt is none, or leaves no room for an answer.
         """
         return self._session(self._plans[row]._replace(prompt=read_prompts(self._model, [prompt], many=False)[0]))
+
+    def _grammar(self, target: Target) -> Grammar | None:
+        constraint = target.constraint
+        grammar = None if constraint is None else grammar_for(constraint, self._model.vocabulary)
+        self._grammars[id(target)] = grammar
+        return grammar
 
     def _session(self, plan: RowPlan) -> Session:
         model, grammar = self._model, self._grammars[id(plan.target)]
@@ -162,11 +162,11 @@ class RowBuilder:
         text = plan.prompt.row()
         read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
         options = replace(sampling, seed=None, processors=()), limits, id(plan.target)
-        shared = (*read, *options, *map(id, sampling.processors), *map(id, plan.guards))
+        key = (*read, *options, *map(id, sampling.processors), *map(id, plan.guards))
         return ExactSession(
             plan.prompt,
             model.vocabulary,
-            mass=self._masses.setdefault(shared, RefusedMass()),
+            mass=self._masses.setdefault(key, RefusedMass()),
             local=lambda: self._session(plan._replace(sampling=replace(sampling, exact=False))),
             matcher=None if grammar is None else grammar.matcher(),
             sampling=sampling,
@@ -240,15 +240,6 @@ def _require_searchable(plan: RowPlan) -> None:
         raise OptionError("thinking= and beams= do not go together: generate the thoughts first, as plain text")
 
 
-def _guards_of_rows(
-    guards: Sequence[Sequence[Guard[Any]]], banned: Sequence[Sequence[str]], targets: Sequence[Target]
-) -> list[list[Guard[Any]]]:
-    """Each row's guards. Rows that were given the same have the same."""
-    rows = list(zip(guards, banned, targets, strict=True))
-    known = {tuple(map(id, row)): _guards(*row) for row in {tuple(map(id, row)): row for row in rows}.values()}
-    return [known[tuple(map(id, row))] for row in rows]
-
-
 def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
     """The guards of a row. Banned words must not stand in a JSON text's string values; its names are the schema's."""
     require(is_listed(given, Guard), "guards", given, "a list of guards")
@@ -259,30 +250,18 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
     return [*given, *words]
 
 
-def _phrases_of_rows(
-    phrases: Sequence[Sequence[str | Wanted]],
-    targets: Sequence[Target],
-    guards: Sequence[Sequence[Guard[Any]]],
-    beams: Beams | None,
-) -> list[PhraseSet | None]:
-    """Each row's phrases. Rows that were given the same have the same."""
-    known: dict[tuple[int, int, bool], PhraseSet | None] = {}
-    keys = [
-        (id(given), id(watch), target.is_json) for given, watch, target in zip(phrases, guards, targets, strict=True)
-    ]
-    for given, watch, key in zip(phrases, guards, keys, strict=True):
-        if key not in known:
-            is_json = key[-1]
-            require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
-            wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
-            if wanted and beams is None:
-                raise OptionError("phrases= are searched for with beams: pass beams=8, or another count above 1")
-            bound = next((each for each in wanted if each.at is not None), None)
-            require(
-                bound is None or is_json, "phrases", bound, "no at=: only JSON has strings to which it can be bound"
-            )
-            known[key] = PhraseSet(wanted, watch, is_json=is_json) if wanted else None
-    return [known[key] for key in keys]
+def _phrases(
+    given: Sequence[str | Wanted], guards: Sequence[Guard[Any]], is_json: bool, *, is_searched: bool
+) -> PhraseSet | None:
+    """The phrases of a row; None without any."""
+    require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
+    wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
+    if wanted and not is_searched:
+        raise OptionError("phrases= are searched for with beams: pass beams=8, or another count above 1")
+    bound = next((each for each in wanted if each.at is not None), None)
+    allowed = "no at=: only JSON has strings to which it can be bound"
+    require(bound is None or is_json, "phrases", bound, allowed)
+    return PhraseSet(wanted, guards, is_json=is_json) if wanted else None
 
 
 def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:

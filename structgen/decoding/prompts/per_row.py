@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from structgen.errors import OptionError, quoted
+
+T = TypeVar("T")
 
 
 def each_of(name: str, given: Any, kind: type, count: int) -> Sequence[Any]:
@@ -28,3 +30,14 @@ def per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
     if len(given) != count:
         raise OptionError(f"{name} has {len(given)} entries for {count} prompts")
     return given
+
+
+def shared(make: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
+    """What a function makes of each row, once for rows of the very same objects: these share it.
+
+    Args:
+        columns: the function's arguments, one of each for each row.
+    """
+    rows = list(zip(*columns, strict=True))
+    made = {key: make(*row) for key, row in {tuple(map(id, row)): row for row in rows}.items()}
+    return [made[tuple(map(id, row))] for row in rows]
