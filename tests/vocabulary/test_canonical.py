@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers.models import BPE
 
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
@@ -182,6 +183,14 @@ def test_tokens_side_by_side_are_what_byte_pair_encoding_leaves(tokenizer: Token
     for a in draw.sample(ids, 20):
         followers = np.unpackbits(merges.followers(a, ~none, none).view(np.uint8), bitorder="little")
         assert all(bool(followers[b]) == joins(base, a, b) for b in draw.sample(ids, min(len(ids), 300)))
+
+
+def test_a_vocabulary_may_have_whole_characters_only():
+    vocabulary = Vocabulary.from_tokenizer(
+        Tokenizer(BPE({"a": 0, "b": 1, "ab": 2, "</s>": 3}, [("a", "b")])), end_ids=[3]
+    )
+    assert ids_in(vocabulary.canonical, vocabulary.canonical.start) == [0, 1, 2, 3]
+    assert [vocabulary.is_canonical(ids) for ids in ([2], [0, 1], [1, 0])] == [True, False, True]
 
 
 def test_a_spelling_of_its_own_is_not_canonical(small_bpe):

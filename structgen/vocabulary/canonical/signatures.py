@@ -65,9 +65,8 @@ class TokenSignatures:
         self.complete: Flags = starting & np.array([not rest for rest in rests])
         self.complete[list(byte_tokens)] = False
         self._open = np.array([i for i, rest in enumerate(rests) if rest and starting[i]], np.int64)
-        self._goes_on = np.array([self._classes_of(rests[i]) for i in self._open]).reshape(
-            -1, splits.following.shape[1]
-        )
+        goes_on = np.array([self._classes_of(rests[i]) for i in self._open], np.bool_)
+        self._goes_on: Flags = goes_on.reshape(-1, splits.following.shape[1])  # where there are none, too
 
     def alive(self, split: int, place: int) -> Flags:
         """bool[tokens]: those that may stand behind a state, their first character at a place of that kind."""
