@@ -105,7 +105,6 @@ class Session(Said):
 
     @property
     def row(self) -> Row:
-        """What the model has to read."""
         return self._transcript.row
 
     @property
@@ -115,7 +114,6 @@ class Session(Said):
         return len(self.tokens) - self.healed + (0 if first is None else first.token_count)
 
     def costs(self) -> dict[str, Any]:
-        """What `Stats` tells of the row alone, but for drafts."""
         canonical = self._checks.canonical
         return {
             "fast_forwarded": self._transcript.forced,

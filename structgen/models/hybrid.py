@@ -160,7 +160,6 @@ class HybridForward(SlotForward):
         self._aside[twin] = self._aside[row]
 
     def release(self, row: Row) -> None:
-        """The row is not read any more; its place is free."""
         if row in self._loaded:
             self._put_aside()
         for kept in (self._lengths, self._aside, self._snapshots):

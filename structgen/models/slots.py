@@ -94,7 +94,6 @@ class SlotForward:
         return "no static steps were asked for" if self._steps is None else self._steps.why_not
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        """Reads what is pending. The logits after each row's last token: float[rows, width]."""
         if foreseen is not None:
             with foreseen.pending():
                 return self._read(rows, foreseen)
@@ -163,7 +162,6 @@ class SlotForward:
                 row.valid = shared.length
 
     def _copy(self, leader: Row, row: Row) -> None:
-        """A row stands where the leader does."""
         for layer in self._model.layers:
             layer.move(self._place[leader], self._place[row])
 
@@ -182,7 +180,6 @@ class SlotForward:
         self._place[row] = len(self._place)
 
     def release(self, row: Row) -> None:
-        """The row is not read any more; its place is free."""
         place = self._place.pop(row, None)
         if place is None or place == len(self._place):
             return

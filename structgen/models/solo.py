@@ -102,7 +102,6 @@ class SoloForward:
         self._alone: dict[Row, Alone] = {}
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        """Reads what is pending. The logits after each row's last token: float[rows, width]."""
         assert foreseen is None
         logits = {row: self._read(row) for row in rows}
         while behind := [row for row in rows if self._alone[row].length < len(row.ids) and row.error is None]:
@@ -141,7 +140,6 @@ class SoloForward:
         self._alone[twin] = other
 
     def release(self, row: Row) -> None:
-        """The row is not read any more."""
         self._alone.pop(row, None)
         row.encoded = None
 

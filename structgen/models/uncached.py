@@ -41,7 +41,6 @@ class WholeForward:
         twin.follow(row)
 
     def release(self, row: Row) -> None:
-        """The row is not read any more."""
         row.encoded = None
 
     def _read(self, row: Row) -> Tensor:

@@ -133,7 +133,6 @@ class _Reach:
         heappush(self._queue, (self._owed[node[3]], self._pushed, walk, node))
 
     def _visit(self, walk: _Walk, node: _Node) -> None:
-        """Follows what leads on from a node."""
         state, counter, taken, place = node
         try:
             self._automaton.expand(state)
@@ -152,7 +151,6 @@ class _Reach:
             self._leave(walk, (a, taken, place))
 
     def _take_edges(self, walk: _Walk, node: _Node, low: int) -> int:
-        """Follows the edges of a state; the bytes that they take, and those barred before."""
         state, counter, taken, place = node
         for first, last, edge in self._tables.edges_of(state):
             both = span(first, last)

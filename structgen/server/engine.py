@@ -232,7 +232,6 @@ class _SampledText:
         return self._seat is None
 
     def leave(self) -> None:
-        """Frees the row."""
         if self._seat is not None:
             self._batch.drop(self._seat)
             self._seat = None
@@ -290,7 +289,6 @@ class _SearchedText:
             self._error = RunError(f"the beam search failed: {type(error).__name__}: {excerpt(error)}")
 
     def leave(self) -> None:
-        """Frees the run's cache."""
         if self._run is not None:
             self._run.close()
             self._run = None

@@ -108,7 +108,6 @@ class Hypothesis(Session):
 
     @property
     def owed(self) -> int:
-        """The bytes of its phrases that it owes."""
         return 0 if self.phrases is None else self.phrases.owed(self.tokens)
 
     @property
@@ -133,13 +132,11 @@ class Hypothesis(Session):
         return self._attempt(self._mask)
 
     def proposals(self, words: Words | None) -> NDArray[np.int64]:
-        """The tokens of a mask that lead on with a phrase that it owes."""
         if self.phrases is None or words is None or self.done:
             return _NONE
         return self.phrases.proposals(words, self.tokens)
 
     def owed_with(self, tokens: Sequence[int]) -> Sequence[int]:
-        """The bytes of its phrases that it owes with one token more, for each of some tokens."""
         return [0] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
@@ -175,7 +172,6 @@ class Hypothesis(Session):
         return len(self.tokens) if refusal is None or refusal.pointer is None else refusal.depths[0]
 
     def never_again(self) -> None:
-        """The text leads nowhere: it is not offered any more."""
         self._rollback.never_again()
 
     def retreat(self, kept: int) -> None:

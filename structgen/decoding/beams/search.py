@@ -165,7 +165,6 @@ class BeamSearch:
 
     @property
     def error(self) -> StructgenError | None:
-        """Why it has failed."""
         return self.text.error
 
     @property

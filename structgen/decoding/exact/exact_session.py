@@ -128,7 +128,6 @@ class ExactSession(Session):
         return 0 if self.done else ALL
 
     def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
-        """The measures of each token; empty without a ledger."""
         return [] if ledger is None else [self._mass.choice(node) for node in self._path]
 
     def ask(self) -> None:

@@ -53,7 +53,6 @@ class _Refusals:
     waived: bool = False  # the caps do not hold here, for nothing else is allowed
 
     def waive(self) -> None:
-        """Lets the caps go."""
         self.waived = True
         self.tokens.clear()
         self.names.clear()

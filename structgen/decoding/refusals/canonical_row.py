@@ -48,7 +48,6 @@ class CanonicalRow:
         self._last: tuple[CanonicalState, Overlap] | None = None  # the next step asks for what `keeps` has found
 
     def fork(self) -> CanonicalRow:
-        """Of another text that begins like this one."""
         twin = copy(self)
         twin._tokens, twin._states, twin.relaxed = self._tokens[:], self._states[:], set(self.relaxed)
         twin._refused = {index: tokens[:] for index, tokens in self._refused.items()}
@@ -90,7 +89,6 @@ class CanonicalRow:
         return [token for token, state in following if state and continuations.alive(after[token], state)]
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
-        """Goes back to the first `length` tokens; see `Follower`."""
         if length < self._healed:
             self.start(())
         del self._tokens[length:], self._states[length + 1 :]

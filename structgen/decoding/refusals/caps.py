@@ -146,7 +146,6 @@ class CapReader:
         return number
 
     def fork(self) -> CapReader:
-        """The reader of another text that begins like this one."""
         twin = copy(self)
         twin._states = self._states[:]
         return twin

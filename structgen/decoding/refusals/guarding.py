@@ -102,7 +102,6 @@ class GuardListener:
         self.state = self.after(state, unread) if unread else state
 
     def after(self, state: States | None, text: bytes) -> States | None:
-        """The state behind more bytes; None where they are refused."""
         after = None if state is None else self._guards.feed(state, text)
         return None if isinstance(after, Veto) else after
 

@@ -29,14 +29,12 @@ class PhraseRow:
         self._refused: dict[int, list[int]] = {}
 
     def fork(self) -> PhraseRow:
-        """Of another text that begins like this one."""
         twin = copy(self)
         twin._states = self._states[:]
         twin._refused = {length: tokens[:] for length, tokens in self._refused.items()}
         return twin
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
-        """Goes back to the first `length` tokens; see `Follower`."""
         del self._states[length + 1 :]
         self._refused = {place: tokens for place, tokens in self._refused.items() if place <= length}
 
@@ -53,7 +51,6 @@ class PhraseRow:
         return self.phrases.owed(self.state(tokens))
 
     def unmet(self, tokens: Sequence[int]) -> str:
-        """The phrases that are owed, for messages."""
         return self.phrases.unmet(self.state(tokens))
 
     def owed_with(self, tokens: Sequence[int], following: Sequence[int]) -> list[int]:

@@ -58,7 +58,6 @@ class Transcript:
         return twin
 
     def text(self) -> str:
-        """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
         return self.said.decode("utf-8", errors="replace")
 
     def take(self, token: int, entry: Entry | None) -> None:

@@ -42,7 +42,6 @@ class HostForward:
         return self if self._host.drafts else None
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        """Reads what is pending. The logits after each row's last token: float32[rows, width]."""
         assert foreseen is None
         return torch.from_numpy(np.concatenate(self._append(dict.fromkeys(rows, ()))))
 
@@ -70,7 +69,6 @@ class HostForward:
             self._held[twin] = self._held[row] if self._host.copy(self._places[row], place) else 0
 
     def release(self, row: Row) -> None:
-        """The row is not read any more."""
         self._held.pop(row, None)
         place = self._places.pop(row, None)
         if place is not None:
