@@ -1,6 +1,6 @@
 """The command line by the Python that runs.
 
-Covers `__main__` and `cli.__main__`.
+Covers `__main__`.
 """
 
 from __future__ import annotations
