@@ -8,6 +8,7 @@ digits as well. So the tokens are also kept by their first byte and the class of
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,7 @@ class ClassSlice:
         rows: uint32[classes, LENGTHS + 1, words]: the tokens of at most that length.
         counts: int32[classes, LENGTHS + 1]: how many these are, and those of length 0.
         cover: uint8[classes, trie nodes]: the longest token of a subtree in characters of the class; `IMPURE` when one
-            has others. Inside quotes only those that close the string have; what cannot stand there has length 0.
+            has others. Inside quotes those that close the string have; what cannot stand there has length 0.
     """
 
     rows: Uint32
@@ -50,7 +51,8 @@ class ClassSlice:
     @staticmethod
     def build(data: Uint8, offsets: Int32, nodes: Int32, words: int, quoted: list[tuple[Int32, Int32]]) -> ClassSlice:
         """From the bytes of all tokens, as a `Vocabulary` has them, and what `in_quotes` finds of values and names."""
-        told = [_quoted_lengths(*each) for each in quoted]
+        ends_line = _that_end_lines(data, offsets)
+        told = [_quoted_lengths(*each, ends_line) for each in quoted]
         lengths = np.concatenate([lengths_by_class(data, offsets, IN_VALUE), told])
         return ClassSlice(*_class_rows(lengths, words), covered(nodes, lengths))
 
@@ -112,11 +114,19 @@ def lengths_by_class(data: Uint8, offsets: Int32, classes: int) -> Uint8:
     return lengths
 
 
-def _quoted_lengths(needs: Int32, closes: Int32) -> Uint8:
+def _quoted_lengths(needs: Int32, closes: Int32, ends_line: npt.NDArray[np.bool_]) -> Uint8:
     """uint8[tokens]: the characters of each one inside a string; 0 where it can stand in none, `IMPURE` where it closes
-    one."""
-    inside = np.where(needs == NEVER, 0, np.minimum(needs, ANY_LENGTH))
-    return np.where(closes[:, 0] > 0, IMPURE, inside).astype(np.uint8)
+    one, or may end a line there."""
+    lengths = np.where(needs == NEVER, 0, np.where(ends_line, IMPURE, np.minimum(needs, ANY_LENGTH)))
+    return np.where(closes[:, 0] > 0, IMPURE, lengths).astype(np.uint8)
+
+
+def _that_end_lines(data: Uint8, offsets: Int32) -> npt.NDArray[np.bool_]:
+    """Which tokens may hold the end of a line, as it is spelled inside quotes: bool[tokens]."""
+    places = [found.start() for found in re.finditer(rb"\\[nru]|\xe2\x80[\xa8\xa9]", data.tobytes())]
+    ends_line = np.zeros(len(offsets) - 1, np.bool_)
+    ends_line[np.searchsorted(offsets, places, side="right") - 1] = True
+    return ends_line
 
 
 def covered(nodes: Int32, lengths: Uint8) -> Uint8:

@@ -19,7 +19,7 @@ from structgen.masks.alike import alike
 from structgen.masks.refused import explained, nothing_allowed, rejected
 from structgen.masks.tested import Late, Snapshot
 from structgen.masks.string_slices import Uint32
-from structgen.masks.text_walk import home, longest_token, spare_room, uncounted
+from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room, uncounted
 from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.walk import TESTED
 from structgen.memo import BoundedCache
@@ -111,7 +111,7 @@ class Grammar(Transitions):
             like = self._like(bare)
             if like is not None and self._longest(bare, like) <= spare:
                 return like
-        if main or bare != position:
+        if (main or bare != position) and not nearly_covered(self._base, position):
             return self._walked(position, self._like(main or bare))
         return self._walked(position)
 

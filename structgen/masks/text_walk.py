@@ -19,20 +19,27 @@ from numba import types
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, states_at, unexpanded
 from structgen.automaton.table_format import (
-    BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, CHARS, COUNT_SHIFT, EAGER, HI, INC, MISS, R_BLOCKS, R_EXITS, R_NODE, R_PHASE,
-    R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
+    BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
+    INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
 )  # fmt: skip
+from structgen.automaton.writing.char_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint32
 from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.class_slices import LENGTHS
 from structgen.masks.slices import (
-    V_BUCKET_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS, V_TEXT_LEVELS,
-    V_TEXT_ROWS, V_TOKENS, V_WORDS,
+    V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS,
+    V_TEXT_LEVELS, V_TEXT_ROWS, V_TOKENS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
+FEW_LEFT = 32
+"""Where a text class leaves fewer than one token of so many, those are walked."""
+
 _blocks = table(types.int32, 6, R_BLOCKS)
+_depths = table(types.uint8, 0, R_DEPTHS)
+_counts = table(types.int32, LENGTHS + 1, V_COUNTS)
 _exits = table(types.int64, 2, R_EXITS)
 _first = table(types.int32, 0, V_FIRST)
 _ends = table(types.int32, 0, V_ENDS)
@@ -61,6 +68,27 @@ def home_of(base: int, s: int) -> int:
     # The home is a state of the DFA, numbered from 1: state q is `first + q - 1` of the automaton. 0: there is none.
     home: int = _exits(base)[where + s - first, 1] if where else int64(0)
     return 0 if home == 0 or home + first - 1 == s else home + first - 1
+
+
+@inner_kernel
+def best_class(base: int, s: int, c: int) -> tuple[int, int]:
+    """The text class and the level (row of its lengths; `LENGTHS`: any) that cover most tokens at state `s` of a lifted
+    `CharDfa`, `c` characters on."""
+    blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
+    block = aux_of(base, s)
+    first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
+    best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
+    if states_at(base)[s, HI] != UNBOUNDED:
+        # HI leaves room for the shortest end from here; after more characters it may be as far as `slack`.
+        room = states_at(base)[s, HI] - c - blocks[block, BLOCK_SLACK]
+        room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
+    for k in range(blocks[block, BLOCK_CLASSES]):
+        depth = int64(depths[first + k * blocks[block, BLOCK_STATES]])
+        row = LENGTHS if depth == MAX_DEPTH else LENGTHS - 1 if depth >= LENGTHS else depth
+        row = room if room < row else row
+        if counts[k, row] > tokens:
+            best, level, tokens = k, row, counts[k, row]
+    return best, level
 
 
 @inner_kernel
@@ -213,3 +241,12 @@ def home(base: int, position: int) -> int:
     if other and unexpanded(base, other):
         return -1
     return position - s + other if other else 0
+
+
+@kernel
+def nearly_covered(base: int, position: int) -> bool:
+    """In a lifted `CharDfa`: does a text class cover so many tokens that no other mask is a better beginning?"""
+    s = position & TARGET
+    best, level = best_class(base, s, position >> COUNT_SHIFT)
+    tokens = registers_at(base)[V_TOKENS]
+    return tokens - int64(_counts(base)[best, level]) < tokens // FEW_LEFT

@@ -15,8 +15,8 @@ from structgen.automaton.step import (
     step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
-    ACTION, ASK, BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT,
-    EAGER, FRAME_MASK, FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, KIND, MISS, NOTHING, OVERLAY, POP, R_ANSWER, R_BLOCKS,
+    ACTION, ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER,
+    FRAME_MASK, FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, KIND, MISS, NOTHING, OVERLAY, POP, R_ANSWER, R_BLOCKS,
     R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, ROOM, START, STUB, TARGET, TEST, UNBOUNDED, A,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import MAX_DEPTH
@@ -31,7 +31,7 @@ from structgen.masks.slices import (
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
-from structgen.masks.text_walk import exits_of, fill_like, fill_text, home_of, untouched
+from structgen.masks.text_walk import best_class, exits_of, fill_like, fill_text, home_of, untouched
 
 TESTED = 4
 """What `fill` adds to its result where a test was met."""
@@ -274,27 +274,6 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
 
 
 @inner_kernel
-def _best_class(base: int, s: int, c: int) -> tuple[int, int]:
-    """The text class and the level (row of its lengths; `LENGTHS`: any) that cover most tokens at state `s` of a lifted
-    `CharDfa`, `c` characters on."""
-    blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
-    block = aux_of(base, s)
-    first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
-    best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
-    if states_at(base)[s, HI] != UNBOUNDED:
-        # HI leaves room for the shortest end from here; after more characters it may be as far as `slack`.
-        room = states_at(base)[s, HI] - c - blocks[block, BLOCK_SLACK]
-        room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
-    for k in range(blocks[block, BLOCK_CLASSES]):
-        depth = int64(depths[first + k * blocks[block, BLOCK_STATES]])
-        row = LENGTHS if depth == MAX_DEPTH else LENGTHS - 1 if depth >= LENGTHS else depth
-        row = room if room < row else row
-        if counts[k, row] > tokens:
-            best, level, tokens = k, row, counts[k, row]
-    return best, level
-
-
-@inner_kernel
 def _has_room(base: int, s: int, c: int) -> bool:
     """May so many characters follow in state `s`, `c` of them behind, that most tokens fit?"""
     return states_at(base)[s, HI] - c >= MOST_FIT
@@ -316,7 +295,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     r = registers_at(base)
     best, level = 0, 0
     if mode_of(base, s) == CHARS:
-        best, level = _best_class(base, s, c)
+        best, level = best_class(base, s, c)
         exits, home = exits_of(base, s), home_of(base, s)
         if home != 0 and r[V_LIKE] != 0:
             return fill_like(base, out, s, f, c, home)
