@@ -22,6 +22,7 @@ _KEYWORDS = (
     | frozenset(("type", "minLength", "maxLength", "pattern", "format", "multipleOf"))
     | frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
 )
+_BARE = _ANNOTATIONS | {"type"}
 MOST_LITERALS = 64
 """A longer `enum` is read anew each time."""
 _read: BoundedCache[Any, tuple[object, Shapes]] = BoundedCache(4096)
@@ -49,6 +50,15 @@ def leaf_content(schema: dict[str, Any]) -> tuple[Any, ...] | None:
         else:
             content += (name, tuple(value) if isinstance(value, list) else value)
     return tuple(content)
+
+
+def bare_shapes(schema: dict[str, Any], draft: object, formats: bool) -> Shapes | None:
+    """The shapes of a schema that says a type and nothing else; None for another one, and where none was read yet."""
+    kind = schema.get("type")
+    if not isinstance(kind, str) or not schema.keys() <= _BARE:
+        return None
+    known = _read.get((("type", kind), id(draft), formats))
+    return None if known is None else known[1]
 
 
 def leaf_shapes(content: tuple[Any, ...], draft: object, formats: bool, read: Callable[[], Shapes]) -> Shapes:

@@ -44,6 +44,11 @@ class Node:
         return self is ANY
 
     @property
+    def bare(self) -> tuple[Shape, ...] | None:
+        """The shapes of a schema that says a type and nothing else, where a glance tells."""
+        return None
+
+    @property
     def is_any(self) -> bool:
         """True for the schema that every JSON value satisfies."""
         return self is ANY

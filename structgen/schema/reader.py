@@ -19,7 +19,7 @@ from structgen.schema.inhabited import plainly_inhabited
 from structgen.schema.keywords import evaluation
 from structgen.schema.keywords.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.keywords.facts import Facts, Where
-from structgen.schema.leaves import leaf_content, leaf_shapes
+from structgen.schema.leaves import bare_shapes, leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, Target, in_place, references, resolve
 from structgen.schema.scan import SchemaScan, Trail, escaped
@@ -125,6 +125,10 @@ class SchemaNode(Node):
     def inhabited(self) -> bool:
         """Does a glance at the schema tell that some value satisfies it?"""
         return plainly_inhabited(self.schema, self.reader.target_schema)
+
+    @property
+    def bare(self) -> Shapes | None:
+        return bare_shapes(self.schema, self.reader.dialect(self.schema), self.reader.formats)
 
     @property
     def known(self) -> bool:

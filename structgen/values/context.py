@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeVar
 
 from structgen.automaton.checks import Check
@@ -76,8 +76,8 @@ class Context:
     """The automaton that the writers write into, and what they ask of each other.
 
     Args:
-        expand_value: writes the first state of a value of one node: `expand_value(node, depth, state)`.
-        expand_choice: the same of a value that is read against several: `expand_choice(choice, depth, state)`.
+        new_value: the first state of a value of one node, to be written when it is met: `new_value(node, depth)`.
+        new_choice: the same of a value that is read against several: `new_choice(choice, depth)`.
 
     Attributes:
         any_order: may declared members come in any order?
@@ -91,14 +91,14 @@ class Context:
         *,
         any_order: bool,
         algebra: Algebra,
-        expand_value: Callable[[Node, int, int], None],
-        expand_choice: Callable[[Lockstep, int, int], None],
+        new_value: Callable[[Node, int], int],
+        new_choice: Callable[[Lockstep, int], int],
     ) -> None:
         self.automaton, self.tables = automaton, automaton.tables
         self.layout = Layout.of(whitespace)
         self.any_order = any_order
         self.is_empty = Emptiness(algebra)
-        self._expand_value, self._expand_choice = expand_value, expand_choice
+        self._new_value, self._new_choice = new_value, new_choice
         self._values: dict[tuple[Node | Lockstep, int], int] = {}
         self._shared: dict[Hashable, int] = {}
 
@@ -111,11 +111,11 @@ class Context:
         """The first state of a value; `depth` counts only where the layout indents."""
         if len(choice.nodes) == 1:
             return self.value_of(choice.nodes[0], depth)
-        return self._value(choice, depth if self.layout.by_depth else 0, self._expand_choice)
+        return self._value(choice, depth if self.layout.by_depth else 0, self._new_choice)
 
     def value_of(self, node: Node, depth: int) -> int:
         """`value` of the choice of one node."""
-        return self._value(node, depth if self.layout.by_depth else 0, self._expand_value)
+        return self._value(node, depth if self.layout.by_depth else 0, self._new_value)
 
     def choices(self) -> dict[int, Lockstep]:
         """Of the first state of each value, what it is read against. What lies behind may be shared by values of equal
@@ -125,10 +125,10 @@ class Context:
             for (read, _), state in self._values.items()
         }
 
-    def _value(self, read: Read, depth: int, expand: Callable[[Read, int, int], None]) -> int:
+    def _value(self, read: Read, depth: int, new: Callable[[Read, int], int]) -> int:
         state = self._values.get((read, depth))
         if state is None:
-            state = self._values[read, depth] = self.automaton.later(partial(expand, read, depth))
+            state = self._values[read, depth] = new(read, depth)
         return state
 
     def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -36,12 +36,13 @@ class Prelude(NamedTuple):
 
     Attributes:
         beginning: rows of the tables, and what is known of them.
-        values: the first states of values, by their shapes.
+        values: the first states of values, by their shapes; `bare`: by the identity of their shapes.
         strings, digits: see `StringWriter.free` and `NumberWriter.digits`.
     """
 
     beginning: Beginning
     values: dict[tuple[Shapes, int], int]
+    bare: dict[int, int]
     strings: dict[tuple[int, int | None, int], int]
     digits: dict[tuple[Any, ...], list[Edge]]
 
@@ -77,12 +78,13 @@ class JsonAutomaton(Automaton):
         super().__init__(within)
         self._context = Context(
             self, whitespace, any_order=any_order, algebra=algebra or Algebra(),
-            expand_value=self._expand_value, expand_choice=self._write_value,
+            new_value=self._new_value, new_choice=self._new_choice,
         )  # fmt: skip
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
         self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
         self._written: dict[tuple[Shapes, int], int] = {}
+        self._bare: dict[int, int] = {}
         if prelude and within is None:
             self._begin(_prelude(whitespace, any_order, finite))
         self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite
@@ -92,13 +94,15 @@ class JsonAutomaton(Automaton):
     def _begin(self, prelude: Prelude) -> None:
         self.begin_with(prelude.beginning)
         self._written.update(prelude.values)
+        self._bare = prelude.bare
         self._strings.free.update(prelude.strings)
         self._numbers.digits.update(prelude.digits)
 
     def prelude(self, nodes: Iterable[Node]) -> Prelude:
         """The values of these nodes, whole."""
         beginning = self.written([self.start, *[self.start_of(node) for node in nodes]])
-        return Prelude(beginning, self._written, self._strings.free, self._numbers.digits)
+        bare = {id(shapes): state for (shapes, _), state in self._written.items()}
+        return Prelude(beginning, self._written, bare, self._strings.free, self._numbers.digits)
 
     def again(
         self,
@@ -194,6 +198,19 @@ class JsonAutomaton(Automaton):
             behind = walk.successors(place, lambda check, taken: True)
             for after in {int(each) & TARGET for each in behind if each}:
                 self.expand_on(after)
+
+    def _new_value(self, node: Node, depth: int) -> int:
+        """The first state of a value: written now where it is as one that the automaton began with."""
+        bare = node.bare if self._bare else None
+        written = None if bare is None else self._bare.get(id(bare))
+        if written is None:
+            return self.later(partial(self._expand_value, node, depth))
+        state = self.tables.stub()
+        self.tables.copy_row(written, state)
+        return state
+
+    def _new_choice(self, choice: Lockstep, depth: int) -> int:
+        return self.later(partial(self._write_value, choice, depth))
 
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
         """Write the first state of a value, as that of another value with the same shapes."""

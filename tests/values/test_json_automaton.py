@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from structgen.constraints.basic import JsonSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
-from structgen.schema.normal import ANY
+from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import read
 from structgen.values.json_automaton import JsonAutomaton
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, valid
@@ -475,3 +475,28 @@ def test_equal_values_of_one_schema_share_what_is_written() -> None:
             matcher.advance(byte)
         sizes.append(automaton.tables.n_edges)
     assert sizes[1] - sizes[0] < 100 * 12
+
+
+@pytest.mark.parametrize("kind", ["null", "boolean", "integer", "number", "string"])
+def test_values_of_bare_types_are_written_with_the_call_of_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a first state of its own, by which it is told from others when it is explained."""
+    expanded, expand = [], JsonAutomaton._expand_value
+
+    def recorded(self: JsonAutomaton, node: Node, depth: int, state: int) -> None:
+        expanded.append(node.pointer)
+        expand(self, node, depth, state)
+
+    monkeypatch.setattr(JsonAutomaton, "_expand_value", recorded)
+    members = {
+        "a": {"type": kind, "title": "A"},
+        "b": {"type": kind},
+        "c": {"type": kind, "enum": [None, True, 1, "c"]},
+    }
+    automaton = JsonAutomaton(read({"type": "object", "properties": members, "required": ["a", "b", "c"]}))
+    automaton.expand_on(automaton.start)
+    states = {choice.nodes[0].pointer: state for state, choice in automaton._context.choices().items()}
+    assert states["/properties/a"] != states["/properties/b"]
+    assert (
+        automaton.tables.edges_of(states["/properties/a"]) == automaton.tables.edges_of(states["/properties/b"]) != []
+    )
+    assert set(expanded) == {"", "/properties/c"}
