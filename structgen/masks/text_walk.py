@@ -249,4 +249,5 @@ def nearly_covered(base: int, position: int) -> bool:
     s = position & TARGET
     best, level = best_class(base, s, position >> COUNT_SHIFT)
     tokens = registers_at(base)[V_TOKENS]
-    return tokens - int64(_counts(base)[best, level]) < tokens // FEW_LEFT
+    few: bool = tokens - int64(_counts(base)[best, level]) < tokens // FEW_LEFT
+    return few
