@@ -184,12 +184,12 @@ class Late:
     def _passes(self, row: Uint32) -> Uint32:
         """What the answers to tests decide about, as a mask."""
         if self._asked is None:
-            self._asked, widest = np.empty_like(row), row
-            self._grammar.fill(self._position, self._asked, REFUSE)
+            least, widest = np.empty_like(row), row
+            self._grammar.fill(self._position, least, REFUSE)
             if self._branches:
                 widest = np.empty_like(row)
                 self._grammar.fill(self._position, widest, OPEN)
-            np.bitwise_and(widest, ~self._asked, out=self._asked)
+            self._asked = widest & ~least  # whole, even where a fill was interrupted
         return self._asked
 
 

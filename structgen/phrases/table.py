@@ -228,7 +228,7 @@ def leading_nodes(
 def _fewest(next_: Int32, met: Bool, whole: Bool) -> PhraseTable:
     """The table with the fewest states (Moore 1956)."""
     _, alike = np.unique(np.hstack([met[:, None], whole]), axis=0, return_inverse=True)
-    count = 0
+    alike, count = alike.ravel(), 0  # numpy 2.0 gives a column
     while alike.max() >= count:
         count = int(alike.max()) + 1
         rows = np.hstack([alike[:, None], alike[next_]]).astype(np.int32)

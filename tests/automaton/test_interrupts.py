@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -129,16 +130,16 @@ def seen(grammar: Grammar, text: str) -> list[tuple[bytes, bool, int | None]]:
 def walk(interrupts: Interrupts, grammar: Grammar, text: str, growth: float) -> None:
     """Feed a text with every call interrupted again and again."""
     matcher = grammar.matcher()
-    for count, byte in enumerate([*text.encode(), None], 1):
-        interrupts.stubbornly(matcher.mask, 1 + count % 7, growth)
-        interrupts.stubbornly(partial(closing_tokens, matcher), 1 + count % 5, growth)
-        interrupts.stubbornly(lambda: matcher.can_finish, 1 + count % 3, growth)
+    for number, byte in enumerate([*text.encode(), None], 1):
+        interrupts.stubbornly(matcher.mask, 1 + number % 7, growth)
+        interrupts.stubbornly(partial(closing_tokens, matcher), 1 + number % 5, growth)
+        interrupts.stubbornly(lambda: matcher.can_finish, 1 + number % 3, growth)
 
-        def advance(byte: int | None = byte, count: int = count) -> None:
-            if byte is not None and len(matcher.token_ids) < count:  # else the interrupt came when it was taken
+        def advance(byte: int | None = byte, number: int = number) -> None:
+            if byte is not None and len(matcher.token_ids) < number:  # else the interrupt came when it was taken
                 matcher.advance(byte)
 
-        interrupts.stubbornly(advance, 1 + count % 2, growth)
+        interrupts.stubbornly(advance, 1 + number % 2, growth)
 
 
 def check(name: str, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch, growth: float) -> None:
@@ -167,6 +168,21 @@ def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one(monkeypatch: pytest
     for name in CASES:
         check(name, interrupts, monkeypatch, 1.3)
     assert writers_of_states() <= interrupts.interrupted
+
+
+def test_a_mask_that_was_interrupted_once_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each of its places, of which the last ones correct it by what tests of a string say."""
+    name, text, interrupts = "tested text", '"aca"', Interrupts()
+    wanted = seen(compiled(name), text)
+    wrap_kernels(monkeypatch.setattr)
+    for place in count(1):
+        grammar = compiled(name)
+        try:
+            interrupts.run(grammar.matcher().mask, place)
+            break
+        except KeyboardInterrupt:
+            assert seen(grammar, text) == wanted, place
+    assert place > 100
 
 
 @pytest.mark.slow
