@@ -35,7 +35,7 @@ SECONDS = 10
 """CPU time of each step of a row: compiling with the first mask, each text, `explain`. On an idle machine none takes
 more than 5; beside other processes on the same cores CPU times are up to twice as long."""
 PATIENCE = 40
-"""Seconds after which its process is ended: others use the machine too."""
+"""Seconds of CPU time after which its process is ended."""
 MEGABYTES = 500
 """What a row may add to the process it runs in."""
 
@@ -192,8 +192,8 @@ def judged_apart(row: Row, order: str) -> Outcome:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(PATIENCE)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
         before = peak_megabytes()
         found = judged(row, order)
         with os.fdopen(writer, "wb") as out:

@@ -1,4 +1,4 @@
-"""Our loop inside `generate` of transformers, held to `structgen.generate`."""
+"""Our loop inside `generate` of transformers, held to `structgen.generate`. Covers `padding`."""
 
 from __future__ import annotations
 
