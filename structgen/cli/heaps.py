@@ -6,12 +6,14 @@ import ctypes
 import gc
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 HEAPS = 2
 _M_ARENA_MAX = -8  # of glibc's malloc.h
 
 
+@cache  # once in a process
 def share_heaps() -> None:
     """Lets all threads that begin from now on share two heaps, where the C library is glibc.
 
