@@ -9,7 +9,7 @@ import io
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,12 @@ def slow_model(seconds: float = 0.01) -> sg.Model:
     module: nn.Module = model.module
     module.register_forward_pre_hook(lambda *_: time.sleep(seconds))
     return model
+
+
+def slow_ids(seconds: float = 0.1) -> Iterator[int]:
+    """An id that takes a while to come: the demo's vocabulary itself is read in some milliseconds."""
+    time.sleep(seconds)
+    yield 0
 
 
 def test_what_takes_longer_than_the_delay_is_told_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +198,7 @@ def test_each_item_is_waited_for_and_none_while_it_is_used(monkeypatch: pytest.M
         (lambda model: sg.generate(model, "x", CITY, sampling=EXACT), "generating, N tokens"),
         (lambda model: [*sg.stream(model, "x", CITY)], "reading the prompt"),
         (lambda model: extract_many(model, ["x", "y"], CITY, batch_size=1), "N done, N failed"),
-        (lambda model: sg.Vocabulary.from_tokenizer(load_demo()[1]), "reading the vocabulary"),
+        (lambda model: sg.Vocabulary.from_tokenizer(load_demo()[1], end_ids=slow_ids()), "reading the vocabulary"),
         (lambda model: sg.JsonSchema({"enum": [f"{i:05}" for i in range(9999)]}).compile(byte_vocabulary()),
          "compiling the constraint"),
         (lambda model: sg.Regex("(a|b)*a(a|b){11}").compile(byte_vocabulary()), "compiling the constraint"),
