@@ -179,6 +179,13 @@ def edge(base: int, s: int, byte: int) -> int:
 
 
 @inner_kernel
+def refuses_rest(base: int, s: int) -> bool:
+    """Does state `s`, which is written, refuse all bytes that no edge of it takes?"""
+    states = states_at(base)
+    return states[s, MISS] & ACTION == NOTHING and states[s, KIND] != STUB
+
+
+@inner_kernel
 def unexpanded(base: int, s: int) -> bool:
     """True for a stub, which the registers then want."""
     stub = states_at(base)[s, KIND] == STUB

@@ -86,7 +86,10 @@ R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
 R_KEPT, R_PURE = 70, 71
 """The address of the kept steps (see `kept_steps`; 0: none are kept); 1 as long as no test was met since it was set."""
-N_REGISTERS = 72
+R_LOOP, R_STAYS, R_COVERED = 72, 73, 77
+"""The edge from a state to itself that `masks.walk` has looked at last, and int64[4] each, a bit for a byte: those that
+this edge takes, and those that any edge of the state takes."""
+N_REGISTERS = 88
 
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
 ASK, YES, REFUSE, OPEN = range(4)

@@ -7,11 +7,12 @@ from numba import types
 from structgen.automaton.step import int64, registers_at
 from structgen.kernels.views import table, view_uint32
 from structgen.kernels import inner_kernel
-from structgen.masks.slices import V_NODES, V_STACK, V_TWIN, V_WORDS
+from structgen.masks.slices import V_FIRST, V_NODES, V_STACK, V_TWIN, V_WORDS
 from structgen.masks.string_slices import HAS_TWIN, TOKEN
 
 nodes_at = table(types.int32, 3, V_NODES)
 stack_at = table(types.int64, 4, V_STACK)
+first_at = table(types.int32, 0, V_FIRST)
 twin_at = table(types.int32, 0, V_TWIN)
 
 

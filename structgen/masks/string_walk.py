@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, settle, states_at, step
+from structgen.automaton.step import (
+    aux_of, edge, int64, mode_of, refuses_rest, registers_at, settle, states_at, step,
+)  # fmt: skip
 from structgen.automaton.table_format import HI, LO, OVERLAY, R_NODE, R_PHASE, TARGET, UNBOUNDED, A
 from structgen.kernels.views import LENGTH, view, view_int32, view_uint32
 from structgen.kernels import inner_kernel
-from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.bits import allow, begin, first_at, forbid, nodes_at, put, stack_at
 from structgen.masks.slices import (
     F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_FREE, V_N_NODES,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
+from structgen.masks.subtrees import next_byte
 
 ENTRIES, PAST_ENTRIES = 2, 3
 """Columns of the nodes of what follows a quote: the entries of a node; the first two are `HEAD` and `SKIP`."""
@@ -74,8 +77,12 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, limit)
     i, n = r[R_NODE], r[free + F_N_NODES]
     while i < n:
-        depth = nodes[i, HEAD] >> 8
-        s, g, k = step(base, stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], int64(nodes[i, HEAD] & 255))
+        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
+        s, g, k = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        if edge(base, s, byte) == 0 and refuses_rest(base, s):
+            i = int64(nodes[i, SKIP])
+            continue
+        s, g, k = step(base, s, g, k, byte)
         if s < 0:
             r[R_NODE] = i
             return -1
@@ -96,12 +103,16 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
     byte that leaves the literals leads to the text, whose bits are right already, so the subtree is left out. Where the
     flag is `BEYOND`, every token of the subtree is set or cleared.
     """
-    nodes, stack, r = nodes_at(base), stack_at(base), registers_at(base)
+    nodes, stack, r, first = nodes_at(base), stack_at(base), registers_at(base), first_at(base)
     put(base, int64(0), s, f, c, int64(INSIDE))
     i = r[R_NODE]
     while i < r[V_N_NODES]:
         depth, byte, inside = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255), int64(BEYOND)
         s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        taken = next_byte(base, s, byte) if depth == 1 else byte
+        if taken != byte:
+            i = int64(first[taken])
+            continue
         if stack[depth - 1, 3] == INSIDE:
             t = edge(base, s, byte)
             if t == 0:

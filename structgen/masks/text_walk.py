@@ -26,10 +26,10 @@ from structgen.automaton.writing.char_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint32
-from structgen.masks.bits import allow, begin, forbid, nodes_at, put, stack_at
+from structgen.masks.bits import allow, begin, first_at, forbid, nodes_at, put, stack_at
 from structgen.masks.class_slices import LENGTHS
 from structgen.masks.slices import (
-    V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_FIRST, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS,
+    V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS,
     V_TEXT_LEVELS, V_TEXT_ROWS, V_TOKENS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
@@ -41,7 +41,6 @@ _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
 _exits = table(types.int64, 2, R_EXITS)
-_first = table(types.int32, 0, V_FIRST)
 _ends = table(types.int32, 0, V_ENDS)
 _offsets = table(types.int32, 0, V_OFFSETS)
 _held = table(types.int64, 0, V_HELD)
@@ -174,7 +173,7 @@ def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
 @inner_kernel
 def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
     """The mask in a state, from that in the state `home` with as many characters counted: 0, or -1 when stopped."""
-    states, r, first = states_at(base), registers_at(base), _first(base)
+    states, r, first = states_at(base), registers_at(base), first_at(base)
     if r[R_PHASE] == 0:
         begin(base, out, r[V_LIKE], int64(0), int64(0))
         mask, ends = view_uint32(out), _ends(base)

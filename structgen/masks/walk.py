@@ -11,47 +11,46 @@ from numba import types
 
 from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
-    Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, registers_at, settle, states_at,
-    step, unexpanded,
+    Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, refuses_rest, registers_at, settle,
+    states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
-    ACTION, ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER,
-    FRAME_MASK, FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, KIND, MISS, NOTHING, OVERLAY, POP, R_ANSWER, R_BLOCKS,
-    R_DEPTHS, R_MET, R_NODE, R_PHASE, R_SEGMENT, ROOM, START, STUB, TARGET, TEST, UNBOUNDED, A,
+    ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK,
+    FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, MISS, OVERLAY, R_ANSWER, R_BLOCKS, R_DEPTHS, R_LOOP, R_MET,
+    R_NODE, R_PHASE, R_SEGMENT, ROOM, START, TARGET, UNBOUNDED,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
-from structgen.masks.bits import allow, begin, nodes_at, put, stack_at
+from structgen.masks.bits import allow, begin, first_at, nodes_at, put, stack_at
 from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
-    V_COUNTS, V_COVER, V_ENDS, V_FIRST, V_KID_STARTS, V_KIDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
-    V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
+    V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF, V_REST_ROWS, V_REST_STARTS,
+    V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
+from structgen.masks.subtrees import NO_LOOP, NO_NODE, is_narrow, next_child, stay
 from structgen.masks.text_walk import best_class, exits_of, fill_like, fill_text, home_of, untouched
 
 TESTED = 4
 """What `fill` adds to its result where a test was met."""
-NARROW = 2
-"""Children that take as long to try as one edge takes to look up."""
+LARGE = 16
+"""Below a node with fewer nodes than this, all children are tried."""
+EMPTY_WORDS = 64
+"""Words of a mask that are looked at together for a bit."""
 MANY = 200
 """From this many trie nodes below a first byte on, the walk looks for a class of what may follow the byte."""
 MOST_FIT = 12
 """Most tokens have no more characters than this."""
 AWAY = 2
 """Tokens that no text class covers and that take as long as one that may leave a text."""
-NO_NODE = -1
 NO_CLASS, STOPPED = -1, -2
 """What `_class_behind` returns in place of a class."""
 FIRST_REST = len(TEXT_CLASSES)
 """Rows of the covers: one for each text class, then one for each class of what stands behind a first byte."""
 
-_first = table(types.int32, 0, V_FIRST)
-_kids = table(types.int32, 0, V_KIDS)
-_kid_starts = table(types.int32, 0, V_KID_STARTS)
 _ends = table(types.int32, 0, V_ENDS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
 _rest_starts = table(types.int32, 257, V_REST_STARTS)
@@ -59,47 +58,6 @@ _rest_row_of = table(types.int32, 256, V_REST_ROW_OF)
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
 _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
-
-
-@inner_kernel
-def is_narrow(base: int, s: int, node: int) -> bool:
-    """True where so few edges take a next byte that looking those bytes up beats trying all children of a node."""
-    states, starts = states_at(base), _kid_starts(base)
-    left = (int64(starts[node + 1]) - int64(starts[node])) // NARROW
-    while left > 0 and s > 0 and states[s, KIND] != STUB:
-        left -= int64(states[s, COUNT])
-        action = states[s, MISS] & ACTION
-        if action in (NOTHING, POP) or states[s, MISS] == TEST:
-            return left >= 0 and action == NOTHING
-        s = int64(states[s, A])
-    return False
-
-
-@inner_kernel
-def next_child(base: int, s: int, parent: int, byte: int) -> int:
-    """The first child of `parent` from `byte` on that an edge of the narrow state `s`, or of what it calls or goes to
-    with any other byte, takes; or the node behind the subtree of `parent`."""
-    nodes, states, edges = nodes_at(base), states_at(base), edges_at(base)
-    kids, starts = _kids(base), _kid_starts(base)
-    wanted = int64(256)
-    while True:
-        for e in range(states[s, START], states[s, START] + states[s, COUNT]):
-            if edges[e, 0] >> 8 >= byte:
-                taken = int64(edges[e, 0] & 255)
-                taken = byte if taken < byte else taken
-                wanted = taken if taken < wanted else wanted
-        if states[s, MISS] & ACTION == NOTHING:
-            break
-        s = int64(states[s, A])
-    low, high = int64(starts[parent]), int64(starts[parent + 1])
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if nodes[kids[middle], HEAD] & 255 < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return int64(kids[low]) if low < end else int64(nodes[parent, SKIP])
 
 
 @inner_kernel
@@ -113,7 +71,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             row covers, which are then skipped a run at a time.
 
     The stack's flag is the node of a narrow state, else `NO_NODE`: of a narrow state's children, only those that an
-    edge takes are looked at. The commonest steps, an edge without flags and one that counts with room, are taken here.
+    edge takes are looked at. The commonest steps are taken here: an edge without flags, one that counts, and no way on.
 
     Returns:
         0, or -1 when the automaton wants something; R_NODE is then the node to go on with.
@@ -132,18 +90,23 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             continue
         depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
         s, f, c, narrow = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
-        t = edge(base, s, byte)
+        t, loop = edge(base, s, byte), int64(NO_LOOP)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
-            s = int64(t)
-        elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and c < int64(states[t - INC, HI]) < UNBOUNDED:
-            s, c = int64(t - INC), c + 1
+            loop, s = s, int64(t)
+        elif INC < t and t < ROOM and c >= int64(states[t - INC, HI]):
+            s = 0
+        elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and int64(states[t - INC, HI]) < UNBOUNDED:
+            loop, s, c = INC + s, int64(t - INC), c + 1
         else:
             if t == 0 and narrow != NO_NODE:
                 child = next_child(base, s, narrow, byte)
                 if child != i:
                     i = child
                     continue
-            s, f, c = kept_step(base, s, f, c, byte)
+            if t == 0 and refuses_rest(base, s):
+                s = 0
+            else:
+                s, f, c = kept_step(base, s, f, c, byte)
             if s < 0:
                 r[R_NODE] = i
                 return -1
@@ -151,7 +114,11 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             i = int64(nodes[i, SKIP])
             continue
         allow(base, out, int64(nodes[i, TOKEN]))
-        if is_narrow(base, s, i):
+        if nodes[i, SKIP] == i + 1:  # a leaf: nothing stands behind it
+            i += 1
+        elif t == loop and nodes[i, SKIP] - i >= LARGE:
+            i = stay(base, out, i, s, f, c, loop, row, within)
+        elif nodes[i, SKIP] - i >= LARGE and is_narrow(base, s, i):
             put(base, depth, s, f, c, i)
             i = next_child(base, s, i, int64(0))
         else:
@@ -230,7 +197,7 @@ def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int)
     Where many nodes stand below the byte, the class does not hold the byte itself, and any characters of a naming class
     may follow it, the tokens made of the byte and such characters are allowed at once, and left out of the walk.
     """
-    stack, first = stack_at(base), _first(base)
+    stack, first = stack_at(base), first_at(base)
     high = int64(first[byte + 1])
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
         return _walk(base, out, low, high, best, within)
@@ -253,7 +220,7 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
     the walk goes on.
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
-    first = _first(base)
+    first = first_at(base)
     put(base, int64(0), s, f, c, int64(NO_NODE))
     segment = int64(0)
     while s > 0:
@@ -312,11 +279,16 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _empty(base: int, out: int) -> bool:
-    """True for a mask without a bit. No early way out: a loop without one takes eight words at a time."""
-    mask, bits = view_uint32(out), 0
-    for w in range(registers_at(base)[V_WORDS]):
-        bits |= mask[w]
-    return bits == 0
+    """True for a mask without a bit. A loop without an early way out takes eight words at a time."""
+    mask, words, low = view_uint32(out), registers_at(base)[V_WORDS], 0
+    while low < words:
+        high, bits = min(low + EMPTY_WORDS, words), 0
+        for w in range(low, high):
+            bits |= mask[w]
+        if bits != 0:
+            return False
+        low = high
+    return True
 
 
 @kernel
@@ -333,7 +305,7 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
     r = registers_at(base)
     if r[R_PHASE] == 0:  # also where something was wanted before the first phase: its tests will be met again
         forget_tests(base)
-    r[R_ANSWER] = answer
+    r[R_ANSWER], r[R_LOOP] = answer, NO_LOOP
     ends = _fill(base, position, out)
     r[R_ANSWER] = ASK
     return ends + TESTED if r[R_MET] != 0 and ends >= 0 else ends

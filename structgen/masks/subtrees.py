@@ -1,0 +1,127 @@
+"""Nodes of the trie that take no step of the automaton: of a state that few bytes leave, the children that none of them
+leads to; of a state that most bytes leave as it is, the subtrees below such bytes."""
+
+from __future__ import annotations
+
+from numba import types
+
+from structgen.automaton.step import edges_at, int64, refuses_rest, registers_at, states_at
+from structgen.automaton.table_format import (
+    ACTION, COUNT, HI, INC, KIND, MISS, NOTHING, POP, R_COVERED, R_LOOP, R_STAYS, START, STUB, TEST, A,
+)  # fmt: skip
+from structgen.kernels import inner_kernel
+from structgen.kernels.views import LENGTH, table, view_uint8, view_uint16
+from structgen.masks.bits import allow, nodes_at, put
+from structgen.masks.class_slices import ANY_LENGTH
+from structgen.masks.slices import V_COVER, V_KID_STARTS, V_KIDS, V_N_NODES, V_RUNS
+from structgen.masks.string_slices import HEAD, SKIP, TOKEN
+
+NARROW = 2
+"""Children that take as long to try as one edge takes to look up."""
+NO_NODE, NO_LOOP = -1, -1
+"""In place of a node, and of an edge from a state to itself."""
+
+_kids = table(types.int32, 0, V_KIDS)
+_kid_starts = table(types.int32, 0, V_KID_STARTS)
+
+
+@inner_kernel
+def is_narrow(base: int, s: int, node: int) -> bool:
+    """True where so few edges take a next byte that looking those bytes up beats trying all children of a node."""
+    states, starts = states_at(base), _kid_starts(base)
+    left = (int64(starts[node + 1]) - int64(starts[node])) // NARROW
+    while left > 0 and s > 0 and states[s, KIND] != STUB:
+        left -= int64(states[s, COUNT])
+        action = states[s, MISS] & ACTION
+        if action in (NOTHING, POP) or states[s, MISS] == TEST:
+            return left >= 0 and action == NOTHING
+        s = int64(states[s, A])
+    return False
+
+
+@inner_kernel
+def next_byte(base: int, s: int, byte: int) -> int:
+    """The first byte from `byte` on that an edge of state `s` takes; 256 for none."""
+    states, edges = states_at(base), edges_at(base)
+    least = int64(256)
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        low, high = int64(edges[e, 0] & 255), int64(edges[e, 0] >> 8)
+        if high >= byte:
+            low = byte if low < byte else low
+            least = low if low < least else least
+    return least
+
+
+@inner_kernel
+def next_child(base: int, s: int, parent: int, byte: int) -> int:
+    """The first child of `parent` from `byte` on that an edge of the narrow state `s`, or of what it calls or goes to
+    with any other byte, takes; or the node behind the subtree of `parent`."""
+    nodes, states, kids, starts = nodes_at(base), states_at(base), _kids(base), _kid_starts(base)
+    wanted = next_byte(base, s, byte)
+    while states[s, MISS] & ACTION != NOTHING:
+        s = int64(states[s, A])
+        taken = next_byte(base, s, byte)
+        wanted = taken if taken < wanted else wanted
+    low, high = int64(starts[parent]), int64(starts[parent + 1])
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if nodes[kids[middle], HEAD] & 255 < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return int64(kids[low]) if low < end else int64(nodes[parent, SKIP])
+
+
+@inner_kernel
+def _look_at(base: int, s: int, loop: int) -> None:
+    """Write R_LOOP, R_STAYS and R_COVERED for an edge from state `s` to itself."""
+    states, edges, r = states_at(base), edges_at(base), registers_at(base)
+    for word in range(4):
+        r[R_STAYS + word] = r[R_COVERED + word] = 0
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+            word, bit = int64(byte >> 6), int64(1) << (byte & 63)
+            if edges[e, 1] == loop and r[R_COVERED + word] & bit == 0:  # of several edges, the first takes the byte
+                r[R_STAYS + word] |= bit
+            r[R_COVERED + word] |= bit
+    r[R_LOOP] = loop
+
+
+@inner_kernel
+def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row: int, within: int) -> int:
+    """`walk` below a node behind which it is in state `s`, as long as the edge `loop`, from the state to itself, takes
+    each byte or nothing does. The edge may count.
+
+    Args:
+        row, within: see `walk`.
+
+    Returns:
+        The first node that asks for a step, with the stack of `walk` written above it; or the node behind the subtree.
+    """
+    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
+    cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
+    runs = view_uint16(r[V_RUNS] + 2 * row * r[V_N_NODES])
+    counted = int64(loop >= INC)
+    i, end, depth = node + 1, int64(nodes[node, SKIP]), nodes[node, HEAD] >> 8
+    deepest = depth + states[s, HI] - c if counted else LENGTH
+    refuses_others = refuses_rest(base, s)
+    if r[R_LOOP] != loop:
+        _look_at(base, s, loop)
+    while i < end:
+        covered = runs[i] if within == ANY_LENGTH else nodes[i, SKIP] - i if within > 0 and cover[i] <= within else 0
+        if covered != 0:
+            i += int64(covered)
+            continue
+        below, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
+        word, shift = byte >> 6, byte & 63
+        if r[R_STAYS + word] >> shift & 1 and below <= deepest:
+            allow(base, out, int64(nodes[i, TOKEN]))
+            i += 1
+        elif r[R_STAYS + word] >> shift & 1 or (refuses_others and not r[R_COVERED + word] >> shift & 1):
+            i = int64(nodes[i, SKIP])
+        else:
+            for d in range(depth, below):
+                put(base, int64(d), s, f, c + (d - depth) * counted, int64(NO_NODE))
+            return i
+    return end
