@@ -15,7 +15,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import (
-    edge, edges_at, int64, may_end, miss, registers_at, settle, states_at, step, unexpanded,
+    edge, edges_at, int64, may_end, miss, refuses_rest, registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, Int64, R_WANT, START, TARGET, WANT_ANSWER, hash_frame,
@@ -23,10 +23,10 @@ from structgen.automaton.table_format import (
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view, view_int64
 from structgen.masks.advance import WANTS, advance
-from structgen.masks.bits import nodes_at, put, stack_at, twin_at
-from structgen.masks.slices import V_FIRST, V_N_ENDS, V_OFFSETS
+from structgen.masks.bits import first_at, nodes_at, put, stack_at, twin_at
+from structgen.masks.slices import V_N_ENDS, V_OFFSETS
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN
-from structgen.masks.walk import NO_NODE, is_narrow, next_child
+from structgen.masks.subtrees import NO_NODE, is_narrow, next_child
 from structgen.vocabulary.canonical.step_kernels import UNTOLD, behind, ends_chunk, may_end_packed, may_follow
 
 DEPTH = 12
@@ -57,7 +57,6 @@ stopped, which bytes may come first, the levels, the tokens found, and the answe
 numbers there are."""
 
 _offsets_at = table(types.int32, 0, V_OFFSETS)
-_first_at = table(types.int32, 0, V_FIRST)
 _info_at, _found_at = view(types.int64, INFO), view(types.int64, FOUND)
 _known_at = view(types.int64, 3)
 _hash = inner_kernel(hash_frame)
@@ -156,7 +155,7 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
     Returns:
         1 where the text may end there; else 0; or WANTS.
     """
-    info, first, marks = _info_at(work + 8 * W_INFO), _first_at(base), view_int64(work + 8 * W_BYTES)
+    info, first, marks = _info_at(work + 8 * W_INFO), first_at(base), view_int64(work + 8 * W_BYTES)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     position = info[level, I_POSITION]
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
@@ -183,7 +182,7 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
 @inner_kernel
 def _is_wide(base: int, canonical: int, work: int, level: int, s: int, f: int, c: int) -> bool:
     """Are more than `WIDE` tokens of one byte canonical at a level's place? They are soon judged, and lead nowhere."""
-    info, nodes, first, twin = _info_at(work + 8 * W_INFO), nodes_at(base), _first_at(base), twin_at(base)
+    info, nodes, first, twin = _info_at(work + 8 * W_INFO), nodes_at(base), first_at(base), twin_at(base)
     marks, packed, count = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
     for byte in range(256):
         if marks[byte] == 0 or first[byte] >= first[byte + 1]:
@@ -212,8 +211,10 @@ def _collect_below(base: int, canonical: int, work: int, level: int, low: int, h
             return 0
         depth, byte = int64(nodes[i, HEAD] >> 8), int64(nodes[i, HEAD] & 255)
         s, f, c, narrow = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
-        if narrow != NO_NODE and edge(base, s, byte) == 0:
-            child = next_child(base, s, narrow, byte)
+        if edge(base, s, byte) == 0:
+            child = next_child(base, s, narrow, byte) if narrow != NO_NODE else i
+            if child == i and refuses_rest(base, s):
+                child = int64(nodes[i, SKIP])
             if child != i:
                 i = child
                 continue

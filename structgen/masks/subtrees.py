@@ -18,6 +18,8 @@ from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 NARROW = 2
 """Children that take as long to try as one edge takes to look up."""
+LARGE = 16
+"""Below a node with fewer nodes than this, all are tried."""
 NO_NODE, NO_LOOP = -1, -1
 """In place of a node, and of an edge from a state to itself."""
 
@@ -28,7 +30,9 @@ _kid_starts = table(types.int32, 0, V_KID_STARTS)
 @inner_kernel
 def is_narrow(base: int, s: int, node: int) -> bool:
     """True where so few edges take a next byte that looking those bytes up beats trying all children of a node."""
-    states, starts = states_at(base), _kid_starts(base)
+    nodes, states, starts = nodes_at(base), states_at(base), _kid_starts(base)
+    if nodes[node, SKIP] - node < LARGE:
+        return False
     left = (int64(starts[node + 1]) - int64(starts[node])) // NARROW
     while left > 0 and s > 0 and states[s, KIND] != STUB:
         left -= int64(states[s, COUNT])

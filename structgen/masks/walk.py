@@ -31,13 +31,11 @@ from structgen.masks.slices import (
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
-from structgen.masks.subtrees import NO_LOOP, NO_NODE, is_narrow, next_child, stay
+from structgen.masks.subtrees import LARGE, NO_LOOP, NO_NODE, is_narrow, next_child, stay
 from structgen.masks.text_walk import best_class, exits_of, fill_like, fill_text, home_of, untouched
 
 TESTED = 4
 """What `fill` adds to its result where a test was met."""
-LARGE = 16
-"""Below a node with fewer nodes than this, all children are tried."""
 EMPTY_WORDS = 64
 """Words of a mask that are looked at together for a bit."""
 MANY = 200
@@ -118,7 +116,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             i += 1
         elif t == loop and nodes[i, SKIP] - i >= LARGE:
             i = stay(base, out, i, s, f, c, loop, row, within)
-        elif nodes[i, SKIP] - i >= LARGE and is_narrow(base, s, i):
+        elif is_narrow(base, s, i):
             put(base, depth, s, f, c, i)
             i = next_child(base, s, i, int64(0))
         else:
