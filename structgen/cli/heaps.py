@@ -18,7 +18,7 @@ def share_heaps() -> None:
     """Lets all threads that begin from now on share two heaps, where the C library is glibc.
 
     What a full garbage collection frees goes back to the system. By default each thread has its own heap, which keeps
-    what was freed in it: 10,000 schemas added 137 MB to a server, 88 MB with two heaps, and 52 MB with both.
+    what was freed in it: 10,000 schemas added 137 MB to a server, 88 with two heaps, and 52 to 62 with both.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if library is None or not hasattr(library, "mallopt"):  # musl has none, and one heap
