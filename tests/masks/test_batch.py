@@ -114,7 +114,7 @@ def test_a_known_mask_is_given_while_another_thread_holds_the_grammar():
     matcher, out = grammar.matcher(), np.empty((1, VOCABULARY.words), np.uint32)
     expected = matcher.mask()
     with grammar.lock, ThreadPoolExecutor(1) as other:
-        other.submit(fill_masks, [matcher], out).result(timeout=20)
+        other.submit(fill_masks, [matcher], out).result(timeout=60)
     assert np.array_equal(out[0], expected)
 
 

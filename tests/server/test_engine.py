@@ -47,13 +47,13 @@ def job(model, *schemas, stream=False, **options):
 
 def last(queue):
     """The last news of a text."""
-    while (news := queue.get(timeout=20)).generation is None and news.error is None:
+    while (news := queue.get(timeout=60)).generation is None and news.error is None:
         pass
     return news
 
 
 def idle(engine):
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while engine.running or engine.waiting:
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -72,7 +72,7 @@ def test_jobs_with_more_texts_than_rows(model, engine):
 def test_a_job_that_is_cancelled_frees_its_rows_for_others(model, engine):
     long, queue = job(model, None, None, stream=True, limits=sg.Limits(400))
     engine.submit(long)
-    queue.get(timeout=10)
+    queue.get(timeout=60)
     short, answers = job(model, Person)
     engine.submit(short)
     engine.cancel(long)
@@ -106,6 +106,6 @@ def test_what_runs_when_the_engine_is_closed_fails(model):
     engine = Engine(model, rows=2, deliver=deliver)
     long, queue = job(model, None, stream=True, limits=sg.Limits(400))
     engine.submit(long)
-    queue.get(timeout=10)
+    queue.get(timeout=60)
     engine.close()
     assert "being stopped" in str(last(queue).error)
