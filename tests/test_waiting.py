@@ -250,7 +250,7 @@ def test_a_model_that_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "import structgen.cli.app; sys.modules['structgen.cli.app']._import_engine()",
             "importing torch and transformers",
         ),
-        ("structgen.load", "importing what load needs"),
+        pytest.param("structgen.load", "importing what load needs", marks=pytest.mark.slow),
     ],
 )
 def test_the_import_of_torch_is_told(line: str, told: str) -> None:

@@ -46,6 +46,7 @@ def test_every_number_is_tuned(tmp_path):
     assert "ms per step" in page
 
 
+@pytest.mark.slow
 def test_a_part_that_hangs_or_fails_is_told_with_what_it_has_found():
     lines, status = tell([sys.executable, "-uc", "print('found', flush=True); import time; time.sleep(60)"], 3.0)
     assert status != 0
@@ -56,6 +57,7 @@ def test_a_part_that_hangs_or_fails_is_told_with_what_it_has_found():
     assert lines[-2] == "- FAILED: status 1"
 
 
+@pytest.mark.slow
 def test_a_part_is_over_when_its_process_is_though_others_hold_its_output_open():
     """As a compiler's workers do behind a peer that compiles."""
     child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(25)'])"

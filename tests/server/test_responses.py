@@ -192,7 +192,8 @@ def test_calls_are_streamed_as_items_and_fragments():
         assert [item.type for item in final.output] == ["message", "function_call", "function_call"]
         one = server.client.responses.create(parallel_tool_calls=False, **options)
         assert [item.type for item in one.output].count("function_call") == 1
-        named = server.client.responses.create(tool_choice={"type": "function", "name": "weather"}, **options)
+        choice = {"type": "function", "name": "weather"}
+        named = server.client.responses.create(tool_choice=choice, max_output_tokens=100, **options)
         assert named.output[0].name == "weather"
         assert named.tool_choice.name == "weather"
 
