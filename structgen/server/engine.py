@@ -139,7 +139,7 @@ class _Shift:
         self._searches: deque[_SearchedText] = deque()
 
     def work(self) -> None:
-        """Runs jobs until there are none; an error of the model's own ends those that are there."""
+        """Runs jobs until there are none. What a step raises ends those that are there, also what ends the thread."""
         try:
             going = True
             while going:
@@ -155,6 +155,10 @@ class _Shift:
                 self._engine.waiting = self._batch.waiting + max(len(self._searches) - 1, 0)
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
             self._fail(RunError(f"the model's forward pass failed: {type(error).__name__}: {excerpt(error)}"))
+        except BaseException as error:
+            self._jobs += self._engine._changes()[0]
+            self._fail(RunError(f"the model's thread has ended: {type(error).__name__}"))
+            raise
         finally:
             self._engine.running = self._engine.waiting = 0
 

@@ -102,6 +102,24 @@ def test_a_forward_pass_that_fails_ends_the_jobs_that_run_and_no_later_one(model
     assert last(answers).generation.value.name == "Ada Moreau"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_ends_the_thread_ends_all_jobs_at_once(model, monkeypatch):
+    engine, waiting = Engine(model, rows=1, deliver=deliver), job(model, Person)
+
+    def end(*args, **kwargs):
+        engine.submit(waiting[0])
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model.module, "forward", end)
+        running = job(model, Person, None)
+        engine.submit(running[0])
+        for _, queue in (running, waiting):
+            assert "thread has ended: SystemExit" in str(last(queue).error)
+        engine.close()
+    assert not engine.alive
+
+
 def test_what_runs_when_the_engine_is_closed_fails(model):
     engine = Engine(model, rows=2, deliver=deliver)
     long, queue = job(model, None, stream=True, limits=sg.Limits(400))

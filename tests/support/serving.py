@@ -36,7 +36,7 @@ class Served:
         service: Service = self.app.state.service
         return service
 
-    def await_idle(self, seconds: float = 5.0) -> None:
+    def await_idle(self, seconds: float = 60.0) -> None:
         """Waits until no request holds anything."""
         until = time.monotonic() + seconds
         while self.service.texts or self.service._engine.running:
@@ -57,6 +57,7 @@ def served(model: Model, settings: Settings) -> Iterator[Served]:
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
+        assert thread.is_alive(), "the server could not be started"
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
