@@ -8,12 +8,13 @@ of any depth are followed with a stack of our own, never by recursion.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
-from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, pack
+from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.inhabited import plainly_inhabited
 from structgen.schema.keywords import evaluation
@@ -308,8 +309,20 @@ class SchemaReader:
             return None
 
     def exclusive(self, branches: Sequence[Node], others: list[Shapes]) -> Shapes:
-        """What satisfies every one of `others` and exactly one of `branches`."""
+        """What satisfies every one of `others` and exactly one of `branches`.
+
+        Branches that name no type have all values of other types in common, and often no object.
+        """
         unions = [branch.shapes for branch in branches]
+        rest = [tuple(replace(shape, objects=None) for shape in union) for union in unions]
+        rest = [tuple(shape for shape in union if not is_empty(shape)) for union in rest]
+        if not any(rest) or self._disjointness.overlap(unions) is None:
+            return self._exactly_one(branches, unions, others)
+        objects = [tuple(Shape(objects=shape.objects) for shape in union if shape.objects) for union in unions]
+        return pack([*self._exactly_one(branches, objects, others), *self._exactly_one(branches, rest, others)])
+
+    def _exactly_one(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes:
+        """`exclusive` for values of the same types in each of `unions`, which are all such values of the branches."""
         if self._disjointness.overlap(unions) is None:
             return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
         _check_size(unions)

@@ -345,6 +345,14 @@ OVERLAPPING: list[dict[str, Any]] = [
         "type": "object",
     },
     {"oneOf": [{"type": "array", "items": {"type": "null"}}, {"type": "array", "items": {"type": "string"}}]},
+    {
+        "oneOf": [
+            {"properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+            {"properties": {"kind": {"const": "b"}}, "required": ["kind"], "type": ["object", "string"]},
+            {"properties": {"kind": {"const": "ab"}}, "required": ["kind"], "type": ["object", "number", "array"]},
+            {"items": {"type": "null"}, "type": "array"},
+        ]
+    },
 ]
 
 
@@ -364,6 +372,16 @@ def test_a_oneof_whose_branches_may_overlap_is_exact(schema: dict[str, Any]) -> 
     verdicts = [accepts(node, value) for value in values]
     assert verdicts == [validator.is_valid(value) for value in values]
     assert len(set(verdicts)) == 2
+
+
+def test_a_oneof_without_types_keeps_branches_that_share_no_object() -> None:
+    """They have all values of other types in common: none is left of these, and no object is looked at twice."""
+    closed = {"required": ["kind"], "additionalProperties": False}
+    tagged = [{"properties": {"kind": {"const": text}, f"{text}x": {"type": "null"}}, **closed} for text in "abc"]
+    shapes = read({"oneOf": tagged}).shapes
+    assert [shape.objects is not None and shape.objects.without for shape in shapes] == [()] * 3
+    assert not any(shape.null or shape.true or shape.false or shape.numbers or shape.strings for shape in shapes)
+    assert [shape.arrays for shape in shapes] == [None] * 3
 
 
 def test_a_oneof_whose_proof_needs_itself_is_not_followed_forever() -> None:
