@@ -218,7 +218,7 @@ def test_an_async_stream_that_is_cancelled_within_a_step_waits_for_it_and_is_ove
 
     def take_time(*_):
         begun.set()
-        time.sleep(0.05)
+        time.sleep(0.2)
 
     module.register_forward_pre_hook(take_time)
 

@@ -43,7 +43,7 @@ def test_work_that_takes_too_long_is_refused_and_its_thread_is_free_again():
             began = time.process_time()
             with pytest.raises(Problem, match=r"more than 0\.2 s") as refusal:
                 await compilers.run(forever)
-            assert 0.2 < time.process_time() - began < 1
+            assert 0.2 < time.process_time() - began < 3
             assert (refusal.value.status, refusal.value.code) == (400, "schema_too_slow")
             assert await compilers.run(lambda: 42) == 42
         compilers.close()
