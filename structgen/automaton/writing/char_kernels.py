@@ -61,34 +61,46 @@ def _alive_depths(
 ) -> None:  # fmt: skip
     """`alive_depths`, in `depths`, which is full of MAX_DEPTH.
 
-    The plain loop: in pass `level`, each state from which a character of the text class leads to the dead state, or to
-    a state whose depth is below `level`, gets depth `level`.
+    A depth is the shortest way to the dead state by characters of the text class. After `n` passes all that are at most
+    `n` are exact, and the others are no less than that.
 
     Args:
         lasts: the last character of each interval.
         used: scratch, uint8[classes]: 1 for those with a character in the text class.
     """
-    start, longest = 0, int64(-1)
-    for q in range(limits.size):
-        if limits[q] != UNBOUNDED and limits[q] > longest:
-            longest = int64(limits[q])
+    start = 0
     for k in range(ends.size):
         _mark_used(bounds, lasts, classes, spans[start : ends[k]], used)
         start = ends[k]
-        level = int64(0)
-        changed = True
-        while (changed or level <= longest) and level < MANY:
+        passes, changed = 0, True
+        while changed and passes < MANY:
+            passes += 1
             changed = False
-            for q in range(1, nexts.shape[0]):
-                # States are numbered from 1, and the dead state has no depth: state q is `depths[k, q - 1]`.
-                if depths[k, q - 1] == MAX_DEPTH:
-                    full = limits[q] == level and _repeats(nexts[q], used, q)
-                    if full or _dies(nexts[q], used, depths[k], level):
-                        depths[k, q - 1] = level
-                        changed = True
-            level += 1
-        limited = _mark_limited(nexts, limits, used, depths[k])
-        _mark_finite(nexts, used, depths[k], changed=changed or limited)
+            # States are numbered from the start on: most passes but the first find nothing.
+            for q in range(nexts.shape[0] - 1, 0, -1):
+                depth = _depth(nexts[q], used, depths[k], int64(limits[q]), q)
+                if depth < depths[k, q - 1]:
+                    depths[k, q - 1] = depth
+                    changed = True
+        for q in range(depths.shape[1]):
+            if changed and depths[k, q] == MAX_DEPTH:
+                depths[k, q] = MANY
+
+
+@inner_kernel
+def _depth(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], limit: int, q: int) -> int:
+    """The depth of the state `q`, with this row, from those of the states that it leads to; `MANY` stands for more."""
+    depth = int64(MAX_DEPTH)
+    for c in range(row.size):
+        if used[c]:
+            if row[c] == 0:
+                return 0
+            # The dead state has no depth: state t is `depths[t - 1]`.
+            behind = int64(depths[row[c] - 1]) + 1 if depths[row[c] - 1] < MANY else int64(depths[row[c] - 1])
+            if row[c] == q and limit != UNBOUNDED:
+                behind = limit if limit < MANY else int64(MANY)
+            depth = behind if behind < depth else depth
+    return depth
 
 
 @inner_kernel
@@ -100,53 +112,6 @@ def _mark_used(bounds: Int32, lasts: Int32, classes: Int32, spans: Int32, used: 
         for i in range(bounds.size):
             if bounds[i] <= spans[j, 1] and lasts[i] >= spans[j, 0]:
                 used[classes[i]] = 1
-
-
-@inner_kernel
-def _dies(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], level: int) -> bool:
-    """Does a used class lead from a state with this row to the dead state, or to one of a depth below `level`?"""
-    for c in range(row.size):  # noqa: SIM110 (kernels have no generators)
-        if used[c] and (row[c] == 0 or depths[row[c] - 1] < level):
-            return True
-    return False
-
-
-@inner_kernel
-def _repeats(row: Int32, used: npt.NDArray[np.uint8], q: int) -> bool:
-    """Does a used class lead from the state `q`, with this row, to itself?"""
-    for c in range(row.size):  # noqa: SIM110 (kernels have no generators)
-        if used[c] and row[c] == q:
-            return True
-    return False
-
-
-@inner_kernel
-def _mark_limited(nexts: Int32, limits: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8]) -> bool:
-    """Give `MANY` to the states left that a used class leads back to themselves a limited number of times: are there
-    any?"""
-    limited = False
-    for q in range(1, nexts.shape[0]):
-        if limits[q] != UNBOUNDED and depths[q - 1] == MAX_DEPTH and _repeats(nexts[q], used, q):
-            depths[q - 1] = MANY
-            limited = True
-    return limited
-
-
-@inner_kernel
-def _mark_finite(nexts: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], changed: bool) -> None:
-    """Give `MANY` to the states left from which the DFA dies later. Most are reached in one pass, since states are
-    numbered from the start on; where passes do not come to an end, all that are left get it."""
-    for _ in range(MANY):
-        if not changed:
-            return
-        changed = False
-        for q in range(nexts.shape[0] - 1, 0, -1):
-            if depths[q - 1] == MAX_DEPTH and _dies(nexts[q], used, depths, int64(MAX_DEPTH)):
-                depths[q - 1] = MANY
-                changed = True
-    for q in range(depths.size):
-        if changed and depths[q] == MAX_DEPTH:
-            depths[q] = MANY
 
 
 def ascii_spans(bounds: Int32, classes: Int32, *, quoted: bool) -> Int32:
