@@ -90,7 +90,7 @@ def _alive_depths(
 @inner_kernel
 def _depth(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], limit: int, q: int) -> int:
     """The depth of the state `q`, with this row, from those of the states that it leads to; `MANY` stands for more."""
-    depth = int64(MAX_DEPTH)
+    depth: int = int64(MAX_DEPTH)
     for c in range(row.size):
         if used[c]:
             if row[c] == 0:

@@ -15,11 +15,13 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import MAX_COUNT
+from structgen.automaton.table_format import MAX_COUNT, UNBOUNDED
+from structgen.automaton.writing.char_kernels import MANY, MAX_DEPTH, alive_depths
 from structgen.automaton.writing.chars import lift
 from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.writing.literals import after_text, different_prefixes, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
+from structgen.automaton.writing.text_classes import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, exits
 from structgen.regular.chardfa import CharDfa, from_pattern
 from tests.automaton.test_step import takes
@@ -154,3 +156,30 @@ def test_the_way_out_of_words_is_the_shortest_word() -> None:
         assert not others
         text += bytes([low])
     assert text == b"lo."
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_alive_depths_are_the_shortest_ways_to_the_dead_state(seed: int) -> None:
+    """Of random automata, long chains of states among them, some of whose states lead to themselves a few times."""
+    draw = random.Random(seed)
+    starts = sorted({0, *draw.choices([0x20, 0x30, 0x3A, 0x41, 0x5B, 0x61, 0x7B, 0x80, 0x2028, 0xE000], k=6)})
+    classes, states = [draw.randrange(1, 4) for _ in starts], draw.choice([3, 9, 150])
+    nexts = np.zeros((states, 4), np.int32)
+    for q in range(1, states):
+        nexts[q, 1:] = draw.choices([0, min(q + 1, states - 1), q, draw.randrange(states)], [seed % 3, 60, 9, 9], k=3)
+    limits = np.array(draw.choices([UNBOUNDED, 0, 2, MANY - 1, MANY, 10**6], [9, 1, 1, 1, 1, 1], k=states), np.int32)
+    depths = alive_depths(
+        np.array(starts, np.int32), np.array(classes, np.int32), nexts, class_bounds, class_ends, limits
+    )
+    for k, ranges in enumerate(TEXT_CLASSES):
+        lasts = [*(start - 1 for start in starts[1:]), 0x10FFFF]
+        spans = list(zip(starts, lasts, classes, strict=True))
+        used = {c for low, high, c in spans if any(low <= b and a <= high for a, b in ranges)}
+        wanted: dict[int, float] = dict.fromkeys(range(1, states), float("inf")) | {0: -1.0}
+        for _ in range(states):
+            for q in range(1, states):
+                loops = any(nexts[q, c] == q for c in used) and limits[q] != UNBOUNDED
+                behind = [wanted[int(nexts[q, c])] + 1 for c in used if nexts[q, c] != q or not loops]
+                wanted[q] = min([wanted[q], *behind, *([float(limits[q])] if loops else [])])
+        told = [MAX_DEPTH if wanted[q] == float("inf") else min(int(wanted[q]), MANY) for q in range(1, states)]
+        assert depths[k].tolist() == told, k
