@@ -309,22 +309,21 @@ class SchemaReader:
             return None
 
     def exclusive(self, branches: Sequence[Node], others: list[Shapes]) -> Shapes:
-        """What satisfies every one of `others` and exactly one of `branches`.
-
-        Branches that name no type have all values of other types in common, and often no object.
-        """
-        unions = [branch.shapes for branch in branches]
-        rest = [tuple(replace(shape, objects=None) for shape in union) for union in unions]
-        rest = [tuple(shape for shape in union if not is_empty(shape)) for union in rest]
-        if not any(rest) or self._disjointness.overlap(unions) is None:
-            return self._exactly_one(branches, unions, others)
-        objects = [tuple(Shape(objects=shape.objects) for shape in union if shape.objects) for union in unions]
-        return pack([*self._exactly_one(branches, objects, others), *self._exactly_one(branches, rest, others)])
+        """What satisfies every one of `others` and exactly one of `branches`."""
+        return self._exactly_one(branches, [branch.shapes for branch in branches], others)
 
     def _exactly_one(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes:
-        """`exclusive` for values of the same types in each of `unions`, which are all such values of the branches."""
+        """`exclusive` for the values of `unions`: all those of the branches, or all of some types.
+
+        Branches that name no type have all values of other types in common, and often no object: those stand alone.
+        """
         if self._disjointness.overlap(unions) is None:
             return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
+        objects = [tuple(Shape(objects=shape.objects) for shape in union if shape.objects) for union in unions]
+        rest = [tuple(replace(shape, objects=None) for shape in union) for union in unions]
+        rest = [tuple(shape for shape in union if not is_empty(shape)) for union in rest]
+        if any(objects) and any(rest):
+            return pack([shape for part in (objects, rest) for shape in self._exactly_one(branches, part, others)])
         _check_size(unions)
         beside = self.algebra.product(others)
         together = [self.algebra.product([beside, union]) for union in unions]
