@@ -1,9 +1,10 @@
 """Plain objects: frames in which only the order of members matters, written a phase at a time from lists made once.
 
 An object is *plain* when one set alone is read, every member with a value may come whatever came before it, and no rule
-speaks of names: nearly all objects are. A *phase* is a state between members: a trie of the names that may come. What
-stands behind the name of a declared member is a call of its value, which in the schema's order depends on nothing that
-came before: the calls of all members are written at once, and every phase leads to them.
+speaks of names: nearly all objects are. A *phase* is a state between members: a trie of the names that may come. In the
+schema's order several phases are written at once. What stands behind the name of a declared member is a call of its
+value, which in that order depends on nothing that came before: the calls of all members are written at once, and every
+phase leads to them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from structgen.values.name_frames import quoted
 
 
 AT_ONCE = 16
-"""States behind undeclared names that are written at once."""
+"""Phases, or states behind undeclared names, that are written at once."""
+AT_ONCE_BYTES = 2048
+"""How many bytes of names the phases that are written at once may have, as far as a glance tells."""
 
 
 class Phase(NamedTuple):
@@ -88,11 +91,20 @@ class PlainObject:
             came = state - first
             return self._cheapest(Phase(came, others, True), state) if 0 <= came < count else state
 
-        first = self._automaton.later_block(
-            count, lambda state: self._expand_phase(Phase(state - first, others, True), state), way_out
-        )
+        def expand(state: int) -> None:
+            most = 1 if others else min(AT_ONCE, 1 + AT_ONCE_BYTES // (1 + self._names.size), first + count - state)
+            self._expand_phases(Phase(state - first, others, True), state, self._stubs(state, most))
+
+        first = self._automaton.later_block(count, expand, way_out)
         self._firsts[others] = first
         return first
+
+    def _stubs(self, state: int, most: int) -> int:
+        """How many stubs there are from a stub on, one behind another, up to `most`."""
+        number = 1
+        while number < most and self._tables.is_stub(state + number):
+            number += 1
+        return number
 
     def _after(self, phase: Phase, i: int) -> int:
         """The state behind the value of declared member `i`, which came in a phase."""
@@ -103,13 +115,14 @@ class PlainObject:
         required = self._objects.required_bits
         return bool(required & ~phase.came if self._any_order else required >> phase.came)
 
-    def _open(self, phase: Phase) -> int:
-        """The declared members that may come next, as bits."""
+    def _open(self, phase: Phase, phases: int = 1) -> int:
+        """The declared members that may come next, in a phase or one of those that follow it, as bits."""
         came, every = phase.came, (1 << self._count) - 1
         if self._any_order:
             members = every & ~came
         else:  # none is behind the next required one
-            required = self._objects.required_bits >> came << came
+            last = came + phases - 1
+            required = self._objects.required_bits >> last << last
             members = (((required & -required) << 1) - 1 if required else every) >> came << came
         new = members & ~self._asked
         properties, is_empty = self._objects.properties, self._context.is_empty
@@ -122,19 +135,32 @@ class PlainObject:
         return members & self._living
 
     def _expand_phase(self, phase: Phase, state: int) -> None:
-        owes, other = self._owes(phase), 0
-        if self._takes_others and (self._any_order or not owes):
-            other = self._behind_others(phase)
-        self._write(phase, state, self._open(phase), other=other, close=0 if owes else self._close)
+        if self._any_order:
+            owes, other = self._owes(phase), self._behind_others(phase) if self._takes_others else 0
+            self._write(phase, state, self._open(phase), other=other, close=0 if owes else self._close)
+        else:
+            self._expand_phases(phase, state, 1)
 
-    def _write(self, phase: Phase, state: int, members: int, *, other: int = 0, close: int = 0) -> None:
-        """Write a phase in which these members may come."""
+    def _expand_phases(self, phase: Phase, state: int, phases: int) -> None:
+        """Write phases that follow each other in the schema's order."""
+        required = self._objects.required_bits
+        free = self._takes_others and not required >> phase.came + phases - 1
+        self._write(
+            phase, state, self._open(phase, phases), required=required, phases=phases,
+            other=self._behind_others(phase) if free else 0, close=self._close,
+        )  # fmt: skip
+
+    def _write(
+        self, phase: Phase, state: int, members: int, *, required: int = 0, phases: int = 1, other: int = 0, close: int
+    ) -> None:
+        """Write a phase in which these members may come, or several, see `MemberNames.write`."""
         layout, depth, begun = self._layout, self._depth, phase.begun
         self._names.write(
             self._automaton, state,
             before=layout.separator(depth) if begun else layout.first(depth),
             last=(layout.last(depth) if begun else b"") + b"}",
-            close=close, members=members, other=other,
+            close=close, members=members, required=required, other=other,
+            came=0 if self._any_order else phase.came, phases=phases,
             first=self._calls(phase if self._any_order else Phase(others=phase.others)) if members else 0,
             shared=members > 0 and not (self._any_order or phase.others or other),
         )  # fmt: skip
@@ -171,9 +197,7 @@ class PlainObject:
         assert rest is not None
 
         def expand(state: int) -> None:
-            number = 1  # some of those that follow are written with it
-            while number < min(AT_ONCE, first + count - state) and self._tables.is_stub(state + number):
-                number += 1
+            number = self._stubs(state, min(AT_ONCE, first + count - state))
             callees = [self._value(rest)] * number
             self._context.write_members(state, callees, after + state - first, self._layout.colon)
 

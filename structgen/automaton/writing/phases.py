@@ -1,4 +1,4 @@
-"""Kernels that write what stands between the members of an object: a phase in one call, and the calls of values.
+"""Kernels that write what stands between the members of an object: phases in one call, and the calls of values.
 
 A phase is a state before a name or the closing brace: see `values.plain_objects`.
 """
@@ -22,11 +22,11 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_int64, view_uint8
 
 SPACES = (0x20, 0x0A, 0x0D, 0x09)
-_HEAD_WORDS = 14
-(_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _COUNT, _SIZE, _BEHIND, _F_STATES, _F_COUNT, _F_EDGES,
- _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
-"""What stands in the scratch space for `write_phase`, int64 each, before ends, members, and bytes: see there."""
-_ASKED, _KEPT = Struct("7q"), Struct("7q")
+_HEAD_WORDS = 16
+(_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES, _F_COUNT,
+ _F_EDGES, _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
+"""What stands in the scratch space for `write_phases`, int64 each, before ends, members, and bytes: see there."""
+_ASKED, _KEPT = Struct("9q"), Struct("7q")
 _FREE_NAME = PLACES[NAME, False]
 _OF_PHASE = 6
 """States and edges of a phase beside those of its names, of `before` and of `last`."""
@@ -61,36 +61,42 @@ class MemberNames:
         last: bytes,
         close: int,
         members: int,
+        required: int = 0,
+        came: int = 0,
+        phases: int = 1,
         first: int = 0,
         other: int = 0,
         shared: bool = False,
     ) -> None:
-        """Write a phase.
+        """Write a phase, or several in the members' order: each next one stands behind one member more.
 
         Args:
-            state: that of the phase.
+            state: that of the first phase; those of the next ones follow it.
             before: what stands before a name's opening quote.
             last: what ends the object.
             close: the state behind that; 0 where it may not come.
             members: the declared members that may come, as bits.
+            required: those that nothing may pass over, as bits: no member behind one, no other name, and not the end.
+            came: how many members can come no more in the first phase.
             first: the first of the states behind the spellings of the members.
-            other: the state behind the closing quote of any other name; 0 where none may come.
+            other: the state behind the closing quote of any other name in the first phase, those of the next ones
+                follow it; 0 where none may come.
             shared: are there more phases with this `first`? The rest of a name that no other has is written once then.
         """
         tables, size = automaton.tables, (self._count + 7) // 8
         chains = (self._chains.get(first) or -1) if shared and self._count else 0
         data = b"".join((
-            _ASKED.pack(state, close, other, first, chains, len(before), len(last)), self._data, before, last,
-            members.to_bytes(size, "little"),
+            _ASKED.pack(state, close, other, first, chains, len(before), len(last), came, phases), self._data, before,
+            last, members.to_bytes(size, "little"), required.to_bytes(size, "little"),
         ))  # fmt: skip
         place = (len(data) + 3) // 4
         tables.scratch(4 * place + work_space(self._count))[: len(data)] = data
         names = self.size if other or members & members - 1 else self._longest
-        of_phase = _OF_PHASE + len(before) + len(last)
+        room = names + _OF_PHASE + len(before) + len(last)
         blocks = _FREE_NAME if other else (0, 0, 0, 0)
-        room = names + (self.size if chains else 0) + of_phase
-        taken = tables.take(room + blocks[1], room + 2 * len(SPACES) + blocks[3])
-        tables.n_states, tables.n_edges = write_phase(tables.base, place, self._bound, *taken)
+        rest = self.size if chains else 0
+        taken = tables.take(phases * (room + blocks[1]) + rest, phases * (room + 2 * len(SPACES) + blocks[3]) + rest)
+        tables.n_states, tables.n_edges = write_phases(tables.base, place, self._bound, *taken)
         if chains < 0:
             self._chains[first] = taken[0]
 
@@ -172,6 +178,26 @@ def _names_at(base: int) -> int:
 
 
 @inner_kernel
+def _bits_at(base: int) -> int:
+    """The address of the members that may come, as bits; those that nothing may pass over are behind them."""
+    head = view_int64(registers_at(base)[R_SCRATCH])
+    address: int = _names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST]
+    return address
+
+
+@inner_kernel
+def _owed(base: int) -> int:
+    """The next member that nothing may pass over; the number of members where there is none."""
+    head = view_int64(registers_at(base)[R_SCRATCH])
+    member: int = head[_CAME]
+    count = head[_COUNT]
+    bits = view_uint8(_bits_at(base) + (count + 7) // 8)
+    while member < count and not bits[member >> 3] >> (member & 7) & 1:
+        member += 1
+    return member
+
+
+@inner_kernel
 def _write_chains(base: int, n_states: int, n_edges: int) -> tuple[int, int]:
     """Write states that read each spelling alone behind its first byte; the new counts."""
     at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
@@ -190,10 +216,10 @@ def _list_names(base: int, place: int) -> int:
     at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
     head = view_int64(at)
     count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
-    bits = view_uint8(_names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST])
+    came, owed, bits = head[_CAME], _owed(base), view_uint8(_bits_at(base))
     for i in range(count):
         end, member = int64(scratch[2 * _HEAD_WORDS + i]), int64(scratch[2 * _HEAD_WORDS + count + i])
-        if bits[member >> 3] >> (member & 7) & 1:
+        if came <= member <= owed and bits[member >> 3] >> (member & 7) & 1:
             chain = head[_CHAINS] + start - i if head[_CHAINS] and not other else int64(0)
             row = put_literal(scratch, row, start, end, head[_FIRST] + member, chain)
         elif other:
@@ -255,24 +281,33 @@ def _write_before(base: int, names: int, bound: int, n_states: int, n_edges: int
 
 
 @kernel
-def write_phase(base: int, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
-    """Write a phase, see `MemberNames.write`; the new numbers of states and edges.
+def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
+    """Write phases, see `MemberNames.write`; the new numbers of states and edges.
 
-    The plain loop: the trie of the literals `before + quote + spelling` of the members that may come, `before + quote`
-    of any name, and `last`, where free white space may stand before each and behind `before`.
+    The plain loop: for each phase, the trie of the literals `before + quote + spelling` of the members that may come,
+    `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.
 
     The scratch space holds `_HEAD_WORDS` numbers (the phase's state; the states behind the brace, another name, the
     first member's spelling; those that read a spelling alone, -1 where they are to be written; how many bytes are in
-    `before` and in `last`; how many members there are and bytes in their spellings, and behind the closing quotes; the
-    block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and which members may
-    come, as bits. Behind all that, from `place` on, is the work space of `insert`.
+    `before` and in `last`; how many members can come no more, and how many phases are to be written; how many members
+    there are and bytes in their spellings, and behind the closing quotes; the block of free names), where each spelling
+    ends, sorted, and whose it is, all those bytes, and as bits which members may come, and which nothing may pass over.
+    Behind all that, from `place` on, is the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])
+    close, other = head[_CLOSE], head[_OTHER]
     if head[_CHAINS] < 0:
         head[_CHAINS] = n_states
         n_states, n_edges = _write_chains(base, n_states, n_edges)
-    names, n_states, n_edges = _write_names(base, place, n_states, n_edges)
-    return _write_before(base, names, bound, n_states, n_edges)
+    for phase in range(head[_PHASES]):
+        free = _owed(base) == head[_COUNT]
+        head[_CLOSE] = close if free else int64(0)
+        head[_OTHER] = other + phase if free and other else int64(0)
+        names, n_states, n_edges = _write_names(base, place, n_states, n_edges)
+        n_states, n_edges = _write_before(base, names, bound, n_states, n_edges)
+        head[_STATE] += 1
+        head[_CAME] += 1
+    return n_states, n_edges
 
 
 @kernel

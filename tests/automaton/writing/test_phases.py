@@ -60,6 +60,37 @@ def test_a_phase_takes_the_members_that_may_come_other_names_and_the_end(seed: i
     assert not bound or not after(automaton, state, b" " * (bound + 1) + last)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_phases_that_follow_each_other_are_written_at_once(seed: int) -> None:
+    draw = random.Random(seed)
+    names = draw.sample(NAMES, draw.randint(1, len(NAMES)))
+    count, takes_others = len(names), draw.random() < 0.5
+    living, required = draw.getrandbits(count), draw.getrandbits(count) & draw.getrandbits(count)
+    living |= required
+    came = draw.randint(0, count)
+    phases = draw.randint(1, count + 1 - came)
+    automaton = Automaton()
+    automaton.pop()
+    spellings = [name.encode() + b'": ' for name in names]
+    members = MemberNames(spellings, behind=2, bound=0)
+    behind = [named_state(automaton) for _ in range(count)]
+    others = [named_state(automaton) for _ in range(phases)]
+    close, state = named_state(automaton), automaton.tables.stub(phases)
+    members.write(
+        automaton, state, before=b", ", last=b"}", close=close, members=living, required=required, came=came,
+        phases=phases, first=behind[0], other=others[0] if takes_others else 0, shared=not takes_others,
+    )  # fmt: skip
+    for phase in range(came, came + phases):
+        owed = next((i for i in range(phase, count) if required >> i & 1), None)
+        here = state + phase - came
+        for i, spelling in enumerate(spellings):
+            may_come = living >> i & 1 and phase <= i and (owed is None or i <= owed)
+            assert after(automaton, here, b', "' + spelling) == (behind[i] if may_come else 0)
+        assert after(automaton, here, b"}") == (close if owed is None else 0)
+        other = others[phase - came] if takes_others and owed is None else 0
+        assert after(automaton, here, b', "abz"') == other
+
+
 @pytest.mark.parametrize(("bound", "colon"), [(0, b""), (0, b": "), (0, b":"), (2, b"")])
 def test_behind_a_name_the_value_is_called(bound: int, colon: bytes) -> None:
     automaton = Automaton()
