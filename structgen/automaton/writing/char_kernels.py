@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -118,22 +120,23 @@ def ascii_spans(bounds: Int32, classes: Int32, *, quoted: bool) -> Int32:
     """int32[n, 3]: first character, last character, class: the intervals up to 0x7F; inside quotes without the
     characters that do not stand there as they are. Class 0, in which nothing lives, is left out."""
     allowed = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)) if quoted else ((0, 0x7F),)
-    lasts = [*(bounds[1:] - 1).tolist(), 0x10FFFF]
+    few = int(bounds.searchsorted(0x80)) + 1
     spans = [
-        (max(a, low), min(b, high), c)
-        for a, b, c in zip(bounds.tolist(), lasts, classes.tolist(), strict=True)
-        if c and a < 0x80
+        (max(a, low), min(b - 1, high), c)
+        for (a, b), c in zip(pairwise([*bounds[:few].tolist(), 0x80]), classes[:few].tolist())
+        if c
         for low, high in allowed
-        if max(a, low) <= min(b, high)
+        if max(a, low) < b and a <= high
     ]
     return np.array(spans, np.int32).reshape(-1, 3)
 
 
 def wide_classes(bounds: Int32, classes: Int32) -> Int32:
     """The classes of the intervals that reach beyond ASCII and are not made of surrogates alone."""
-    lasts = np.append(bounds[1:] - 1, 0x10FFFF)
-    wide = (lasts >= 0x80) & ~((bounds >= 0xD800) & (lasts <= 0xDFFF))
-    return np.flatnonzero(np.bincount(classes[wide])).astype(np.int32)
+    first = int(bounds.searchsorted(0x80, side="right")) - 1
+    firsts, kinds = bounds[first:].tolist(), classes[first:].tolist()
+    wide = {c for a, b, c in zip(firsts, [*firsts[1:], 0x110000], kinds, strict=True) if a < 0xD800 or b > 0xE000}
+    return np.array(sorted(wide), np.int32)
 
 
 @inner_kernel

@@ -69,32 +69,35 @@ class DfaOutline:
         are, to class `below`; else the next byte is read at node `below`. The lead bytes are the last node.
         """
         nodes: list[list[Span]] = []
-        leads: list[Span] = []
-        for lead in range(0xC2, 0xF5):
-            left = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
-            self._spell(nodes, leads, lead, (lead & (0x3F >> left)) << 6 * left, left, (0, 0x80, 0x800, 0x10000)[left])
+        leads = self._spell(nodes, 0xC2, 30, 0x80, 1, 0x80)
+        leads += self._spell(nodes, 0xE0, 16, 0, 2, 0x800)
+        leads += self._spell(nodes, 0xF0, 5, 0, 3, 0x10000)
         nodes.append(leads)
         spans = np.array([span for node in nodes for span in node], np.int32).reshape(-1, 4)
         return spans, np.cumsum([len(node) for node in nodes], dtype=np.int32)
 
-    def _spell(self, nodes: list[list[Span]], spans: list[Span], byte: int, low: int, left: int, least: int) -> None:
-        """Append the span of a byte after which `left` more spell the characters from `low` on."""
-        high = low + (1 << 6 * left) - 1
-        classes = self.classes_in(max(low, least), high) if high >= least else {0}
-        if classes == {0}:
-            return
-        if len(classes) == 1 and low >= least:
-            span = (byte, byte, left, classes.pop())
-        else:
-            below: list[Span] = []
-            for i in range(64):
-                self._spell(nodes, below, 0x80 + i, low + (i << 6 * (left - 1)), left - 1, least)
-            nodes.append(below)
-            span = (byte, byte, -1, len(nodes) - 1)
-        if spans and spans[-1][1] == byte - 1 and spans[-1][2:] == span[2:]:
-            spans[-1] = (spans[-1][0], *span[1:])
-        else:
-            spans.append(span)
+    def _spell(self, nodes: list[list[Span]], first: int, count: int, low: int, left: int, least: int) -> list[Span]:
+        """The spans of `count` bytes from `first` on, behind each of which `left` more spell the characters from `low`
+        on, those of the next byte following them; none of them below `least`. What is read below goes to `nodes`."""
+        bounds, classes, size = [*self._bounds, 0x110000], [*self._classes, 0], 1 << 6 * left
+        spans: list[Span] = []
+        byte = max(0, (least - low) >> 6 * left)
+        while byte < count:
+            start = low + byte * size
+            place = bisect_right(bounds, max(start, least)) - 1
+            end = bounds[place + 1] if place + 1 < len(bounds) else low + count * size
+            alike = min(end - start >> 6 * left, count - byte) if start >= least else 0
+            if alike > 0:
+                if classes[place]:
+                    spans.append((first + byte, first + byte + alike - 1, left, classes[place]))
+                byte += alike
+                continue
+            below = self._spell(nodes, 0x80, 64, start, left - 1, least)
+            if below:
+                nodes.append(below)
+                spans.append((first + byte, first + byte, -1, len(nodes) - 1))
+            byte += 1
+        return spans
 
 
 @once_per_object
