@@ -143,6 +143,22 @@ def uncapped_predicate(strings: Strings) -> Callable[[str], bool] | None:
     return partial(string_holds, strings)
 
 
+def jointly_capped(sets: Sequence[Strings]) -> tuple[list[CharDfa], list[Callable[[str], bool] | None], int | None]:
+    """Of each set, a language and the predicate that decides about its members; and the longest length of them all
+    that is still to be enforced: where no other set holds a longer text, it need not be in the languages."""
+    most = max((cap for each in sets if (cap := uncapped_language(each)[1]) is not None), default=None)
+    capped = [each for each in sets if uncapped_language(each)[1] != most]
+    if most is None or not all(_within(string_language(each), most) for each in capped):
+        return list(map(string_language, sets)), list(map(string_predicate, sets)), None
+    languages = [string_language(each) if each in capped else uncapped_language(each)[0] for each in sets]
+    return languages, [string_predicate(s) if s in capped else uncapped_predicate(s) for s in sets], most
+
+
+def _within(language: CharDfa, most: int) -> bool:
+    longest = 0 if language.empty else language.length_range()[1]
+    return longest is not None and longest <= most
+
+
 @lru_cache(64)
 def doubted_language(strings: Strings) -> CharDfa:
     """`uncapped_language` with the mask 1 for members, and 2 beside it where the predicate may say no."""

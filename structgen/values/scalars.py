@@ -18,10 +18,9 @@ from structgen.regular.string_sets import (
     allowed_literals,
     doubted_language,
     is_free,
+    jointly_capped,
     string_holds,
     string_is_empty,
-    string_language,
-    string_predicate,
     uncapped_language,
     uncapped_predicate,
 )
@@ -99,21 +98,22 @@ class StringWriter:
                 return self._literals(choice, finite, free)
         if len(strings) == 1:
             return self._restricted(choice, *strings[0])
-        living = [(i, s, language) for i, s in strings if not (language := string_language(s)).empty]
+        living = [(i, s) for i, s in strings if not string_is_empty(s)]
         if not living:
             return 0
-        predicates = [string_predicate(s) for _, s, _ in living]
-        ends = _Acceptance(self._context, choice, [i for i, _, _ in living], predicates)
         try:
+            languages, predicates, most = jointly_capped([s for _, s in living])
             if any(predicates) or len(free) < len(strings):
-                dfa = living[0][2] if len(living) == 1 else combine([language for _, _, language in living])
+                dfa = languages[0] if len(living) == 1 else combine(languages)
             else:
-                dfa = lengths([(s.min_length, s.max_length) for _, s, _ in living])
+                dfa, most = lengths([(s.min_length, s.max_length) for _, s in living]), None
         except LimitExceeded:
-            return self._asked_at_the_end(choice, [(i, s) for i, s, _ in living])
+            return self._asked_at_the_end(choice, living)
+        ends = _Acceptance(self._context, choice, [i for i, _ in living], predicates)
         states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}
         dfa = ending(dfa, [final for final, state in states.items() if state])
-        return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True, runs=True)
+        most = most and min(most, MAX_COUNT)
+        return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True, most=most, runs=True)
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """Any text within the lengths; at its end tests ask which nodes accept it.

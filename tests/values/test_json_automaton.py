@@ -444,6 +444,38 @@ def test_unions_of_patterns_too_large_to_combine_are_told_at_the_end() -> None:
     assert len(set(verdicts)) == 2
 
 
+BOUNDED = {
+    "alike": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]*$", "maxLength": 30}],
+    "shorter": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]*$", "maxLength": 5}],
+    "short by itself": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]{2,4}$"}],
+    "long by itself": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]*$"}],
+    "free": [{"pattern": "^[ab]*$", "maxLength": 30}, {"maxLength": 6}],
+    "listed": [{"pattern": "^[ab]*$", "maxLength": 30}, {"enum": ["b", "c" * 31]}],
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_unions_of_strings_keep_the_bound_of_each(name: str) -> None:
+    texts = ["", "a", "b", "c", "bb", "bcb", "b" * 5, "c" * 6, *(x * n for x in "bc" for n in (29, 30, 31))]
+    one = {"type": "string", "anyOf": BOUNDED[name]}
+    two = {"anyOf": [closed(k={**STRING, **each}, z={"const": z}) for z, each in enumerate(BOUNDED[name])]}
+    for text in texts:
+        assert valid(one, text) == Draft202012Validator(one).is_valid(text), text
+        for z in (0, 1):
+            value = {"k": text, "z": z}
+            assert valid(two, value) == Draft202012Validator(two).is_valid(value), value
+
+
+def test_a_host_is_a_name_or_an_address_and_its_length_is_counted() -> None:
+    schema = {**STRING, "anyOf": [{"format": "hostname"}, {"format": "ipv4"}, {"format": "ipv6"}]}
+    longest = "a." * 126 + "a"
+    for text, verdict in {"a.b-c": True, "10.0.0.1": True, "::1": True, longest: True, longest + "b": False}.items():
+        assert valid(schema, text) == verdict, text
+    states = JsonSchema(schema).automaton()
+    states.expand(states.start)
+    assert states.tables.n_states < 5_000  # counted: as an automaton, 253 characters would take 24,000
+
+
 @pytest.mark.parametrize("whitespace", [Whitespace.SPACED, Whitespace.FLEXIBLE, Whitespace.INDENTED(2)], ids=str)
 def test_a_prelude_changes_no_text(whitespace: Whitespace) -> None:
     """Bare types and any value are there when a schema is compiled: all that is asked of them is as if they were not."""
