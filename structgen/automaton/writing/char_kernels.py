@@ -120,10 +120,10 @@ def ascii_spans(bounds: Int32, classes: Int32, *, quoted: bool) -> Int32:
     """int32[n, 3]: first character, last character, class: the intervals up to 0x7F; inside quotes without the
     characters that do not stand there as they are. Class 0, in which nothing lives, is left out."""
     allowed = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)) if quoted else ((0, 0x7F),)
-    few = int(bounds.searchsorted(0x80)) + 1
+    few = int(bounds.searchsorted(0x80))
     spans = [
         (max(a, low), min(b - 1, high), c)
-        for (a, b), c in zip(pairwise([*bounds[:few].tolist(), 0x80]), classes[:few].tolist())
+        for (a, b), c in zip(pairwise([*bounds[:few].tolist(), 0x80]), classes[:few].tolist(), strict=True)
         if c
         for low, high in allowed
         if max(a, low) < b and a <= high
