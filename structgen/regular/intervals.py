@@ -1,30 +1,45 @@
-"""The plain decimal spellings of an interval, as an automaton built digit by digit from the bounds.
+"""The spellings of the numbers within bounds, as an automaton built digit by digit.
 
-While a number is read, all that matters is how the digits so far compare with the first digits of each bound,
-and how many there are. In the fraction, what is left of a bound is the remainder of its long division: a
-digit below the bound's next one decides, the same digit leaves the next remainder.
+While a number is read, all that matters is how its digits compare with those of each bound, and how many of them stand
+before the point. What is left of a bound is the remainder of its long division: a digit below the bound's next one
+decides, the same digit leaves the next remainder.
+
+Behind one digit other than 0 (and a fraction) an exponent may stand, as `json.dumps` writes it. Such a number is
+`m * 10**k` with `1 <= m < 10`, and so is a bound. The exponents decide, and where they are equal, `m` does: its digits
+compare with the same digits of the bound.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
 from structgen.errors import LimitExceeded
+from structgen.memo import cached_method
+from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
 
 BOUNDS = np.array(
     [0, *(ord(char) for char in "+,-./0123456789:EFef")], np.int32
 )  # interval i starts at the i-th character
 CLASSES = np.array([0, 14, 0, 11, 12, 0, *range(1, 11), 0, 13, 0, 13, 0], np.int32)
 MINUS, POINT, EXPONENT, PLUS, COLUMNS = 11, 12, 13, 14, 15
-EXACT_DIGITS = 15
-"""Digits of an integer behind which a fraction of zeros may stand: a double holds every such integer exactly."""
+ANY = math.inf
+"""Any number of digits."""
+
+_BELOW, _ABOVE = -1, -2
+"""How digits compare with those of a bound, in the place of the remainder that is left while they are equal."""
+_LEAST = Fraction(3, 10**324)
+"""A double rounds no number from here on to 0."""
+_CHAIN, _JOINT = 2, 3
+"""Marks of accepting states, see `Rows.finish`."""
+_WHOLE, _POINT, _FRACTION = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,131 +53,22 @@ class End:
         return End(None if self.value is None else -self.value, self.open)
 
 
-class Magnitudes:
-    """The numbers without a sign from `low` up to `high`, and what their digits are compared with."""
-
-    def __init__(self, low: Fraction, high: Fraction | None, *, low_open: bool, high_open: bool, integer: bool) -> None:
-        self.integer = integer
-        self.low_open, self.high_open = low_open, high_open
-        whole, self.low_rest = divmod(low.numerator, low.denominator)
-        self.low_digits = [int(digit) for digit in str(whole)]
-        self.low_divisor = low.denominator
-        self.high_digits: list[int] | None = None
-        self.high_divisor, self.high_rest = 1, 0
-        if high is not None:
-            whole, self.high_rest = divmod(high.numerator, high.denominator)
-            self.high_digits = [int(digit) for digit in str(whole)]
-            self.high_divisor = high.denominator
-        self.most_digits = max(len(self.low_digits), len(self.high_digits or ()), EXACT_DIGITS if integer else 0) + 1
-
-    def rests(self, count: int, to_low: int, to_high: int) -> tuple[int | None, int | None] | None:
-        """What is left of each bound (None: it is met for good) after a whole part; None if that is outside.
-
-        Args:
-            count: digits of the whole part.
-            to_low, to_high: how they compare with the bounds' first digits: -1, 0, 1.
-        """
-        if count != len(self.low_digits):
-            to_low = -1 if count < len(self.low_digits) else 1
-        if self.high_digits is None:
-            to_high = -1
-        elif count != len(self.high_digits):
-            to_high = -1 if count < len(self.high_digits) else 1
-        if to_low < 0 or to_high > 0:
-            return None
-        return (self.low_rest if to_low == 0 else None), (self.high_rest if to_high == 0 else None)
-
-    def holds(self, low: int | None, high: int | None) -> bool:
-        """Is a number within the bounds, when this is left of them and it ends here?"""
-        above = low is None or (low == 0 and not self.low_open)
-        return above and (high is None or high > 0 or not self.high_open)
-
-    def runs(self, count: int, to_low: int, to_high: int) -> Iterator[tuple[int, int]]:
-        """The digits 0 to 9 in runs `[first, past)` that compare alike at place `count`."""
-        cuts = {0, 10}
-        if to_low == 0 and count < len(self.low_digits):
-            cuts |= {self.low_digits[count], self.low_digits[count] + 1}
-        if to_high == 0 and self.high_digits is not None and count < len(self.high_digits):
-            cuts |= {self.high_digits[count], self.high_digits[count] + 1}
-        return pairwise(sorted(cuts))
-
-    def compared(self, count: int, digit: int, to_low: int, to_high: int) -> tuple[int, int]:
-        """The comparison after one more digit, the `count`-th (from 0)."""
-        low, high = self.low_digits, self.high_digits
-        if to_low == 0 and count < len(low):
-            to_low = (digit > low[count]) - (digit < low[count])
-        if to_high == 0 and high is not None and count < len(high):
-            to_high = (digit > high[count]) - (digit < high[count])
-        if count >= len(low):
-            to_low = 0  # longer than the bound: the digits no longer matter, and equal states are one
-        return to_low, to_high
-
-
-def magnitudes(low: End, high: End, *, integer: bool) -> Magnitudes | None:
-    """The part of an interval at or above zero; None when it is empty."""
-    least, least_open = (Fraction(0), False) if low.value is None or low.value < 0 else (low.value, low.open)
-    greatest, greatest_open = high.value, high.open
-    if integer:
-        whole = -(-least.numerator // least.denominator)
-        least, least_open = Fraction(whole + (least_open and whole == least)), False
-        if greatest is not None:
-            whole = greatest.numerator // greatest.denominator
-            greatest, greatest_open = Fraction(whole - (greatest_open and whole == greatest)), False
-    if greatest is not None and (greatest < least or (greatest == least and (least_open or greatest_open))):
-        return None
-    return Magnitudes(least, greatest, low_open=least_open, high_open=greatest_open, integer=integer)
-
-
-def interval_dfa(low: End, high: End, *, integer: bool) -> CharDfa:
-    """The plain decimal spellings of the numbers from `low` to `high`; `-0` is 0.
-
-    An integer may have a fraction of zeros behind at most `EXACT_DIGITS` digits.
-
-    Raises:
-        LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
-    """
-    builder = _Builder()
-    positive = magnitudes(low, high, integer=integer)
-    negative = magnitudes(high.negated(), low.negated(), integer=integer)
-    if positive is not None:
-        builder.start(1, positive)
-    if negative is not None:
-        builder.start(builder.negative(), negative)
-    return builder.finish()
-
-
-class _WholePartState(NamedTuple):
-    """After `places` digits of the whole part; see `Magnitudes.compared`. `zero`: it is "0", complete."""
-
-    places: int
-    to_low: int
-    to_high: int
-    zero: bool
-
-
-class _FractionState(NamedTuple):
-    """In the fraction, with the remainders of the bounds that matter still; `digits`: after a digit."""
-
-    low: int | None
-    high: int | None
-    digits: bool
-
-
-class _Zeros(NamedTuple):
-    """In the fraction of an integer; `digits`: after at least one zero."""
-
-    digits: bool
-
-
-_Key: TypeAlias = _WholePartState | _FractionState | _Zeros
-
-
 class Rows:
-    """A table under construction: `rows[state][column]`, row 0 dead, row 1 the start."""
+    """A table under construction: `rows[state][column]`, row 0 dead, row 1 the start.
 
-    def __init__(self) -> None:
+    Args:
+        fraction: the digits that may stand in a fraction: all, or those of an integer, zeros.
+
+    Attributes:
+        tail: the run (see `run`) of at most so many digits, with a fraction, is left to be written by `finish`.
+    """
+
+    def __init__(self, fraction: int = 10) -> None:
         self.rows: list[list[int]] = [[0] * COLUMNS, [0] * COLUMNS]
         self.final = [0, 0]
+        self.tail: float = -1
+        self._fraction = fraction
+        self._runs: dict[tuple[int, float, float], int] = {}
 
     def added(self, *, final: bool = False) -> int:
         """A new state."""
@@ -178,74 +84,290 @@ class Rows:
             self.rows[1][MINUS] = self.added()
         return self.rows[1][MINUS]
 
+    @cached_property
+    def point(self) -> int:
+        """The state behind a point, before any fraction."""
+        point, fraction = self.added(), self.added(final=True)
+        for state in (point, fraction):
+            self.rows[state][1 : self._fraction + 1] = [fraction] * self._fraction
+        return point
+
+    def run(self, least: int, most: float, points: float) -> int:
+        """The state before `least` to `most` more digits, whichever they are; 0 where there is no such number.
+
+        Args:
+            points: behind how many of them at most a point may stand.
+        """
+        key, states = (max(least, 0), most, max(points, -1)), list[int]()
+        while key not in self._runs and key[0] <= key[1]:
+            least, most, points = key
+            state = self._runs[key] = self.added(final=not least)
+            if not least and points >= 0:
+                self.rows[state][POINT] = self.point
+            if points == ANY and most == self.tail:
+                self.final[state] = _CHAIN
+                break
+            states.append(state)
+            key = max(least - 1, 0), most - 1, max(points - 1, -1)
+        following = self._runs.get(key, 0)
+        for state in reversed(states):
+            self.rows[state][1:11] = [following] * 10
+            following = state
+        return following
+
+    @cached_method
+    def exponent(self, least: int | None, most: int | None) -> int:
+        """The state behind `e` before the exponents from `least` to `most` (None: no bound); 0 for none."""
+        if least is not None and most is not None and least > most:
+            return 0
+        state = self.added()
+        row = self.rows[state]
+        if most is None or most >= 0:
+            row[PLUS] = self._digits(max(least or 0, 0), most)
+            row[1:11] = self.rows[row[PLUS]][1:11]
+        if least is None or least <= 0:
+            row[MINUS] = self._digits(max(-(most or 0), 0), None if least is None else -least)
+        return state
+
+    @cached_method
+    def _digits(self, least: int, most: int | None) -> int:
+        """The state before the digits of a whole number from `least` to `most`, with any zeros before them."""
+        zeros = self.added(final=least == 0)
+        low, high = (End(None if value is None else Fraction(value), False) for value in (least, most))
+        _Magnitudes(self, _lower(low), _Bound(high, _BELOW), points=-1).read_whole(zeros)
+        self.rows[zeros][1] = zeros
+        start = self.added()
+        self.rows[start][1:11] = self.rows[zeros][1:11]
+        return start
+
     def finish(self) -> CharDfa:
-        """The table, trimmed and minimal."""
-        return tidied(BOUNDS, CLASSES, np.array(self.rows, np.int32), self.final)
+        """The table, trimmed and minimal.
+
+        A run of hundreds of digits is minimal as it is, and its states differ from all others: it is written behind the
+        minimal table of the rest, up to the longest run that this has itself.
+        """
+        shorter = [most for least, most, points in self._runs if points == ANY and not least and most < self.tail]
+        if shorter and _CHAIN in self.final:
+            self.final[self._runs[0, max(shorter), ANY]] = _JOINT
+        dfa = tidied(BOUNDS, CLASSES, np.array(self.rows, np.int32), self.final)
+        if _CHAIN not in dfa.final:
+            return dfa
+        first, states = dfa.final.index(_CHAIN), len(dfa.final)
+        joined = _JOINT in dfa.final
+        count = int(self.tail) - (int(max(shorter)) + 1 if joined else 0)
+        chain = np.array([first, *range(states, states + count), dfa.final.index(_JOINT) if joined else 0])
+        digits = np.unique(dfa.classes[np.searchsorted(dfa.bounds, np.arange(0x30, 0x3A), side="right") - 1])
+        table = np.concatenate((dfa.next, np.repeat(dfa.next[first : first + 1], count, axis=0)))
+        table[np.ix_(chain[:-1], digits)] = chain[1:, None]
+        return CharDfa(dfa.bounds, dfa.classes, table, (*(int(final > 0) for final in dfa.final), *([1] * count)))
 
 
-class _Builder(Rows):
-    """The table of `interval_dfa`."""
+class _Bound:
+    """A bound of numbers without a sign.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.known: dict[_Key, int] = {}
-        self.pending: list[_Key] = []
+    Args:
+        value: at least 0; None for none.
+        none: how digits compare where there is no bound.
 
-    def state(self, key: _Key) -> int:
-        """The state for `key`; a new one is left to be expanded."""
-        number = self.known.get(key)
+    Attributes:
+        whole: how many digits stand before its point; none below 1.
+        exponent: `k` of the bound as `m * 10**k`; None where there is no bound, or 0.
+        start: the remainder before the first digit of a number, where that is not 0.
+        zero: the remainder behind "0.".
+
+    No remainder is left where all numbers that begin so are on one side: those equal to a lower bound that is included
+    are above it as those with more digits are, and so are those equal to an upper bound that is excluded.
+    """
+
+    def __init__(self, end: End, none: int) -> None:
+        self.start = self.zero = none
+        self.whole: float = 0 if none == _ABOVE else ANY
+        self.exponent: int | None = None
+        self._divisor, self._meets = 1, end.open == (none == _ABOVE)
+        if end.value is None:
+            return
+        n, d = end.value.numerator, end.value.denominator
+        if n == 0:
+            self.start, self.zero, self.whole = 0, 0, 0
+            return
+        exponent = len(str(n)) - len(str(d))
+        if n * 10 ** max(-exponent, 0) < d * 10 ** max(exponent, 0):
+            exponent -= 1
+        self.exponent, self.whole = exponent, max(exponent + 1, 0)
+        self.start, self._divisor = n * 10 ** max(-exponent, 0), 10 * d * 10 ** max(exponent, 0)
+        self.zero = 10 * n if exponent < 0 else _BELOW
+
+    def after(self, rest: int, digit: int) -> int:
+        """What is left of the bound's digits after one more digit, or how the digits compare once they differ."""
+        if rest < 0:
+            return rest
+        own, left = divmod(rest * 10, self._divisor)
+        if digit == own:
+            return left if left or self._meets else _ABOVE
+        return _BELOW if digit < own else _ABOVE
+
+    def own(self, rest: int) -> set[int]:
+        """The next digit of the bound and the digit behind it; none where the digits differ already."""
+        own = rest * 10 // self._divisor
+        return {own, own + 1} if rest >= 0 else set()
+
+    def compared(self, rest: int, count: int) -> int:
+        """How a number with `count` digits before the point (0: it is counted already) compares."""
+        return rest if not count or count == self.whole else _ABOVE if count > self.whole else _BELOW
+
+    def least(self, rest: int) -> int | None:
+        """The least exponent with which a mantissa that ends here is above this lower bound; None is any."""
+        holds = rest == _ABOVE or rest == self.zero == 0  # an excluded 0: the least double is included
+        return self.exponent if self.exponent is None or holds else self.exponent + 1
+
+    def most(self, rest: int) -> int | None:
+        """The greatest exponent with which a mantissa that ends here is below this upper bound; None is any."""
+        return self.exponent if self.exponent is None or rest != _ABOVE else self.exponent - 1
+
+
+def _lower(end: End) -> _Bound:
+    """The lower bound of numbers without a sign; they have none at 0. Where 0 is excluded, none is rounded to it."""
+    if end.value is not None and (end.value > 0 or (end.value == 0 and end.open)):
+        bound = _Bound(End(end.value or _LEAST, end.open), _ABOVE)
+        bound.zero = bound.zero if end.value else 0
+        return bound
+    return _Bound(End(None, False), _ABOVE)
+
+
+_Key: TypeAlias = tuple[int, int, int, int]
+"""Where a number is read (`_WHOLE`: in the digits before the point, `_POINT`: behind it, `_FRACTION`: behind a digit of
+the fraction); how many digits stood before the point, in the fraction 0 if they are compared with the bounds already;
+what is left of the lower and of the upper bound."""
+
+
+class _Magnitudes:
+    """The numbers without a sign between two bounds, under construction in a table.
+
+    Args:
+        points: behind how many digits at most a point may stand, before a fraction of zeros; `ANY`: the numbers are no
+            integers.
+        most: how many digits may stand before the point.
+    """
+
+    def __init__(self, table: Rows, low: _Bound, high: _Bound, *, points: float, most: float = ANY) -> None:
+        self._table, self._low, self._high = table, low, high
+        self._points, self._most = points, most
+        self._real = points == ANY
+        self._states: dict[_Key, int] = {}
+        self._pending: list[_Key] = []
+
+    def read(self, origin: int) -> None:
+        """Let the numbers be read from the state `origin` on."""
+        above, below = self._low.zero, self._high.zero
+        decided = above == _ABOVE and below == _BELOW
+        zero = self._table.run(0, 0, self._points) if decided else self._state((_WHOLE, 0, above, below))
+        if self._high.exponent is not None or self._high.whole:
+            self.read_whole(origin)
+        else:
+            self._write()
+        self._table.rows[origin][1] = zero
+
+    def read_whole(self, origin: int) -> None:
+        """Let those from 1 on be read."""
+        self._write_whole(self._table.rows[origin], 0, self._low.start, self._high.start)
+        self._write()
+
+    def _state(self, key: _Key) -> int:
+        """The state for `key`; a new one is left to be written."""
+        number = self._states.get(key)
         if number is None:
-            number = self.known[key] = self.added()
-            self.pending.append(key)
+            number = self._states[key] = self._table.added()
+            self._pending.append(key)
         return number
 
-    def start(self, origin: int, of: Magnitudes) -> None:
-        """Add the first digits of `of` to state `origin`, and every state they lead to."""
-        self.known.clear()
-        row = self.rows[origin]
-        for digit, past in of.runs(0, 0, 0):
-            target = self.state(_WholePartState(1, *of.compared(0, digit, 0, 0), False))
-            row[digit + 1 : past + 1] = [target] * (past - digit)
-        row[1] = self.state(_WholePartState(1, *of.compared(0, 0, 0, 0), True))
-        while self.pending:
-            key = self.pending.pop()
-            number = self.known[key]
-            if isinstance(key, _WholePartState):
-                self.whole(number, of, key)
-            elif isinstance(key, _FractionState):
-                self.fraction(number, of, key)
-            else:
-                self.final[number] = int(key.digits)
-                self.rows[number][1] = self.state(_Zeros(True))
+    def _write(self) -> None:
+        """Write the states that are left, and those they lead to."""
+        while self._pending:
+            key = self._pending.pop()
+            phase, count, above, below = key
+            state = self._states[key]
+            row = self._table.rows[state]
+            rests = self._low.compared(above, count), self._high.compared(below, count)
+            ends = phase != _POINT and rests[0] == _ABOVE != rests[1]
+            self._table.final[state] = int(ends)
+            if phase != _WHOLE:
+                for first, past, *left in self._runs(above, below):
+                    row[first + 1 : past + 1] = [self._fraction(_FRACTION, count, *left)] * (past - first)
+            elif self._real:
+                row[POINT] = (
+                    self._fraction(_POINT, 1, above, below) if count == 1 else self._fraction(_POINT, 0, *rests)
+                )
+            elif ends and count <= self._points:
+                row[POINT] = self._table.point
+            if phase == _WHOLE and count:
+                self._write_whole(row, count, above, below)
+            if count == 1 and phase != _POINT and self._real:
+                row[EXPONENT] = self._table.exponent(self._low.least(above), self._high.most(below))
 
-    def whole(self, number: int, of: Magnitudes, key: _WholePartState) -> None:
-        row = self.rows[number]
-        rests = of.rests(key.places, key.to_low, key.to_high)
-        if rests is not None:
-            self.final[number] = int(of.holds(*rests))
-            if not of.integer:
-                row[POINT] = self.state(_FractionState(*rests, False))
-            elif self.final[number] and key.places <= EXACT_DIGITS:
-                row[POINT] = self.state(_Zeros(False))
-        if key.zero or (of.high_digits is not None and key.places >= len(of.high_digits)):
-            return
-        longer = min(key.places + 1, of.most_digits)
-        for digit, past in of.runs(key.places, key.to_low, key.to_high):
-            compared = of.compared(key.places, digit, key.to_low, key.to_high)
-            row[digit + 1 : past + 1] = [self.state(_WholePartState(longer, *compared, False))] * (past - digit)
+    def _write_whole(self, row: list[int], count: int, above: int, below: int) -> None:
+        """Let one more digit follow `count` digits before the point."""
+        for first, past, *left in self._runs(above, below):
+            if count or past > 1:
+                row[first + 1 : past + 1] = [self._whole(count + 1, *left)] * (past - first)
 
-    def fraction(self, number: int, of: Magnitudes, key: _FractionState) -> None:
-        self.final[number] = int(key.digits and of.holds(key.low, key.high))
-        first, last = 0, 9
-        low_rest = high_rest = 0
-        if key.low is not None:
-            first, low_rest = divmod(key.low * 10, of.low_divisor)
-        if key.high is not None:
-            last, high_rest = divmod(key.high * 10, of.high_divisor)
-        row = self.rows[number]
-        if last - first > 1:
-            row[first + 2 : last + 1] = [self.state(_FractionState(None, None, True))] * (last - first - 1)
-        for digit in {first, last} if first <= last else ():
-            left = low_rest if key.low is not None and digit == first else None
-            right = high_rest if key.high is not None and digit == last else None
-            row[digit + 1] = self.state(_FractionState(left, right, True))
+    def _runs(self, above: int, below: int) -> Iterator[tuple[int, int, int, int]]:
+        """The digits 0 to 9 in runs `[first, past)` that compare alike, and what is then left of the bounds."""
+        for first, past in pairwise(sorted({0, 10} | self._low.own(above) | self._high.own(below))):
+            yield first, past, self._low.after(above, first), self._high.after(below, first)
+
+    def _whole(self, count: int, above: int, below: int) -> int:
+        """The state behind `count` digits before the point; behind one, an exponent may follow."""
+        if count > 1 or not self._real:
+            above = _ABOVE if count > self._low.whole else above
+            below = _BELOW if self._high.whole > self._most else below
+            if above < 0 and below < 0:
+                least = self._low.whole + (above == _BELOW)
+                most = min(self._high.whole - (below == _ABOVE), self._most)
+                return self._table.run(int(least) - count, most - count, self._points - count)
+            if count > min(self._high.whole, self._most):
+                return 0
+        return self._state((_WHOLE, count, above, below))
+
+    def _fraction(self, phase: int, count: int, above: int, below: int) -> int:
+        """The state in a fraction."""
+        if count == 0 and (above == _BELOW or below == _ABOVE):
+            return 0
+        if count == 0 and above == _ABOVE and below == _BELOW:
+            return self._table.point if phase == _POINT else self._table.rows[self._table.point][1]
+        return self._state((phase, count, above, below))
+
+
+def interval_rows(low: End, high: End, *, points: float = ANY, most: float = ANY, chained: int = 2) -> Rows:
+    """The numbers from `low` to `high`, in plain notation or with an exponent behind one digit before the point.
+
+    `-0` is 0. No number but 0 is spelled with an exponent that a double rounds to an excluded 0.
+
+    Args:
+        points: of integers: behind how many digits at most a fraction of zeros may stand. They have no exponents.
+        most: how many digits may stand before the point.
+        chained: behind how many of them the rest of any number of digits may be left to `Rows.finish`.
+
+    Raises:
+        LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
+    """
+    table = Rows(10 if points == ANY else 1)
+    if points != ANY:
+        low, high = _rounded_up(low), _rounded_up(high.negated()).negated()
+    for least, greatest, sign in ((low, high, 1), (high.negated(), low.negated(), -1)):
+        at_least, at_most = max(least.value or 0, 0), greatest.value
+        excluded = greatest.open or (least.open and least.value == at_least)
+        if at_most is not None and (at_most < at_least or (at_most == at_least and excluded)):
+            continue
+        lower, upper = _lower(least), _Bound(greatest, _BELOW)
+        if upper.whole > most:
+            table.tail = most - max(lower.whole + 1, chained)
+        _Magnitudes(table, lower, upper, points=points, most=most).read(1 if sign > 0 else table.negative())
+    return table
+
+
+def _rounded_up(end: End) -> End:
+    """The least integer that a lower bound allows."""
+    if end.value is None:
+        return end
+    whole = math.ceil(end.value)
+    return End(Fraction(whole + (end.open and whole == end.value)), False)

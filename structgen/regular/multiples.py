@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.chardfa import CharDfa, literals, tidied
-from structgen.regular.exponents import ExponentRows
-from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT
+from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
 
 MULTIPLES_LIMIT = 20_000
 """How many remainders `multiples_dfa` keeps apart before it leaves some together."""
@@ -96,7 +95,7 @@ def scientific_multiples(step: Fraction) -> CharDfa:
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
         return literals(())
-    table = ExponentRows()
+    table = Rows()
     shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
 
     def exponent(state: int, digits: int, rest: int) -> None:

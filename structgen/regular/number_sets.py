@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_within
 from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
-from structgen.regular.intervals import EXACT_DIGITS
 from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa, scientific_multiples
-from structgen.regular.numbers import WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within
+from structgen.regular.numbers import (
+    DIGITS_ALONE,
+    EXACT_DIGITS,
+    WHOLE_DIGITS,
+    exact_decimal,
+    number_dfa,
+    spellings,
+    within,
+)
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
 
@@ -31,7 +38,6 @@ COUNT_LIMIT = 10_000
 MOST_BYTES = 1 << 26
 """What the languages that are kept may take together."""
 _FEW = 1_000
-_DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
 
@@ -125,7 +131,7 @@ def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
 
 def digits_alone(language: CharDfa) -> CharDfa:
     """The spellings of a language that are a sign and digits: they are read as exact integers of any length."""
-    return intersect(language, from_pattern(_DIGITS_ALONE))
+    return intersect(language, from_pattern(DIGITS_ALONE))
 
 
 def combined_languages(sets: Sequence[Numbers], *, finite: bool = True) -> tuple[CharDfa, list[Predicate | None]]:

@@ -11,25 +11,25 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
-from structgen.regular.chardfa import CharDfa, from_pattern, intersect, literals, tidied, union
-from structgen.regular.exponents import ExponentRows, scientific_dfa
-from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXACT_DIGITS, EXPONENT, POINT, End, interval_dfa
+from structgen.regular.chardfa import CharDfa, from_pattern, literals, tidied, union
+from structgen.regular.intervals import ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, interval_rows
 from structgen.schema.normal import Numbers
 
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}
+DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _ANY_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
-_ANY_INTEGER = rf"^-?((0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.0+)?|[1-9]\d*)$"
 LARGEST = Fraction(1797693134862315807, 10**18) * 10**308
 """Every number below is nearest to a finite double: the first 19 digits of 2**1024 - 2**970."""
 WHOLE_DIGITS = 308
 """Digits before the point of a finite number in plain notation."""
+EXACT_DIGITS = 15
+"""Digits of an integer behind which a fraction of zeros may stand: a double holds every such integer exactly."""
+_ANY_INTEGER = rf"^-?((0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.0+)?|[1-9]\d*)$"
 _SHIFTED = 17
 """Digits before the point behind which an exponent above 0 may stand."""
-_NO_END = End(None, False)
 
 
 @lru_cache(maxsize=1024)
@@ -54,28 +54,24 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     low = End(numbers.minimum, numbers.exclusive_minimum)
     high = End(numbers.maximum, numbers.exclusive_maximum)
     if numbers.integer:
-        free = low.value is None and high.value is None
-        return from_pattern(_ANY_INTEGER) if free else interval_dfa(low, high, integer=True)
+        if low.value is None and high.value is None:
+            return from_pattern(DIGITS_ALONE if numbers.plain else _ANY_INTEGER)
+        return interval_rows(low, high, points=-1 if numbers.plain else EXACT_DIGITS).finish()
     if finite:
         low, high = _within_doubles(low, -1), _within_doubles(high, 1)
-    if low.value is None and high.value is None:
-        return any_finite_dfa() if finite else from_pattern(_ANY_NUMBER)
-    spelled = union(interval_dfa(low, high, integer=False), scientific_dfa(low, high))
-    bounded = all(end.value is not None and abs(end.value) <= 10**WHOLE_DIGITS for end in (low, high))
-    return spelled if bounded or not finite else intersect(spelled, _finite_dfa())
+    elif low.value is None and high.value is None:
+        return from_pattern(_ANY_NUMBER)
+    if low.value == -LARGEST and high.value == LARGEST:
+        return any_finite_dfa()
+    bounded = not finite or all(end.value is not None and abs(end.value) <= 10**WHOLE_DIGITS for end in (low, high))
+    return interval_rows(low, high, most=ANY if bounded else WHOLE_DIGITS).finish()
 
 
 def _within_doubles(end: End, sign: int) -> End:
-    """A bound, or none where it is no tighter than what a double holds; `sign`: 1 for an upper bound."""
-    beyond = end.value is not None and end.value * sign >= int(float.fromhex("0x1.fffffffffffffp+1023"))
-    return _NO_END if beyond else end
-
-
-@lru_cache(maxsize=1)
-def _finite_dfa() -> CharDfa:
-    """The finite numbers in plain notation or with an exponent behind one digit before the point other than 0."""
-    plain = from_pattern(rf"^-?(0|[1-9]\d{{0,{WHOLE_DIGITS - 1}}})(\.\d+)?$")
-    return union(plain, scientific_dfa(End(-LARGEST, True), End(LARGEST, True)))
+    """A bound, or that of finite numbers where it is no tighter than what a double holds; `sign`: 1 for an upper
+    bound."""
+    beyond = end.value is None or end.value * sign >= int(float.fromhex("0x1.fffffffffffffp+1023"))
+    return End(LARGEST * sign, True) if beyond else end
 
 
 @lru_cache(maxsize=1)
@@ -85,21 +81,18 @@ def any_finite_dfa() -> CharDfa:
     At most `WHOLE_DIGITS` digits stand before the point. The exponent is at most 308, and behind several digits less
     by one for each of them but the first; behind more than `_SHIFTED` digits it is at most 0.
     """
-    table = ExponentRows()
+    finite = End(-LARGEST, True), End(LARGEST, True)
+    table = interval_rows(*finite, most=WHOLE_DIGITS, chained=_SHIFTED + 1)
     zero = table.added(final=True)
-    wholes = [table.added(final=True) for _ in range(WHOLE_DIGITS)]
-    for origin in (1, table.negative()):
-        table.rows[origin][1:11] = [zero] + [wholes[0]] * 9
-    for state, longer in pairwise(wholes):
-        table.rows[state][1:11] = [longer] * 10
-    _add_fraction(table, [zero], 308)
-    for digits, state in enumerate(wholes[:_SHIFTED], 1):
-        _add_fraction(table, [state], WHOLE_DIGITS - digits)
-    _add_fraction(table, wholes[_SHIFTED:], 0)
-    return union(table.finish(), _finite_dfa())
+    table.rows[1][1] = table.rows[table.negative()][1] = zero
+    _add_fraction(table, [zero], WHOLE_DIGITS)
+    for digits in range(2, _SHIFTED + 2):
+        most = WHOLE_DIGITS - digits
+        _add_fraction(table, [table.run(0, most, ANY)], most if digits <= _SHIFTED else 0)
+    return table.finish()
 
 
-def _add_fraction(table: ExponentRows, wholes: Sequence[int], most: int) -> None:
+def _add_fraction(table: Rows, wholes: Sequence[int], most: int) -> None:
     """Let a fraction follow, and an exponent of at most `most` with or without it."""
     point, fraction, exponent = table.added(), table.added(final=True), table.exponent(None, most)
     for state in wholes:
