@@ -12,11 +12,10 @@ compare with the same digits of the bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -46,7 +45,7 @@ _WHOLE, _POINT, _FRACTION = range(3)
 class End:
     """One end of an interval; `value` None is infinity."""
 
-    value: Fraction | None
+    value: Fraction | int | None
     open: bool
 
     def negated(self) -> End:
@@ -133,7 +132,7 @@ class Rows:
     def _digits(self, least: int, most: int | None) -> int:
         """The state before the digits of a whole number from `least` to `most`, with any zeros before them."""
         zeros = self.added(final=least == 0)
-        low, high = (End(None if value is None else Fraction(value), False) for value in (least, most))
+        low, high = (End(value, False) for value in (least, most))
         _Magnitudes(self, _lower(low), _Bound(high, _BELOW), points=-1).read_whole(zeros)
         self.rows[zeros][1] = zeros
         start = self.added()
@@ -197,19 +196,12 @@ class _Bound:
         self.start, self._divisor = n * 10 ** max(-exponent, 0), 10 * d * 10 ** max(exponent, 0)
         self.zero = 10 * n if exponent < 0 else _BELOW
 
-    def after(self, rest: int, digit: int) -> int:
-        """What is left of the bound's digits after one more digit, or how the digits compare once they differ."""
+    def after(self, rest: int) -> list[int]:
+        """For each next digit, what is left of the bound's digits, or how the digits compare once they differ."""
         if rest < 0:
-            return rest
+            return [rest] * 10
         own, left = divmod(rest * 10, self._divisor)
-        if digit == own:
-            return left if left or self._meets else _ABOVE
-        return _BELOW if digit < own else _ABOVE
-
-    def own(self, rest: int) -> set[int]:
-        """The next digit of the bound and the digit behind it; none where the digits differ already."""
-        own = rest * 10 // self._divisor
-        return {own, own + 1} if rest >= 0 else set()
+        return [_BELOW] * own + [left if left or self._meets else _ABOVE] + [_ABOVE] * (9 - own)
 
     def compared(self, rest: int, count: int) -> int:
         """How a number with `count` digits before the point (0: it is counted already) compares."""
@@ -269,7 +261,7 @@ class _Magnitudes:
 
     def read_whole(self, origin: int) -> None:
         """Let those from 1 on be read."""
-        self._write_whole(self._table.rows[origin], 0, self._low.start, self._high.start)
+        self._lead(self._table.rows[origin], self._low.start, self._high.start, partial(self._whole, 1), 1)
         self._write()
 
     def _state(self, key: _Key) -> int:
@@ -291,29 +283,24 @@ class _Magnitudes:
             ends = phase != _POINT and rests[0] == _ABOVE != rests[1]
             self._table.final[state] = int(ends)
             if phase != _WHOLE:
-                for first, past, *left in self._runs(above, below):
-                    row[first + 1 : past + 1] = [self._fraction(_FRACTION, count, *left)] * (past - first)
-            elif self._real:
-                row[POINT] = (
-                    self._fraction(_POINT, 1, above, below) if count == 1 else self._fraction(_POINT, 0, *rests)
-                )
-            elif ends and count <= self._points:
+                self._lead(row, above, below, partial(self._fraction, _FRACTION, count))
+            elif count:
+                self._lead(row, above, below, partial(self._whole, count + 1))
+            if phase == _WHOLE and self._real:
+                row[POINT] = self._fraction(_POINT, count, *((above, below) if count == 1 else rests))
+            elif phase == _WHOLE and ends and count <= self._points:
                 row[POINT] = self._table.point
-            if phase == _WHOLE and count:
-                self._write_whole(row, count, above, below)
             if count == 1 and phase != _POINT and self._real:
                 row[EXPONENT] = self._table.exponent(self._low.least(above), self._high.most(below))
 
-    def _write_whole(self, row: list[int], count: int, above: int, below: int) -> None:
-        """Let one more digit follow `count` digits before the point."""
-        for first, past, *left in self._runs(above, below):
-            if count or past > 1:
-                row[first + 1 : past + 1] = [self._whole(count + 1, *left)] * (past - first)
-
-    def _runs(self, above: int, below: int) -> Iterator[tuple[int, int, int, int]]:
-        """The digits 0 to 9 in runs `[first, past)` that compare alike, and what is then left of the bounds."""
-        for first, past in pairwise(sorted({0, 10} | self._low.own(above) | self._high.own(below))):
-            yield first, past, self._low.after(above, first), self._high.after(below, first)
+    def _lead(self, row: list[int], above: int, below: int, behind: Callable[[int, int], int], first: int = 0) -> None:
+        """Let one more digit follow, from `first` on; `behind` is the state by what is then left of the bounds."""
+        last, state = None, 0
+        for column, left in enumerate(zip(self._low.after(above), self._high.after(below), strict=True), 1):
+            if column > first:
+                if left != last:
+                    last, state = left, behind(*left)
+                row[column] = state
 
     def _whole(self, count: int, above: int, below: int) -> int:
         """The state behind `count` digits before the point; behind one, an exponent may follow."""
@@ -330,10 +317,12 @@ class _Magnitudes:
 
     def _fraction(self, phase: int, count: int, above: int, below: int) -> int:
         """The state in a fraction."""
-        if count == 0 and (above == _BELOW or below == _ABOVE):
-            return 0
-        if count == 0 and above == _ABOVE and below == _BELOW:
-            return self._table.point if phase == _POINT else self._table.rows[self._table.point][1]
+        if count != 1:  # no exponent may follow: all that is left of the digits is their comparison
+            if above == _BELOW or below == _ABOVE:
+                return 0
+            if above == _ABOVE and below == _BELOW:
+                return self._table.point if phase == _POINT else self._table.rows[self._table.point][1]
+            count = 0
         return self._state((phase, count, above, below))
 
 
@@ -370,4 +359,4 @@ def _rounded_up(end: End) -> End:
     if end.value is None:
         return end
     whole = math.ceil(end.value)
-    return End(Fraction(whole + (end.open and whole == end.value)), False)
+    return End(whole + (end.open and whole == end.value), False)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.regular.chardfa import CharDfa, literals, tidied
+from structgen.regular.chardfa import CharDfa, literals, tidied, union
 from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
 
 MULTIPLES_LIMIT = 20_000
@@ -63,8 +63,11 @@ def _scaled(step: Fraction) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=256)
-def multiples_dfa(step: Fraction) -> tuple[CharDfa, bool]:
+def multiples_dfa(step: Fraction, *, exponents: bool = False) -> tuple[CharDfa, bool]:
     """The plain decimal spellings of the multiples of `step` (above 0, with a finite decimal expansion).
+
+    Args:
+        exponents: those with an exponent, too; see `_scientific_multiples`.
 
     Returns:
         The spellings, with any number of zeros at the end of the fraction; and whether these are all: of a step
@@ -82,11 +85,11 @@ def multiples_dfa(step: Fraction) -> tuple[CharDfa, bool]:
     table[_START, MINUS] = _SIGN
     table[_TAIL, 1] = _TAIL
     final[[_ZERO, _TAIL]] = 1
-    return tidied(BOUNDS, CLASSES, table, final.tolist()), kept == whole
+    plain = tidied(BOUNDS, CLASSES, table, final.tolist())
+    return union(plain, _scientific_multiples(step)) if exponents else plain, kept == whole
 
 
-@lru_cache(maxsize=256)
-def scientific_multiples(step: Fraction) -> CharDfa:
+def _scientific_multiples(step: Fraction) -> CharDfa:
     """Multiples of `step` with an exponent behind one digit other than zero and a fraction, as `json.dumps` has them.
 
     Zeros at the end of the fraction count as digits. Validators divide a double by the step: the quotient is finite,

@@ -1,8 +1,8 @@
 """Sets of numbers with everything the normal form says of them: multiples, and what is left out.
 
-A set is its plain decimal spellings (`_PLAIN`), and spellings with an exponent: see `number_dfa` and
-`scientific_multiples`. Multiples of a whole step are spelled as integers are, or with an exponent. A number is left
-out by taking away every plain spelling of it, so a set with something left out has plain spellings only.
+A set is its plain decimal spellings (`_PLAIN`), and spellings with an exponent: see `number_dfa` and `multiples_dfa`.
+Multiples of a whole step are spelled as integers are, or with an exponent. A number is left out by taking away every
+plain spelling of it, so a set with something left out has plain spellings only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_within
 from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
-from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa, scientific_multiples
+from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa
 from structgen.regular.numbers import (
     DIGITS_ALONE,
     EXACT_DIGITS,
@@ -39,6 +39,7 @@ MOST_BYTES = 1 << 26
 """What the languages that are kept may take together."""
 _FEW = 1_000
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
+_EXPONENT = r"^-?\d(\.\d+)?[eE][+-]?\d+$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
 
 
@@ -98,35 +99,50 @@ def _by_spelling(numbers: Numbers) -> bool:
 
 
 @kept_within(MOST_BYTES, lambda result: result[0].nbytes)
-def _language(numbers: Numbers, finite: bool = True) -> tuple[CharDfa, bool]:
+def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
-    bare = replace(numbers, multiples=(), without=(), plain=False)
-    step = None
-    if numbers.literals is not None:
-        others = replace(numbers, literals=None)
-        kept = [value for value in numbers.literals if _has(others, Fraction(exact_decimal(value)))]
-        language, exact = number_dfa(replace(bare, literals=Listed(kept))), True
-    elif numbers.multiples:
-        few = _grid(numbers, _FEW)
-        if few is not None:
-            held = numbers.integer or not finite
-            language, exact = spellings([value for value in few if held or abs(value) < 10**WHOLE_DIGITS]), True
-        else:
-            step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
-            assert step is not None
-            language, exact = multiples_dfa(step)
-    else:
-        language, exact = number_dfa(bare, finite), True
-    if numbers.plain:
-        language = digits_alone(language)
+    bare = replace(numbers, multiples=(), without=()) if numbers.multiples or numbers.without else numbers
+    step: Fraction | None = None
     without = numbers.without
     if numbers.literals is not None:
+        language, exact = number_dfa(replace(bare, literals=Listed(_living(numbers)))), True
         without = tuple(filter(_by_spelling, without))
-    elif without:
+    elif numbers.multiples:
+        few = _grid(numbers, _FEW)
+        step = _step(numbers)
+        assert step is not None
+        if few is not None and not _quickly_divided(numbers, step, len(few)):
+            held = numbers.integer or not finite
+            language, exact = spellings([value for value in few if held or abs(value) < 10**WHOLE_DIGITS]), True
+            step = None
+        else:
+            language, exact = multiples_dfa(step, exponents=not (numbers.integer or without))
+        if numbers.plain:
+            language = digits_alone(language)
+    else:
+        language, exact = number_dfa(bare, finite), True
+    if without and numbers.literals is None:
         language = intersect(language, from_pattern(_PLAIN))
     for other in without:
         language, exact = _difference(language, exact, other)
-    return (language, exact) if step is None else _bounded(language, exact, step, numbers, finite)
+    return (language, exact) if step is None else _bounded(language, exact, step, bare, finite)
+
+
+def _living(numbers: Numbers) -> list[int | float]:
+    """The literals of a set that are in it, but for how they are spelled."""
+    others = replace(numbers, literals=None)
+    return [value for value in numbers.literals or () if _has(others, Fraction(exact_decimal(value)))]
+
+
+def _step(numbers: Numbers) -> Fraction | None:
+    """The number whose multiples are those of all steps, and integers where that is asked; None for any number."""
+    return common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
+
+
+def _quickly_divided(numbers: Numbers, step: Fraction, count: int) -> bool:
+    """Is the remainder by the step quicker to follow than each of `count` multiples, and are the spellings the same?"""
+    ends = numbers.minimum or 0, numbers.maximum or 0
+    return numbers.integer and step <= count and all(abs(end) < 10**EXACT_DIGITS for end in ends)
 
 
 def digits_alone(language: CharDfa) -> CharDfa:
@@ -162,19 +178,21 @@ def _in_digits(language: CharDfa) -> CharDfa:
     return language if integers.empty else integers
 
 
-def _bounded(multiples: CharDfa, exact: bool, step: Fraction, numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
-    """Multiples of `step` in plain notation within the bounds of `numbers`, and those with an exponent."""
-    bare = replace(numbers, multiples=(), without=(), plain=False)
-    within_bounds = from_pattern(_SHORT) if _counts_digits(numbers, step, finite) else number_dfa(bare, finite)
+def _bounded(multiples: CharDfa, exact: bool, step: Fraction, bare: Numbers, finite: bool) -> tuple[CharDfa, bool]:
+    """Multiples of `step` within the bounds of `bare`."""
+    within_bounds = _short_dfa() if _counts_digits(bare, step, finite) else number_dfa(bare, finite)
     try:
-        plain = intersect(multiples, within_bounds)
+        return intersect(multiples, within_bounds), exact
     except LimitExceeded:
-        if bare == Numbers(integer=True):
+        if bare.integer and bare.minimum is None and bare.maximum is None:
             return digits_alone(multiples), exact
         return intersect(within_bounds, from_pattern(_PLAIN)), False
-    if numbers.integer or numbers.plain or numbers.without:
-        return plain, exact
-    return union(plain, intersect(scientific_multiples(step), number_dfa(bare, finite))), exact
+
+
+@lru_cache(1)
+def _short_dfa() -> CharDfa:
+    """Numbers of few digits, and finite ones with an exponent."""
+    return union(from_pattern(_SHORT), intersect(from_pattern(_EXPONENT), number_dfa(Numbers())))
 
 
 def _counts_digits(numbers: Numbers, step: Fraction, finite: bool) -> bool:
@@ -210,7 +228,7 @@ def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
         return None
     if low == high:
         return [low] if _in_set(numbers, low) else []
-    step = common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
+    step = _step(numbers)
     if step is None:
         return [] if low > high else None
     first, last = math.ceil(low / step), math.floor(high / step)
@@ -230,9 +248,12 @@ def number_count(numbers: Numbers) -> int | None:
 @lru_cache(1024)  # many places of a schema have the same numbers
 def number_is_empty(numbers: Numbers) -> bool:
     """True when no number is in the set. Where the set is not regular and infinite, no is taken to be."""
-    if numbers == Numbers(literals=numbers.literals):
-        return numbers.literals == ()
-    language, exact = _language(numbers)
+    if not numbers.without:
+        if numbers.literals is not None:
+            return not _living(numbers)
+        if _plainly_inhabited(numbers):
+            return False
+    language, exact = _language(numbers, True)
     if language.empty or exact:
         return language.empty
     if number_count(numbers) == 0:
@@ -240,12 +261,22 @@ def number_is_empty(numbers: Numbers) -> bool:
     return any(_covers(other, numbers) for other in numbers.without)
 
 
+def _plainly_inhabited(numbers: Numbers) -> bool:
+    """True only when the bounds and steps leave a number in plain notation; nothing is looked at but them."""
+    low, high, step = numbers.minimum, numbers.maximum, _step(numbers)
+    limit = Fraction(10**WHOLE_DIGITS)
+    if step is None:
+        return (-limit if low is None else max(low, -limit)) < (limit if high is None else min(high, limit))
+    first = math.ceil(low / step) if low is not None else math.floor((high or 0) / step)
+    beside = 1 if low is not None else -1
+    return any(within(value, numbers) and abs(value) < limit for value in (step * first, step * (first + beside)))
+
+
 def _covers(outer: Numbers, inner: Numbers) -> bool:
     """True only when every number of `inner` plainly is one of `outer`."""
     if outer.literals is not None or outer.without or outer.plain:
         return False
-    steps = common_step((*inner.multiples, Fraction(1)) if inner.integer else inner.multiples)
-    wanted = common_step((*outer.multiples, Fraction(1)) if outer.integer else outer.multiples)
+    steps, wanted = _step(inner), _step(outer)
     if wanted is not None and (steps is None or (steps / wanted).denominator != 1):
         return False
     bounds = Numbers(False, outer.minimum, outer.maximum, outer.exclusive_minimum, outer.exclusive_maximum)

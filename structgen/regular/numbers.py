@@ -123,17 +123,14 @@ def spellings(values: Sequence[Fraction]) -> CharDfa:
 
 
 def _literal_dfa(numbers: Numbers) -> CharDfa:
+    values = [value for value in numbers.literals or () if within(Fraction(exact_decimal(value)), numbers)]
+    texts = [format(exact_decimal(value), "f") for value in values] + ["-0"] * (0 in values)
+    if numbers.plain:
+        return literals(text for text in texts if "." not in text)
     trie = _SpellingTrie()
-    exact = []
-    for value in numbers.literals or ():
-        decimal = exact_decimal(value)
-        if not within(Fraction(decimal), numbers):
-            continue
-        trie.insert(format(decimal, "f"))
-        if value == 0:
-            trie.insert("-0")
-        exact.append(_as_float(value))
-    return _with_exponents(trie.finish(), exact)
+    for text in texts:
+        trie.insert(text)
+    return _with_exponents(trie.finish(), list(map(_as_float, values)))
 
 
 def _with_exponents(plain: CharDfa, texts: list[str]) -> CharDfa:
