@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -67,7 +68,7 @@ class Rows:
         self.final = [0, 0]
         self.tail: float = -1
         self._fraction = fraction
-        self._runs: dict[tuple[int, float, float], int] = {}
+        self._runs: dict[tuple[float, float, float], int] = {}
 
     def added(self, *, final: bool = False) -> int:
         """A new state."""
@@ -91,7 +92,7 @@ class Rows:
             self.rows[state][1 : self._fraction + 1] = [fraction] * self._fraction
         return point
 
-    def run(self, least: int, most: float, points: float) -> int:
+    def run(self, least: float, most: float, points: float) -> int:
         """The state before `least` to `most` more digits, whichever they are; 0 where there is no such number.
 
         Args:
@@ -148,16 +149,17 @@ class Rows:
         shorter = [most for least, most, points in self._runs if points == ANY and not least and most < self.tail]
         if shorter and _CHAIN in self.final:
             self.final[self._runs[0, max(shorter), ANY]] = _JOINT
-        dfa = tidied(BOUNDS, CLASSES, np.array(self.rows, np.int32), self.final)
+        table = np.fromiter(chain.from_iterable(self.rows), np.int32).reshape(-1, COLUMNS)
+        dfa = tidied(BOUNDS, CLASSES, table, self.final)
         if _CHAIN not in dfa.final:
             return dfa
         first, states = dfa.final.index(_CHAIN), len(dfa.final)
         joined = _JOINT in dfa.final
         count = int(self.tail) - (int(max(shorter)) + 1 if joined else 0)
-        chain = np.array([first, *range(states, states + count), dfa.final.index(_JOINT) if joined else 0])
+        run = np.array([first, *range(states, states + count), dfa.final.index(_JOINT) if joined else 0])
         digits = np.unique(dfa.classes[np.searchsorted(dfa.bounds, np.arange(0x30, 0x3A), side="right") - 1])
         table = np.concatenate((dfa.next, np.repeat(dfa.next[first : first + 1], count, axis=0)))
-        table[np.ix_(chain[:-1], digits)] = chain[1:, None]
+        table[np.ix_(run[:-1], digits)] = run[1:, None]
         return CharDfa(dfa.bounds, dfa.classes, table, (*(int(final > 0) for final in dfa.final), *([1] * count)))
 
 
@@ -297,10 +299,9 @@ class _Magnitudes:
         """Let one more digit follow, from `first` on; `behind` is the state by what is then left of the bounds."""
         last, state = None, 0
         for column, left in enumerate(zip(self._low.after(above), self._high.after(below), strict=True), 1):
-            if column > first:
-                if left != last:
-                    last, state = left, behind(*left)
-                row[column] = state
+            if left != last and column > first:
+                last, state = left, behind(*left)
+            row[column] = state
 
     def _whole(self, count: int, above: int, below: int) -> int:
         """The state behind `count` digits before the point; behind one, an exponent may follow."""
@@ -310,7 +311,7 @@ class _Magnitudes:
             if above < 0 and below < 0:
                 least = self._low.whole + (above == _BELOW)
                 most = min(self._high.whole - (below == _ABOVE), self._most)
-                return self._table.run(int(least) - count, most - count, self._points - count)
+                return self._table.run(least - count, most - count, self._points - count)
             if count > min(self._high.whole, self._most):
                 return 0
         return self._state((_WHOLE, count, above, below))
