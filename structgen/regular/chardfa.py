@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
@@ -273,6 +273,14 @@ def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
     """
     if not dfas:
         return literals(())
+    distinct = list(dict.fromkeys(dfas))
+    if len(dfas) == 1 and max(dfas[0].final) < 2:
+        return dfas[0]
+    if len(distinct) < len(dfas):  # each is combined once, and its bit stands for all its places
+        joint = combine(distinct, limit)
+        bits = [sum(1 << place for place, dfa in enumerate(dfas) if dfa is each) for each in distinct]
+        marks = {mask: sum(bit for i, bit in enumerate(bits) if mask >> i & 1) for mask in joint.kinds[0]}
+        return replace(joint, final=tuple(map(marks.__getitem__, joint.final)))
     # A state of a product is as wide as what it combines, so thousands are combined in groups: joint states of few
     # are never more than those of all.
     level = [_combined(dfas[i : i + _GROUP], limit) for i in range(0, len(dfas), _GROUP)]

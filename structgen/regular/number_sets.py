@@ -160,8 +160,6 @@ def combined_languages(sets: Sequence[Numbers], *, finite: bool = True) -> tuple
     """
     languages = [number_language(numbers, finite=finite) for numbers in sets]
     predicates = [number_predicate(numbers, finite=finite) for numbers in sets]
-    if len(sets) == 1:
-        return languages[0], predicates
     try:
         return combine(languages), predicates
     except LimitExceeded:
