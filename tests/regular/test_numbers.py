@@ -1,7 +1,4 @@
-"""number_dfa against exact arithmetic.
-
-Covers `exponents`.
-"""
+"""number_dfa against exact arithmetic."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from structgen.constraints.basic import JsonSchema
+from structgen.regular.chardfa import tidied
 from structgen.regular.number_sets import combined_languages, number_language, number_predicate
 from structgen.regular.numbers import LARGEST, number_dfa
 from structgen.schema.normal import Numbers
@@ -339,6 +337,26 @@ def test_integers_are_exact_at_any_length_and_never_infinite() -> None:
     assert number_dfa(Numbers(integer=True)).matches("9" * 15 + ".00")
     assert not number_dfa(Numbers(integer=True)).matches("9" * 16 + ".0")
     assert number_dfa(Numbers(minimum=Fraction(10**400))).empty
+
+
+def test_automata_of_random_bounds_are_minimal_and_count_whole_digits() -> None:
+    """No state could be left out, those of the run of 308 digits included, nor is one of these too many or too few."""
+    for seed in range(300):
+        draw = random.Random(seed)
+        low, high = sorted(random_bound(draw) or Fraction(draw.choice([0, 9, -(10**300)])) for _ in range(2))
+        for numbers in (
+            Numbers(draw.random() < 0.2, low, high, draw.random() < 0.3, draw.random() < 0.3),
+            Numbers(minimum=low, exclusive_minimum=draw.random() < 0.3),
+            Numbers(maximum=high, exclusive_maximum=draw.random() < 0.3),
+        ):
+            dfa = number_dfa(numbers)
+            assert len(tidied(dfa.bounds, dfa.classes, dfa.next, dfa.final).final) == len(dfa.final), numbers
+            assert set(dfa.final) <= {0, 1}
+            for text in ("9" * 307, "9" * 308, "9" * 309, "-" + "9" * 308, "-" + "9" * 309 + ".5", "1" + "0" * 200):
+                inside = within(numbers, Fraction(text)) and not (numbers.integer and "." in text)
+                ends = [abs(end or LARGEST) for end in (numbers.minimum, numbers.maximum)]
+                counted = numbers.integer or len(text.strip("-").partition(".")[0]) <= 308 or max(ends) <= 10**308
+                assert dfa.matches(text) == (inside and counted), (numbers, text)
 
 
 EXPONENTS = ["", *(f"{mark}{shift}" for mark in ("e", "e+", "e-", "", "-", "+") for shift in (0, 1, 2, 6, 7, 8, 30))]

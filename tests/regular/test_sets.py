@@ -17,6 +17,7 @@ import pytest
 from structgen.regular.interning import LARGE, grown_rows, zeros
 from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
 from structgen.regular.number_sets import number_count, number_is_empty, number_language, number_predicate
+from structgen.regular.numbers import LARGEST
 from structgen.regular.string_sets import (
     allowed_literals,
     is_free,
@@ -102,6 +103,19 @@ def test_random_sets_of_numbers_are_their_definition() -> None:
         assert not (found and number_is_empty(numbers)), numbers
         assert count is None or len(found) <= count, (numbers, found)
         assert count != 0 or number_is_empty(numbers), numbers
+        assert number_predicate(numbers) or number_is_empty(numbers) == number_language(numbers).empty, numbers
+
+
+ENDS = [Fraction(10**308), -Fraction(10**308), -LARGEST, LARGEST, Fraction(1, 3), Fraction(3, 10**324), Fraction(0)]
+
+
+@pytest.mark.parametrize("steps", [(), (Fraction(1, 100),), (Fraction(10**307 * 3),), (Fraction(2, 3),)])
+def test_emptiness_by_arithmetic_is_that_of_the_language(steps: tuple[Fraction, ...]) -> None:
+    """At the ends of what a double holds, between equal ends, and where no multiple is between them."""
+    for low, high in itertools.product([None, *ENDS], repeat=2):
+        for opened in (False, True):
+            numbers = Numbers(False, low, high, opened, opened, multiples=steps)
+            assert number_is_empty(numbers) == number_language(numbers).empty, numbers
 
 
 OTHERS = [Fraction(1), Fraction(86400), Fraction("1e-8"), Fraction(10**300), Fraction(3, 7)]
