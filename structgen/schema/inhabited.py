@@ -11,8 +11,9 @@ from typing import Any
 
 from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, STRUCTURE
 
-UNCLEAR = frozenset(row.name for row in KEYWORDS if row.may_empty and row.how not in (STRUCTURE, ANNOTATION))
-"""Keywords that a glance does not settle."""
+_RESTRICTING = frozenset(row.name for row in KEYWORDS if row.how not in (STRUCTURE, ANNOTATION))
+UNCLEAR = frozenset(row.name for row in KEYWORDS if row.may_empty and row.name in _RESTRICTING)
+"""Keywords that a glance does not settle beside others."""
 
 _PAIRS = (("minimum", "maximum"), ("minLength", "maxLength"))
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
@@ -30,7 +31,8 @@ def plainly_inhabited(schema: Any, target: Callable[[dict[str, Any]], Any], dept
         return schema is True or schema == {}
     keys = schema.keys()
     if not keys.isdisjoint(UNCLEAR):
-        return len(keys) == 1 and "$ref" in keys and depth > 0 and plainly_inhabited(target(schema), target, depth - 1)
+        alone = len(keys & _RESTRICTING) == 1 and depth > 0
+        return alone and any(plainly_inhabited(each, target, depth - 1) for each in _enough(schema, target))
     if "enum" in keys or "const" in keys:
         return keys <= _BESIDE_LITERALS and _holds_literal(schema)
     for low, high in _PAIRS:
@@ -39,6 +41,14 @@ def plainly_inhabited(schema: Any, target: Callable[[dict[str, Any]], Any], dept
     if "format" in keys and ("minLength" in keys or "maxLength" in keys):
         return False
     return "required" not in keys or _has_required(schema, target, depth)
+
+
+def _enough(schema: dict[str, Any], target: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """Of a schema with one restricting keyword: schemas of which each value satisfies it, none if that is not plain."""
+    if "$ref" in schema:
+        return [target(schema)]
+    alike: list[Any] = schema.get("allOf", schema.get("oneOf", ()))
+    return alike if len(alike) == 1 else schema.get("anyOf", [])
 
 
 def _holds_literal(schema: dict[str, Any]) -> bool:

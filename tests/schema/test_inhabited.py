@@ -85,6 +85,25 @@ def test_what_is_plainly_inhabited_has_a_value(number: int) -> None:
     assert told > 40
 
 
+@pytest.mark.parametrize("name", ["$ref", "anyOf", "allOf", "oneOf"])
+def test_one_keyword_that_applies_schemas_is_seen_through(name: str) -> None:
+    """Beside annotations and definitions; beside another keyword that restricts, a glance does not tell."""
+    rng = random.Random(name)
+    told = 0
+    for _ in range(60):
+        inner = {"type": rng.choice(TYPES), **_written(rng, 1)}
+        argument: Any = "#/$defs/a" if name == "$ref" else [inner]
+        if name == "anyOf":
+            argument = [{"not": {}}, inner]
+        schema = {"title": "A", name: argument, "default": None, "$defs": {"a": inner}}
+        if plainly_inhabited(schema, lambda _, inner=inner: inner):
+            told += 1
+            assert _has_value(schema), schema
+        assert not plainly_inhabited({**schema, "maxLength": 3}, lambda _, inner=inner: inner)
+        assert not plainly_inhabited({"oneOf": [inner, inner]}, dict)
+    assert told > 20
+
+
 @pytest.mark.parametrize("name", sorted(HARMLESS - {"enum", "const", "required"}))
 def test_each_harmless_keyword_leaves_a_value_of_every_type(name: str) -> None:
     """Alone beside a type: that is what it says of itself, and a glance sees it."""
