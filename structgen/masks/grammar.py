@@ -152,12 +152,13 @@ class Grammar(Transitions):
             self._forget()
         row, address = self._slices.new_row()
         ends = self._fill(position, address, YES, from_row)
-        late, empty = None, ends & ~TESTED == NOTHING_ALLOWED
-        if ends & TESTED:
-            late = Late(self, position, self.automaton.tables.met_tests(), hopeless=empty)
-        elif empty:
+        if ends < NOTHING_ALLOWED:
+            return row, ends == 1, None
+        if ends == NOTHING_ALLOWED:
             raise DeadEnd("no token of the vocabulary spells what must come next")
-        return row, ends & ~TESTED == 1, late
+        ends -= TESTED
+        late = Late(self, position, self.automaton.tables.met_tests(), hopeless=ends == NOTHING_ALLOWED)
+        return row, ends == 1, late
 
     def _forget(self) -> None:
         for position in list(self._rows)[: len(self._rows) // 2]:

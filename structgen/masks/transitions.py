@@ -145,7 +145,7 @@ class Transitions:
         self._registers[R_PHASE] = 0
         while (ends := fill(self._base, position, address, answer)) < 0:
             self.automaton.provide()
-        return int(ends)
+        return ends
 
     def fill(self, position: int, out: Uint32, answer: int) -> list[int]:
         """Write the mask at a position with tests answered as `answer` says: the tests that were met."""
