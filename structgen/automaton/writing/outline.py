@@ -38,10 +38,10 @@ class DfaOutline:
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
-        escaped = set(range(dfa.next.shape[1]))
+        self.escaped: Int32 = np.arange(1, dfa.next.shape[1], dtype=np.int32)
         if name:
             escaped = self.classes_in(0, 0x1F) | self.classes_in(0x22, 0x22) | self.classes_in(0x5C, 0x5C)
-        self.escaped: Int32 = np.array(sorted(escaped - {0}), np.int32)
+            self.escaped = np.array(sorted(escaped - {0}), np.int32)
         self.spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
         self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends, limits)
@@ -49,7 +49,7 @@ class DfaOutline:
         for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # in a string most blanks are spelled by escapes
             self.depths[k] = 0
         self.exits: Int64 | None = None
-        if self.wides.size:
+        if self.wides.any():
             leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides, quoted=quoted)
             self.exits = leaving if FEW_HOMES * np.count_nonzero(leaving[:, 1]) >= len(leaving) else None
 
