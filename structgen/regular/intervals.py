@@ -15,30 +15,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
-from itertools import chain
+from functools import partial
 from typing import TypeAlias
 
-import numpy as np
-
-from structgen.errors import LimitExceeded
-from structgen.memo import cached_method
-from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
-
-BOUNDS = np.array(
-    [0, *(ord(char) for char in "+,-./0123456789:EFef")], np.int32
-)  # interval i starts at the i-th character
-CLASSES = np.array([0, 14, 0, 11, 12, 0, *range(1, 11), 0, 13, 0, 13, 0], np.int32)
-MINUS, POINT, EXPONENT, PLUS, COLUMNS = 11, 12, 13, 14, 15
-ANY = math.inf
-"""Any number of digits."""
+from structgen.regular.digits import ANY, EXPONENT, POINT, Rows
 
 _BELOW, _ABOVE = -1, -2
 """How digits compare with those of a bound, in the place of the remainder that is left while they are equal."""
 _LEAST = Fraction(3, 10**324)
 """A double rounds no number from here on to 0."""
-_CHAIN, _JOINT = 2, 3
-"""Marks of accepting states, see `Rows.finish`."""
 _WHOLE, _POINT, _FRACTION = range(3)
 
 
@@ -51,116 +36,6 @@ class End:
 
     def negated(self) -> End:
         return End(None if self.value is None else -self.value, self.open)
-
-
-class Rows:
-    """A table under construction: `rows[state][column]`, row 0 dead, row 1 the start.
-
-    Args:
-        fraction: the digits that may stand in a fraction: all, or those of an integer, zeros.
-
-    Attributes:
-        tail: the run (see `run`) of at most so many digits, with a fraction, is left to be written by `finish`.
-    """
-
-    def __init__(self, fraction: int = 10) -> None:
-        self.rows: list[list[int]] = [[0] * COLUMNS, [0] * COLUMNS]
-        self.final = [0, 0]
-        self.tail: float = -1
-        self._fraction = fraction
-        self._runs: dict[tuple[float, float, float], int] = {}
-
-    def added(self, *, final: bool = False) -> int:
-        """A new state."""
-        if len(self.rows) > STATE_LIMIT:
-            raise LimitExceeded(f"numeric bounds take more than {STATE_LIMIT:,} automaton states")
-        self.rows.append([0] * COLUMNS)
-        self.final.append(int(final))
-        return len(self.rows) - 1
-
-    def negative(self) -> int:
-        """The state behind a minus at the start."""
-        if not self.rows[1][MINUS]:
-            self.rows[1][MINUS] = self.added()
-        return self.rows[1][MINUS]
-
-    @cached_property
-    def point(self) -> int:
-        """The state behind a point, before any fraction."""
-        point, fraction = self.added(), self.added(final=True)
-        for state in (point, fraction):
-            self.rows[state][1 : self._fraction + 1] = [fraction] * self._fraction
-        return point
-
-    def run(self, least: float, most: float, points: float) -> int:
-        """The state before `least` to `most` more digits, whichever they are; 0 where there is no such number.
-
-        Args:
-            points: behind how many of them at most a point may stand.
-        """
-        key, states = (max(least, 0), most, max(points, -1)), list[int]()
-        while key not in self._runs and key[0] <= key[1]:
-            least, most, points = key
-            state = self._runs[key] = self.added(final=not least)
-            if not least and points >= 0:
-                self.rows[state][POINT] = self.point
-            if points == ANY and most == self.tail:
-                self.final[state] = _CHAIN
-                break
-            states.append(state)
-            key = max(least - 1, 0), most - 1, max(points - 1, -1)
-        following = self._runs.get(key, 0)
-        for state in reversed(states):
-            self.rows[state][1:11] = [following] * 10
-            following = state
-        return following
-
-    @cached_method
-    def exponent(self, least: int | None, most: int | None) -> int:
-        """The state behind `e` before the exponents from `least` to `most` (None: no bound); 0 for none."""
-        if least is not None and most is not None and least > most:
-            return 0
-        state = self.added()
-        row = self.rows[state]
-        if most is None or most >= 0:
-            row[PLUS] = self._digits(max(least or 0, 0), most)
-            row[1:11] = self.rows[row[PLUS]][1:11]
-        if least is None or least <= 0:
-            row[MINUS] = self._digits(max(-(most or 0), 0), None if least is None else -least)
-        return state
-
-    @cached_method
-    def _digits(self, least: int, most: int | None) -> int:
-        """The state before the digits of a whole number from `least` to `most`, with any zeros before them."""
-        zeros = self.added(final=least == 0)
-        low, high = (End(value, False) for value in (least, most))
-        _Magnitudes(self, _lower(low), _Bound(high, _BELOW), points=-1).read_whole(zeros)
-        self.rows[zeros][1] = zeros
-        start = self.added()
-        self.rows[start][1:11] = self.rows[zeros][1:11]
-        return start
-
-    def finish(self) -> CharDfa:
-        """The table, trimmed and minimal.
-
-        A run of hundreds of digits is minimal as it is, and its states differ from all others: it is written behind the
-        minimal table of the rest, up to the longest run that this has itself.
-        """
-        shorter = [most for least, most, points in self._runs if points == ANY and not least and most < self.tail]
-        if shorter and _CHAIN in self.final:
-            self.final[self._runs[0, max(shorter), ANY]] = _JOINT
-        table = np.fromiter(chain.from_iterable(self.rows), np.int32).reshape(-1, COLUMNS)
-        dfa = tidied(BOUNDS, CLASSES, table, self.final)
-        if _CHAIN not in dfa.final:
-            return dfa
-        first, states = dfa.final.index(_CHAIN), len(dfa.final)
-        joined = _JOINT in dfa.final
-        count = int(self.tail) - (int(max(shorter)) + 1 if joined else 0)
-        run = np.array([first, *range(states, states + count), dfa.final.index(_JOINT) if joined else 0])
-        digits = np.unique(dfa.classes[np.searchsorted(dfa.bounds, np.arange(0x30, 0x3A), side="right") - 1])
-        table = np.concatenate((dfa.next, np.repeat(dfa.next[first : first + 1], count, axis=0)))
-        table[np.ix_(run[:-1], digits)] = run[1:, None]
-        return CharDfa(dfa.bounds, dfa.classes, table, (*(int(final > 0) for final in dfa.final), *([1] * count)))
 
 
 class _Bound:
@@ -238,15 +113,11 @@ class _Magnitudes:
     """The numbers without a sign between two bounds, under construction in a table.
 
     Args:
-        points: behind how many digits at most a point may stand, before a fraction of zeros; `ANY`: the numbers are no
-            integers.
         most: how many digits may stand before the point.
     """
 
-    def __init__(self, table: Rows, low: _Bound, high: _Bound, *, points: float, most: float = ANY) -> None:
-        self._table, self._low, self._high = table, low, high
-        self._points, self._most = points, most
-        self._real = points == ANY
+    def __init__(self, table: Rows, low: _Bound, high: _Bound, most: float) -> None:
+        self._table, self._low, self._high, self._most = table, low, high, most
         self._states: dict[_Key, int] = {}
         self._pending: list[_Key] = []
 
@@ -254,16 +125,10 @@ class _Magnitudes:
         """Let the numbers be read from the state `origin` on."""
         above, below = self._low.zero, self._high.zero
         decided = above == _ABOVE and below == _BELOW
-        zero = self._table.run(0, 0, self._points) if decided else self._state((_WHOLE, 0, above, below))
+        zero = self._table.run(0, 0, ANY) if decided else self._state((_WHOLE, 0, above, below))
         if self._high.exponent is not None or self._high.whole:
-            self.read_whole(origin)
-        else:
-            self._write()
+            self._lead(self._table.rows[origin], self._low.start, self._high.start, partial(self._whole, 1), 1)
         self._table.rows[origin][1] = zero
-
-    def read_whole(self, origin: int) -> None:
-        """Let those from 1 on be read."""
-        self._lead(self._table.rows[origin], self._low.start, self._high.start, partial(self._whole, 1), 1)
         self._write()
 
     def _state(self, key: _Key) -> int:
@@ -288,11 +153,9 @@ class _Magnitudes:
                 self._lead(row, above, below, partial(self._fraction, _FRACTION, count))
             elif count:
                 self._lead(row, above, below, partial(self._whole, count + 1))
-            if phase == _WHOLE and self._real:
+            if phase == _WHOLE:
                 row[POINT] = self._fraction(_POINT, count, *((above, below) if count == 1 else rests))
-            elif phase == _WHOLE and ends and count <= self._points:
-                row[POINT] = self._table.point
-            if count == 1 and phase != _POINT and self._real:
+            if count == 1 and phase != _POINT:
                 row[EXPONENT] = self._table.exponent(self._low.least(above), self._high.most(below))
 
     def _lead(self, row: list[int], above: int, below: int, behind: Callable[[int, int], int], first: int = 0) -> None:
@@ -305,13 +168,13 @@ class _Magnitudes:
 
     def _whole(self, count: int, above: int, below: int) -> int:
         """The state behind `count` digits before the point; behind one, an exponent may follow."""
-        if count > 1 or not self._real:
+        if count > 1:
             above = _ABOVE if count > self._low.whole else above
             below = _BELOW if self._high.whole > self._most else below
             if above < 0 and below < 0:
                 least = self._low.whole + (above == _BELOW)
                 most = min(self._high.whole - (below == _ABOVE), self._most)
-                return self._table.run(least - count, most - count, self._points - count)
+                return self._table.run(least - count, most - count, ANY)
             if count > min(self._high.whole, self._most):
                 return 0
         return self._state((_WHOLE, count, above, below))
@@ -327,22 +190,19 @@ class _Magnitudes:
         return self._state((phase, count, above, below))
 
 
-def interval_rows(low: End, high: End, *, points: float = ANY, most: float = ANY, chained: int = 2) -> Rows:
+def interval_rows(low: End, high: End, most: float = ANY, chained: int = 2) -> Rows:
     """The numbers from `low` to `high`, in plain notation or with an exponent behind one digit before the point.
 
     `-0` is 0. No number but 0 is spelled with an exponent that a double rounds to an excluded 0.
 
     Args:
-        points: of integers: behind how many digits at most a fraction of zeros may stand. They have no exponents.
         most: how many digits may stand before the point.
         chained: behind how many of them the rest of any number of digits may be left to `Rows.finish`.
 
     Raises:
         LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
     """
-    table = Rows(10 if points == ANY else 1)
-    if points != ANY:
-        low, high = _rounded_up(low), _rounded_up(high.negated()).negated()
+    table = Rows()
     for least, greatest, sign in ((low, high, 1), (high.negated(), low.negated(), -1)):
         at_least, at_most = max(least.value or 0, 0), greatest.value
         excluded = greatest.open or (least.open and least.value == at_least)
@@ -351,13 +211,25 @@ def interval_rows(low: End, high: End, *, points: float = ANY, most: float = ANY
         lower, upper = _lower(least), _Bound(greatest, _BELOW)
         if upper.whole > most:
             table.tail = most - max(lower.whole + 1, chained)
-        _Magnitudes(table, lower, upper, points=points, most=most).read(1 if sign > 0 else table.negative())
+        _Magnitudes(table, lower, upper, most).read(1 if sign > 0 else table.negative())
     return table
 
 
-def _rounded_up(end: End) -> End:
+def integer_rows(low: End, high: End, points: int) -> Rows:
+    """The integers from `low` to `high`, in digits; behind `points` of them at most a fraction of zeros may stand."""
+    table = Rows(1)
+    least, most = _rounded_up(low), _rounded_up(high.negated())
+    for first, past, sign in ((least, most, 1), (most, least, -1)):  # without a sign from `first` to `-past`
+        if past is None or -past >= max(first or 0, 0):
+            zero = table.run(0, 0, points) if first is None or first <= 0 else 0
+            last = None if past is None else -past
+            table.whole(max(first or 0, 1), last, points, 1 if sign > 0 else table.negative(), zero)
+    return table
+
+
+def _rounded_up(end: End) -> int | None:
     """The least integer that a lower bound allows."""
     if end.value is None:
-        return end
+        return None
     whole = math.ceil(end.value)
-    return End(whole + (end.open and whole == end.value), False)
+    return whole + (end.open and whole == end.value)

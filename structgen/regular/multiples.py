@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.chardfa import CharDfa, literals, tidied, union
-from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
+from structgen.regular.digits import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
 
 MULTIPLES_LIMIT = 20_000
 """How many remainders `multiples_dfa` keeps apart before it leaves some together."""

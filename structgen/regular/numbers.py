@@ -15,7 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from structgen.regular.chardfa import CharDfa, from_pattern, literals, tidied, union
-from structgen.regular.intervals import ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, interval_rows
+from structgen.regular.digits import ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, Rows
+from structgen.regular.intervals import End, integer_rows, interval_rows
 from structgen.schema.normal import Numbers
 
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}
@@ -56,7 +57,7 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     if numbers.integer:
         if low.value is None and high.value is None:
             return from_pattern(DIGITS_ALONE if numbers.plain else _ANY_INTEGER)
-        return interval_rows(low, high, points=-1 if numbers.plain else EXACT_DIGITS).finish()
+        return integer_rows(low, high, -1 if numbers.plain else EXACT_DIGITS).finish()
     if finite:
         low, high = _within_doubles(low, -1), _within_doubles(high, 1)
     elif low.value is None and high.value is None:

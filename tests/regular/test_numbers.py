@@ -1,4 +1,7 @@
-"""number_dfa against exact arithmetic."""
+"""number_dfa against exact arithmetic.
+
+Covers `digits`.
+"""
 
 from __future__ import annotations
 
