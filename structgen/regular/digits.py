@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
@@ -29,14 +30,14 @@ _Left: TypeAlias = tuple[float, str]
 while those before them are equal, if they matter: as many are no less (no more) than these."""
 
 
-def _left(bound: _Left, digit: str, edge: str) -> _Left:
-    """What is left behind one more digit; `edge`: the digit of which all are no less (0) or no more (9)."""
+def _lefts(bound: _Left, edge: str) -> list[_Left]:
+    """What is left behind each digit; `edge`: the digit of which all are no less (0) or no more (9)."""
     count, digits = bound
-    if digits and digit == digits[0]:
-        return count - 1, digits[1:] if digits[1:].strip(edge) else ""
-    if edge == "0":
-        return count - (not digits or digit > digits[0]), ""
-    return count - 1 - (digits != "" and digit > digits[0]), ""
+    if not digits:
+        return [(count - 1, "")] * 10
+    below, above = (count - (edge == "9"), ""), (count - 1 - (edge == "9"), "")
+    own, rest = int(digits[0]), digits[1:]
+    return [below] * own + [(count - 1, rest if rest.strip(edge) else "")] + [above] * (9 - own)
 
 
 class Rows:
@@ -85,7 +86,8 @@ class Rows:
         Args:
             points: behind how many of them at most a point may stand.
         """
-        key, states = (max(least, 0), most, max(points, -1)), list[int]()
+        key = max(least, 0), most, max(points, -1)
+        states: list[int] = []
         while key not in self._runs and key[0] <= key[1]:
             least, most, points = key
             state = self._runs[key] = self.added(final=not least)
@@ -110,8 +112,7 @@ class Rows:
         while pending:
             state, low, high, points = pending.pop()
             last, following, row = None, 0, self.rows[state]
-            for column, digit in enumerate("0123456789", 1):
-                left = _left(low, digit, "0"), _left(high, digit, "9")
+            for column, left in enumerate(zip(_lefts(low, "0"), _lefts(high, "9"), strict=True), 1):
                 if left != last:
                     last, following = left, self._behind(*left, points - 1, pending)
                 row[column] = following
@@ -124,7 +125,7 @@ class Rows:
             return 0
         if not low[1] and not high[1]:
             return self.run(least, high[0], points)
-        key = low, high, max(points, -1)
+        key = (least, low[1]), high, max(points, -1)
         if key not in self._wholes:
             state = self._wholes[key] = self.added(final=least == 0)
             pending.append((state, *key))
@@ -154,6 +155,10 @@ class Rows:
         self.rows[start][1:11] = self.rows[zeros][1:11]
         return start
 
+    def array(self) -> NDArray[np.int32]:
+        """The table: int32[states, columns]."""
+        return np.fromiter(chain.from_iterable(self.rows), np.int32).reshape(-1, COLUMNS)
+
     def finish(self) -> CharDfa:
         """The table, trimmed and minimal.
 
@@ -163,8 +168,7 @@ class Rows:
         shorter = [most for least, most, points in self._runs if points == ANY and not least and most < self.tail]
         if shorter and _CHAIN in self.final:
             self.final[self._runs[0, max(shorter), ANY]] = _JOINT
-        table = np.fromiter(chain.from_iterable(self.rows), np.int32).reshape(-1, COLUMNS)
-        dfa = tidied(BOUNDS, CLASSES, table, self.final)
+        dfa = tidied(BOUNDS, CLASSES, self.array(), self.final)
         if _CHAIN not in dfa.final:
             return dfa
         first, states = dfa.final.index(_CHAIN), len(dfa.final)

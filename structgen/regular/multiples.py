@@ -98,32 +98,23 @@ def _scientific_multiples(step: Fraction) -> CharDfa:
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
         return literals(())
-    table = Rows()
+    rows, most = Rows(), 307 - places if places else None
     shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
-
-    def exponent(state: int, digits: int, rest: int) -> None:
-        """Let an exponent follow that makes the digits so far, without their point, a multiple."""
-        shift = shifts[rest]
-        if shift is not None:
-            table.rows[state][EXPONENT] = table.exponent(
-                zeros - places + digits + shift, 307 - places if places else None
-            )
-
-    firsts = [table.added() for _ in range(whole)]
-    for origin in (1, table.negative()):
-        table.rows[origin][2:11] = [firsts[digit % whole] for digit in range(1, 10)]
-    points = [table.added() for _ in range(whole)]
-    for rest, (first, point) in enumerate(zip(firsts, points, strict=True)):
-        exponent(first, 0, rest)
-        table.rows[first][POINT] = point
-    before = points
-    for digits in range(1, _FRACTION_DIGITS + 1):
-        states = [table.added() for _ in range(whole)]
-        for rest, (origin, state) in enumerate(zip(before, states, strict=True)):
-            table.rows[origin][1:11] = [states[(rest * 10 + digit) % whole] for digit in range(10)]
-            exponent(state, digits, rest)
-        before = states
-    return table.finish()
+    # Behind so many digits of the fraction, the exponent that makes the digits so far, without their point, a multiple.
+    exponents = [
+        [0 if shift is None else rows.exponent(zeros - places + digits + shift, most) for shift in shifts]
+        for digits in range(_FRACTION_DIGITS + 1)
+    ]
+    origins, first = [1, rows.negative()], len(rows.rows)
+    point = first + whole
+    table, final = _blank(point + whole * (_FRACTION_DIGITS + 1))
+    table[:first], final[:first] = rows.array(), rows.final
+    table[origins, 2:11] = first + np.arange(1, 10) % whole
+    table[first:point, POINT] = point + np.arange(whole)
+    for start in range(point, len(table) - whole, whole):
+        _append(table, start, start + whole, whole)
+    table[first:point, EXPONENT], table[point + whole :, EXPONENT] = exponents[0], np.ravel(exponents[1:])
+    return tidied(BOUNDS, CLASSES, table, final.tolist())
 
 
 Table: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -135,9 +126,7 @@ def _blank(states: int) -> Table:
 
 def _append(table: NDArray[np.int32], origin: int, target: int, whole: int) -> None:
     """Let one more digit lead from the remainders at `origin` to those at `target`."""
-    remainders = np.arange(whole)
-    for digit in range(10):
-        table[origin : origin + whole, digit + 1] = target + (remainders * 10 + digit) % whole
+    table[origin : origin + whole, 1:11] = target + (np.arange(whole)[:, None] * 10 + np.arange(10)) % whole
 
 
 def _integers(whole: int, zeros: int) -> Table:
