@@ -194,19 +194,19 @@ def test_a_grammar_that_was_interrupted_everywhere_has_the_masks_of_a_fresh_one(
     check(name, Interrupts(), monkeypatch, 1.02)
 
 
-@pytest.mark.parametrize("calls", [1, 2, 3, 10, 40, 100])
+@pytest.mark.parametrize("calls", [1, 2, 3, 4, 5])
 def test_generate_is_right_after_an_interrupt(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`generate` keeps grammars between calls: one that was interrupted lost characters beyond ASCII for good."""
     schema = {"type": "string", "pattern": f"^[é-ü]{{2}}[a-z]{{0,{calls}}}$"}  # not kept by another test
     model = scripted('"óów"')
     spell, left = DfaOutline._spell, calls
 
-    def interrupted(self: DfaOutline, *arguments: Any) -> None:
+    def interrupted(self: DfaOutline, *arguments: Any) -> Any:
         nonlocal left
         left -= 1
         if left == 0:
             raise KeyboardInterrupt
-        spell(self, *arguments)
+        return spell(self, *arguments)
 
     monkeypatch.setattr(DfaOutline, "_spell", interrupted)
     with pytest.raises(KeyboardInterrupt):
