@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from structgen.endings.frame_search import FrameSearch
+from structgen.endings.frame_search import MOST_BYTES, FrameSearch
 from structgen.endings.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, HI, INC, LO, NOTHING, ROOM, TARGET
 from structgen.memo import BoundedCache
 
 LATER_EXITS = 32
-"""Where the frame below tells outcomes apart, exits that cost so much more than the first are not looked for."""
+"""Where the frame below tells outcomes apart, exits that cost so much more than the first are looked for only where no
+other leads to an end."""
 
 
 class Distances:
@@ -70,9 +71,16 @@ class Distances:
             self._behind(each, Exit(b"", 0, 0, False))
 
     def _end(self, frame: int, node: Node) -> Exit:
+        best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, MOST_BYTES)
+        if best is None:
+            raise NoWayOut
+        return best
+
+    def _end_near(self, frame: int, node: Node, later: int) -> Exit | None:
+        """`_end` behind an exit that costs at most `later` bytes more than the first; None where there is none."""
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
-        for exit_ in self._ways(node):
+        for exit_ in self._ways(node, later):
             if best is not None and len(exit_.text) >= len(best.text):
                 break
             if best is not None and len(exit_.text) + self.automaton.least_behind(ret, exit_.outcome) >= len(best.text):
@@ -82,8 +90,6 @@ class Distances:
                 best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)
             if self._is_last(frame, exit_):
                 break
-        if best is None:
-            raise NoWayOut
         return best
 
     def _is_last(self, frame: int, exit_: Exit) -> bool:
@@ -113,12 +119,12 @@ class Distances:
                 return None
         return end
 
-    def _ways(self, node: Node) -> Iterator[Exit]:
-        """The exits from a node that matter, cheapest first."""
+    def _ways(self, node: Node, later: int) -> Iterator[Exit]:
+        """The exits from a node that cost at most `later` bytes more than the first, cheapest first."""
         first = self._first(node)
         yield first
         exits: list[Exit] = []
-        FrameSearch(self.known, node, exits.append).run(len(first.text) + LATER_EXITS)
+        FrameSearch(self.known, node, exits.append).run(len(first.text) + later)
         yield from exits
 
     def _first(self, node: Node) -> Exit:

@@ -266,6 +266,23 @@ def test_exits_that_an_earlier_one_serves_as_well_as_are_not_taken_again():
     assert raised.value.least > 1000
 
 
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_an_end_is_found_behind_a_name_far_longer_than_one_that_came(order: Any) -> None:
+    """A name's frame reads `a` a second time, which is refused behind it; the next name is 60 characters long."""
+    schema = {"type": "object", "properties": {"a": {"const": 1}}, "patternProperties": {"^.{60,}$": {"const": 2}}}
+    grammar = JsonSchema({**schema, "additionalProperties": False, "minProperties": 2}, order=order).compile(
+        byte_vocabulary()
+    )
+    matcher, distances = Matcher(grammar), Distances(grammar.automaton)
+    for byte in b'{"a": 1, "':
+        matcher.advance(byte)
+    end = distances.end(matcher.position).text
+    assert len(end) == len('": 2}') + 60
+    for byte in end:
+        matcher.advance(byte)
+    assert matcher.can_finish
+
+
 def pairs(count: int) -> dict[str, Any]:
     """Objects in which each `a` owes a `b`."""
     return {"type": "object", "dependentRequired": {f"a{i}": [f"b{i}"] for i in range(count)}}
