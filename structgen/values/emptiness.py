@@ -229,6 +229,7 @@ class OpenMembers:
         self._required = np.array([member.required for member in objects.properties], np.bool_)
         self._living = np.zeros(self._required.size, np.bool_)
         self._asked = np.zeros(self._required.size, np.bool_)
+        self._unasked = self._required.size
 
     def of(self, progress: Members) -> Flags:
         """bool[declared members]: may it come next, and the object still be closed?"""
@@ -240,15 +241,18 @@ class OpenMembers:
         members = progress.members_after
         if objects.max_properties is not None:
             flags &= members + progress.left_after(self._required) <= objects.max_properties
-        if members < objects.min_properties and can.others_left(progress) is not None:
+        others = can.others_left(progress)
+        if members < objects.min_properties and others is not None:
             possible = self._that_live(np.ones(self._living.size, np.bool_))
-            flags &= members + progress.left_after(possible) >= objects.min_properties
+            flags &= members + progress.left_after(possible) + others >= objects.min_properties
         return flags
 
     def _that_live(self, wanted: Flags) -> Flags:
         """The members that some value satisfies, as far as it is wanted to know."""
-        new, outline = np.flatnonzero(wanted & ~self._asked), self._is_empty.members.outline(self._objects)
-        for i in new.tolist():
-            self._living[i] = not self._is_empty(outline.member(i))
-        self._asked[new] = True
+        if self._unasked:
+            new, outline = np.flatnonzero(wanted & ~self._asked), self._is_empty.members.outline(self._objects)
+            for i in new.tolist():
+                self._living[i] = not self._is_empty(outline.member(i))
+            self._asked[new] = True
+            self._unasked -= new.size
         return self._living

@@ -1,15 +1,18 @@
-"""Names of members: the writer of free names, of names in sets, and of frames that read one of many names.
+"""Names of members: the writer of frames that read a name, where other names than the declared ones may come or those
+are many.
 
-A frame of names says which name came by its outcome and knows nothing else of its object. So all progresses of all
-objects with these names share its states: those below a prefix are the same wherever the same names below it may
-come. They are written when a walk meets them, a few names at a time, so that a member of an object with thousands
-costs about what its own name costs.
+A frame of names says which name came by its outcome: the rank of a name in its table, or the place of another name's
+marks behind the ranks. It knows nothing else of its object, so all progresses of all objects with these names share its
+states. Which names may come is told behind the outcome, where any name of the table may go on to become another name
+(`{"patternProperties": {"^x-": {}}}`: after `"id`, a name that came, `"idle"` may come). Else it is told by the prefix:
+the states below a prefix are the same wherever the same names below it may come. They are written when a walk meets
+them, a few names at a time, so that a member of an object with thousands costs about what its own name costs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Collection
 from functools import lru_cache, partial
 from itertools import pairwise
 from json.encoder import encode_basestring
@@ -18,13 +21,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.table_format import DEAD
+from structgen.automaton.checks import TextCheck
 from structgen.automaton.writing.chars import lift
 from structgen.automaton.writing.literals import after_text, write_literals
 from structgen.automaton.writing.strings import NAME, free_string
 from structgen.memo import cached_method
-from structgen.regular.chardfa import CharDfa
-from structgen.schema.normal import Objects
 from structgen.values.context import Context
 from structgen.values.names import Joint
 
@@ -39,21 +40,19 @@ def quoted(text: str) -> bytes:
 
 
 class NameTable:
-    """The declared names of some sets of objects, sorted by their spellings. Compared by identity.
+    """Names, sorted by their spellings. Compared by identity.
 
     Attributes:
         names: each name once.
         spellings: the spelling of each, closing quote included: no one is a prefix of another.
-        ranks: per set, where its declared names stand in `names`.
+        ranks: where each name stands in `names`.
     """
 
-    def __init__(self, parts: Sequence[Objects]) -> None:
-        names = {member.name for each in parts for member in each.properties}
+    def __init__(self, names: Collection[str]) -> None:
         spelled = sorted((quoted(name) + b'"', name) for name in names)
         self.spellings = [spelling for spelling, _ in spelled]
         self.names = [name for _, name in spelled]
-        rank = {name: i for i, name in enumerate(self.names)}
-        self.ranks = [np.array([rank[member.name] for member in each.properties], np.int64) for each in parts]
+        self.ranks = {name: i for i, name in enumerate(self.names)}
 
     @cached_method
     def groups(self, first: int, end: int) -> tuple[bytes, list[int]]:
@@ -101,31 +100,50 @@ class NameWriter:
         self._context, self._automaton = context, context.automaton
 
     @cached_method
-    def table(self, sets: tuple[Objects, ...]) -> NameTable:
-        """The one table of the names of these sets."""
-        return NameTable(sets)
+    def table(self, names: frozenset[str]) -> NameTable:
+        """The one table of these names."""
+        return NameTable(names)
 
-    def frame(self, table: NameTable, allowed: Flags, *, inside: int = 0, others: int = 0) -> int:
-        """The callee that reads an `allowed` name of the table, or another name.
-
-        It starts behind the opening quote and ends with the closing one. Its outcome is the name's rank. Other names
-        are read by `inside`, a free string that takes any name, or `others`, a state that takes no name of the table;
-        those say the outcome.
-        """
-        if not allowed.any() and not inside:
-            return others
+    def frame(self, table: NameTable, allowed: Flags, others: int) -> int:
+        """The callee that reads an `allowed` name of a table, or one that the state `others` takes, which takes no name
+        of the table. It starts behind the opening quote and ends with the closing one."""
         bits = int.from_bytes(np.packbits(allowed, bitorder="little").tobytes(), "little")
-        return self._range(NameRange(table, 0, len(table.names), 0, bits, inside, inside or others))
+        return self._range(NameRange(table, 0, len(table.names), 0, bits, 0, others)) if bits else others
 
     @cached_method
-    def lifted(self, names: Joint, ends: tuple[tuple[int, int], ...]) -> int:
-        """The names that end with one of these final masks, each with the state behind the closing quote; 0: none."""
-        language = names.language(frozenset(final for final, _ in ends))
-        return 0 if language.empty else self.lift(language, dict(ends).__getitem__)
+    def others(self, table: NameTable, names: Joint | None, living: tuple[bool, ...]) -> tuple[int, bool]:
+        """The state of the names that are not in a table (0: there are none), and whether it takes the table's too.
 
-    def lift(self, language: CharDfa, close: Callable[[int], int]) -> int:
-        """The names of a language; `close`: from a final mask to the state behind the closing quote."""
-        return lift(self._automaton, language, close, quoted=True, name=True)
+        It does where each of them may go on to become another name: no prefix then depends on which of them may come,
+        so all positions of an object share the state, and a name that may not come is refused behind its outcome.
+
+        Args:
+            names: the rules that tell other names apart; None: there are none, and any name may come.
+            living: bool[names.others]: may names with these marks come?
+        """
+        count = len(table.names)
+        if not any(living):
+            return 0, False
+        if names is None:
+            inside = self.free(self._automaton.pop(count))
+            return self._range(NameRange(table, 0, count, 0, (1 << count) - 1, inside, inside)), True
+
+        def confirm(marks: int) -> int:
+            place = names.others.index(marks)
+            return self._automaton.pop(count + place) if living[place] else 0
+
+        ends = {
+            final: self._context.confirmed(names.predicates, names.marks(final), TextCheck, confirm)
+            for final in names.unlisted
+        }
+        kept = {final for final, state in ends.items() if state}
+        takes_table = names.go_on(frozenset(kept))
+        if takes_table:
+            first = self._automaton.pops(count)
+            ends |= {final: first + table.ranks[name] for final, name in names.listed_finals.items()}
+            kept |= names.listed_finals.keys()
+        language = names.language(frozenset(kept))
+        return lift(self._automaton, language, ends.__getitem__, quoted=True, name=True), takes_table
 
     @cached_method
     def free(self, close: int) -> int:
@@ -146,9 +164,9 @@ class NameWriter:
     def _whole(self, names: NameRange) -> list[tuple[bytes, int]]:
         """The names to their ends."""
         return [
-            (names.table.spellings[i][names.depth :], self._outcome(names, i))
+            (names.table.spellings[i][names.depth :], self._rank(names, i))
             for i in range(names.first, names.end)
-            if names.inside or names.allowed >> i - names.first & 1
+            if names.allowed >> i - names.first & 1
         ]
 
     def _branches(self, names: NameRange) -> list[tuple[bytes, int]]:
@@ -159,15 +177,16 @@ class NameWriter:
         for first, end in pairwise(starts):
             allowed = names.allowed >> first - names.first & (1 << end - first) - 1
             spelling = names.table.spellings[first]
-            if not allowed and not names.inside:
+            if not allowed:
                 continue
             if end - first == 1:
-                literals.append((spelling[names.depth :], self._outcome(names, first)))
+                literals.append((spelling[names.depth :], self._rank(names, first)))
                 continue
             fallback = after_text(self._automaton, reached, spelling[depth - 1 : depth]) if reached else 0
             below = NameRange(names.table, first, end, depth, allowed, names.inside, fallback)
             literals.append((spelling[names.depth : depth], self._range(below)))
         return literals
 
-    def _outcome(self, names: NameRange, rank: int) -> int:
-        return self._automaton.pops(len(names.table.names)) + rank if names.allowed >> rank - names.first & 1 else DEAD
+    def _rank(self, names: NameRange, rank: int) -> int:
+        """The state behind a name: the outcome is its rank."""
+        return self._automaton.pops(len(names.table.names)) + rank

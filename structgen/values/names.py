@@ -6,7 +6,7 @@ are known one by one; all others are told apart by one automaton over all sets a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache, partial
 
 from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
@@ -48,11 +48,11 @@ class Joint:
         doubtful: the sets whose bit must still be confirmed by their predicate, as bits.
     """
 
-    def __init__(self, sets: tuple[Strings, ...], listed: tuple[str, ...]) -> None:
-        self.sets, self.listed = sets, listed
+    def __init__(self, sets: tuple[Strings, ...], listed: frozenset[str]) -> None:
+        self.sets, self.listed = sets, sorted(listed)
         self.predicates = [string_predicate(names) for names in sets]
         told = self._combined()
-        self._dfa = beside(told, numbered(listed), 1 + len(sets)) if listed else told
+        self._dfa = beside(told, numbered(self.listed), 1 + len(sets)) if listed else told
 
     def _combined(self) -> CharDfa:
         """The sets in one automaton. Where that is too large, the largest sets are asked about where a name ends.
@@ -88,20 +88,21 @@ class Joint:
         """The marks of names that end with this final mask."""
         return final >> 1 & (1 << len(self.sets)) - 1
 
-    def name(self, final: int) -> str | None:
-        """The name that is told by itself and ends with this final mask."""
-        index = final >> 1 + len(self.sets)
-        return self.listed[index - 1] if index else None
-
-    @property
-    def finals(self) -> set[int]:
-        """All final masks."""
-        return {final for final in self._dfa.final if final}
-
     @cached_property
     def unlisted(self) -> tuple[int, ...]:
-        """The final masks of names that are not told by themselves."""
-        return tuple(final for final in self.finals if self.name(final) is None)
+        """The final masks of names that are not listed."""
+        return tuple({final for final in self._dfa.final if final and not final >> 1 + len(self.sets)})
+
+    @cached_property
+    def listed_finals(self) -> dict[int, str]:
+        """The final masks of the listed names."""
+        places = {final: final >> 1 + len(self.sets) for final in self._dfa.final}
+        return {final: self.listed[place - 1] for final, place in places.items() if place}
+
+    @cached_property
+    def others(self) -> tuple[int, ...]:
+        """The marks that names may have that are not listed."""
+        return tuple(dict.fromkeys([marks for final in self.unlisted for marks in self.resolved(self.marks(final))]))
 
     def resolved(self, marks: int) -> list[int]:
         """What the marks may turn out to be when the doubtful ones are asked."""
@@ -112,6 +113,10 @@ class Joint:
             doubtful &= ~bit
         return possible
 
+    def go_on(self, kept: frozenset[int]) -> bool:
+        """Does each listed name go on to a name that ends with one of these final masks?"""
+        return all(self.language(kept).state_after(name) for name in self.listed)
+
     @cached_method
     def language(self, kept: frozenset[int]) -> CharDfa:
         """The names that end with one of these final masks, which stay."""
@@ -119,7 +124,7 @@ class Joint:
 
 
 @kept_within(MOST_BYTES, lambda made: made.nbytes)
-def joint(sets: tuple[Strings, ...], listed: tuple[str, ...]) -> Joint:
+def joint(sets: tuple[Strings, ...], listed: frozenset[str]) -> Joint:
     """The kept `Joint` of these sets and names."""
     return Joint(sets, listed)
 
@@ -148,8 +153,9 @@ class Outline:
     @property
     def joint(self) -> Joint:
         """The automaton of the names that are not declared."""
-        return joint(self.sets, tuple(self.declared))
+        return joint(self.sets, frozenset(self.declared))
 
+    @cached_method
     def marks(self, name: str) -> int:
         """The sets that hold this name."""
         return sum(1 << k for k, names in enumerate(self.sets) if is_named(names, name))
@@ -178,14 +184,9 @@ class Outline:
         rules = ((1 << j, names, value) for j, (names, value) in enumerate(self._some))
         return [(rule, value) for rule, names, value in rules if marks & names and not met & rule]
 
-    def marks_of_others(self) -> list[int]:
+    def marks_of_others(self) -> Sequence[int]:
         """The marks that undeclared names may have."""
-        if not self.ruled:
-            return [0]
-        automaton = self.joint
-        return list(
-            dict.fromkeys(marks for final in automaton.unlisted for marks in automaton.resolved(automaton.marks(final)))
-        )
+        return self.joint.others if self.ruled else (0,)
 
     def count_others(self, living: Collection[int], limit: int) -> int | None:
         """How many undeclared names have marks among `living`, or at most; None when more than `limit`."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from structgen.memo import cached_up_to
-from structgen.schema.normal import Node
-from structgen.values.emptiness import Emptiness
-from structgen.values.names import Joint
-from structgen.values.object_progress import Inhabited, Members
+import numpy as np
 
-MOST_SETS = 16
-"""The most sets of names that a frame of names tells apart by its outcomes."""
+from structgen.memo import cached_method, cached_up_to
+from structgen.schema.normal import Node, Objects
+from structgen.values.emptiness import Emptiness
+from structgen.values.name_frames import NameTable
+from structgen.values.names import Joint
+from structgen.values.object_progress import Flags, Int64, Members
+
 MOST_PROGRESS = 1 << 13
 """Progress whose other names are remembered."""
 
@@ -44,122 +45,138 @@ class NextNames:
     def __init__(self, is_empty: Emptiness) -> None:
         self._is_empty, self._outline = is_empty, is_empty.members.outline
 
-    def by_name(self, members: tuple[Members, ...]) -> dict[str, NextMembers]:
-        """The next members under each name that some progress knows."""
-        if len(members) == 1:
-            return self._known(members[0])
-        known = [self._known(progress) for progress in members]
-        names = [self.known_names(progress) for progress in members]
-        # A name that one progress knows and may not take is still an other name to another progress.
-        by_name: dict[str, list[NextMember]] = {name: [] for some in (*known, *names) for name in some}
-        for progress, own, own_names in zip(members, known, names, strict=True):
-            takes_others, outline = self.takes_others(progress), self._outline(progress.objects)
-            others: dict[int, list[NextMember]] = {}
-            for name, following in by_name.items():
-                if name in own:
-                    following += own[name]
-                elif takes_others and name not in own_names:
-                    marks = outline.marks(name) if outline.sets else 0
-                    if marks not in others:
-                        others[marks] = self.other(progress, marks)
-                    following += others[marks]
-        return {name: tuple(following) for name, following in by_name.items() if following}
-
-    def named(self, members: Iterable[Members], name: str, others: Iterable[list[NextMember]]) -> NextMembers:
-        """The next members under a name that some progress knows. No rule speaks of it where another does not know it.
-
-        Args:
-            others: `self.others(members)`, which many names share.
-        """
+    def named(self, members: Iterable[Members], name: str) -> NextMembers:
+        """The next members under a name that some progress knows."""
         following: list[NextMember] = []
-        for progress, rest in zip(members, others, strict=True):
-            i = self._outline(progress.objects).declared.get(name)
-            if i is None:
-                following += rest
-            elif progress.is_open(i):
-                following += self._declared(progress, i, self._is_empty.inhabited(progress.objects))
+        for progress in members:
+            outline, few = self._outline(progress.objects), self._few(progress.objects)
+            i = outline.declared.get(name)
+            if i is not None:
+                following += self._declared(progress, i) if progress.is_open(i) else ()
+            elif name in few:
+                following += self._one_of_few(progress, *few[name])
+            else:
+                following += self._rest(type(progress), progress, outline.marks(name))
         return tuple(following)
 
-    def with_marks(self, members: Iterable[Members], marks: int) -> NextMembers:
-        """The next members under a name with these marks that no progress knows."""
-        return tuple([each for rest in self.others(members, marks) for each in rest])
+    def others(self, members: Iterable[Members], names: Joint | None = None, marks: int = 0) -> NextMembers:
+        """The next members under a name that no progress knows, with these marks among the sets of `names`."""
+        following: list[NextMember] = []
+        for progress in members:
+            own = self._own_marks(progress.objects, names, marks) if names else marks
+            following += self._rest(type(progress), progress, own)
+        return tuple(following)
 
-    def others(self, members: Iterable[Members], marks: int = 0) -> list[list[NextMember]]:
-        """For each progress, the next members under an other name with these marks."""
-        return [self._rest(type(progress), progress, marks) for progress in members]
+    def living_marks(self, members: Iterable[Members], names: Joint | None) -> tuple[bool, ...]:
+        """bool[names.others]: has some progress a next member under names with these marks that no progress knows?"""
+        if names is None:
+            return (any(self.other_marks(progress) for progress in members),)
+        living = set[int]()
+        for progress in members:
+            if own := self.other_marks(progress):
+                living |= {marks for marks in names.others if self._own_marks(progress.objects, names, marks) in own}
+        return tuple([marks in living for marks in names.others])
+
+    def allowed(self, progress: Members, table: NameTable) -> Flags:
+        """bool[names of the table]: has this progress a next member under each?"""
+        objects, own = progress.objects, self.other_marks(progress)
+        flags: Flags = np.zeros(len(table.names), np.bool_)
+        for marks, places in self._others_in(table, objects).items() if own else ():
+            flags[places] = marks in own
+        if objects.some or self._few(objects):
+            flags[[table.ranks[name] for name in self.open_names(progress)]] = True
+        else:
+            flags[self._declared_in(table, objects)] = self._is_empty.open_members(objects).of(progress)
+        return flags
+
+    def open_names(self, progress: Members) -> list[str]:
+        """The names that a progress knows and that may come next."""
+        properties, is_empty = progress.objects.properties, self._is_empty
+        if is_empty.inhabited(progress.objects).uncounted:
+            return [properties[i].name for i in progress.open() if not is_empty(properties[i].value)]
+        names = [properties[i].name for i in progress.open() if self._declared(progress, i)]
+        return names + [name for name, each in self._few(progress.objects).items() if self._one_of_few(progress, *each)]
+
+    @cached_method
+    def _declared_in(self, table: NameTable, objects: Objects) -> Int64:
+        """The places in a table of the names that these objects declare."""
+        return np.array([table.ranks[member.name] for member in objects.properties], np.int64)
+
+    @cached_method
+    def _others_in(self, table: NameTable, objects: Objects) -> dict[int, list[int]]:
+        """The places in a table of the names that these objects do not know, by their marks."""
+        outline, known = self._outline(objects), self.known_names(objects)
+        others: dict[int, list[int]] = {}
+        for place, name in enumerate(table.names):
+            if name not in known:
+                others.setdefault(outline.marks(name), []).append(place)
+        return others
 
     @cached_up_to(MOST_PROGRESS)
-    def _rest(self, kind: type[Members], progress: Members, marks: int) -> list[NextMember]:
-        """See `others`: most states of an object with many lanes differ in the progress of one. Not to be changed.
+    def _rest(self, kind: type[Members], progress: Members, marks: int) -> NextMembers:
+        """The next members under an other name with these marks: most states of an object with many lanes differ in the
+        progress of one.
 
         Args:
             kind: the class of `progress`, which equality does not look at.
         """
-        return self.other(progress, marks) if self.takes_others(progress) else []
-
-    def other(self, progress: Members, marks: int) -> list[NextMember]:
-        """The next members under an other name with these marks."""
-        can = self._is_empty.inhabited(progress.objects)
-        after = progress.other(counted=can.total is not None)
-        if after is None or marks not in can.others:
-            return []
+        if marks not in self.other_marks(progress):
+            return ()
+        after = progress.other(counted=self._is_empty.inhabited(progress.objects).total is not None)
         node = self._outline(progress.objects).other(marks)
         assert node is not None
-        repeated = progress.others > 0
-        return [NextMember(each, then, repeated) for each, then in self._is_empty.next_members(node, after, marks)]
+        assert after is not None
+        options = self._is_empty.next_members(node, after, marks)
+        return tuple([NextMember(each, then, progress.others > 0) for each, then in options])
 
-    def takes_others(self, progress: Members) -> bool:
-        """May an other name come next?"""
-        can = self._is_empty.inhabited(progress.objects)
-        return can.few is None and bool(can.others) and progress.other() is not None and can.others_left(progress) != 0
+    def other_marks(self, progress: Members) -> Collection[int]:
+        """The marks that other names may have that may come next."""
+        return self._other_marks(type(progress), progress) if self._is_empty.inhabited(progress.objects).others else ()
 
-    def known_names(self, progress: Members) -> Collection[str]:
-        """The names that a progress knows, whether they may come next or not."""
-        declared, few = self._outline(progress.objects).declared, self._is_empty.inhabited(progress.objects).few
-        return {*declared, *(name for name, _ in few)} if few else declared
+    @cached_up_to(MOST_PROGRESS)
+    def _other_marks(self, kind: type[Members], progress: Members) -> Collection[int]:
+        can, other = self._is_empty.inhabited(progress.objects), self._outline(progress.objects).other
+        after = progress.other(counted=can.total is not None) if can.few is None and can.others else None
+        if after is None or can.others_left(progress) == 0:
+            return ()
+        if can.uncounted:
+            return can.others
+        nodes = [(marks, other(marks)) for marks in can.others]
+        return [marks for marks, node in nodes if node and self._is_empty.next_members(node, after, marks)]
 
-    def own_marks(self, progress: Members, names: Joint, marks: int) -> int:
-        """The marks of a name among the sets of this progress, from its marks among the sets of `names`."""
-        sets = self._outline(progress.objects).sets
+    @cached_method
+    def known_names(self, objects: Objects) -> Collection[str]:
+        """The names that a progress of these objects knows, whether they may come next or not."""
+        declared, few = self._outline(objects).declared, self._few(objects)
+        return {**declared, **few} if few else declared
+
+    @cached_method
+    def _few(self, objects: Objects) -> dict[str, tuple[int, int]]:
+        """Where other names are few: for each its number and its marks."""
+        return {name: (k, marks) for k, (name, marks) in enumerate(self._is_empty.inhabited(objects).few or ())}
+
+    @cached_method
+    def _own_marks(self, objects: Objects, names: Joint, marks: int) -> int:
+        """The marks of a name among the sets of these objects, from its marks among the sets of `names`."""
+        sets = self._outline(objects).sets
         return sum(1 << sets.index(each) for k, each in enumerate(names.sets) if marks >> k & 1 and each in sets)
 
-    def outcomes_tell_marks(self, members: tuple[Members, ...]) -> bool:
-        """Can a frame of names tell the marks of other names by its outcomes?"""
-        first, *more = members
-        if more or first.objects.some or self._is_empty.inhabited(first.objects).few:
-            return False
-        return len(self._outline(first.objects).sets) <= MOST_SETS
-
-    def _known(self, progress: Members) -> dict[str, NextMembers]:
-        """The next members under each name that this progress knows."""
-        is_empty, properties = self._is_empty, progress.objects.properties
-        can = is_empty.inhabited(progress.objects)
-        if can.uncounted:
-            living = [(i, properties[i]) for i in progress.open() if not is_empty(properties[i].value)]
-            return {p.name: (NextMember(p.value, progress.with_declared(i), False),) for i, p in living}
-        known: dict[str, NextMembers] = {}
-        for i in progress.open():
-            following = self._declared(progress, i, can)
-            if following:
-                known[properties[i].name] = following
-        outline = self._outline(progress.objects)
-        for k, (name, marks) in enumerate(can.few or ()):
-            after = None if progress.taken >> k & 1 else progress.other(1 << k)
-            node = outline.other(marks)
-            options = is_empty.next_members(node, after, marks) if node and after else []
-            if options:
-                known[name] = tuple(NextMember(each, then, False) for each, then in options)
-        return known
-
-    def _declared(self, progress: Members, i: int, can: Inhabited) -> NextMembers:
+    def _declared(self, progress: Members, i: int) -> NextMembers:
         """The next members under the name of declared member `i`, which is open."""
         member, after = progress.objects.properties[i], progress.with_declared(i)
-        if can.uncounted:
+        if self._is_empty.inhabited(progress.objects).uncounted:
             return () if self._is_empty(member.value) else (NextMember(member.value, after, False),)
         outline = self._outline(progress.objects)
         marks = outline.marks(member.name) if progress.objects.some else 0
         options = self._is_empty.next_members(outline.member(i), after, marks)
         return tuple([NextMember(node, then, False) for node, then in options])
+
+    def _one_of_few(self, progress: Members, k: int, marks: int) -> NextMembers:
+        """The next members under other name `k`, where they are few."""
+        after = None if progress.taken >> k & 1 else progress.other(1 << k)
+        node = self._outline(progress.objects).other(marks)
+        options = self._is_empty.next_members(node, after, marks) if node and after else []
+        return tuple([NextMember(each, then, False) for each, then in options])
 
 
 def names_are_ruled(members: Iterable[Members]) -> bool:

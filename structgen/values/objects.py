@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from structgen.automaton.checks import FreshName, TextCheck
-from structgen.automaton.table_format import DEAD
+from structgen.automaton.checks import FreshName
 from structgen.automaton.writing.literals import write_literals
-from structgen.memo import cached_up_to
+from structgen.memo import cached_method, cached_up_to
 from structgen.schema.normal import Objects
 from structgen.values.array_progress import uncovered
 from structgen.values.context import Context
@@ -101,18 +100,15 @@ class ObjectWriter:
         if not owed:
             return state
         return self._automaton.later(
-            lambda new: self._context.write_behind_gap(new, self._before_names(choice, owed, depth, before))
+            lambda new: self._context.write_behind_gap(new, self._before_names(choice, members, owed, depth, before))
         )
 
-    def _owed(self, choice: Lockstep, members: tuple[Members, ...]) -> list[tuple[str, NextMembers]]:
-        """The names of which one must come before the closing brace, with what follows; none where none are known."""
-        names = owed_names(choice, members)
-        if names and names_are_ruled(members):
-            by_name = self._next.by_name(members)
-        else:
-            others = self._next.others(members)
-            by_name = {name: self._next.named(members, name, others) for name in names}
-        return [(name, by_name[name]) for name in names if _driven(choice, by_name.get(name, ()))]
+    def _owed(self, choice: Lockstep, members: tuple[Members, ...]) -> list[str]:
+        """The names of which one must come before the closing brace; none where none are known."""
+        named = [(name, self._next.named(members, name)) for name in owed_names(choice, members)]
+        if any(following and maybe_repeated(following) for _, following in named):
+            return []
+        return [name for name, following in named if _driven(choice, following)]
 
     def _cheapest_name(self, state: int, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """In a name: the rest of a name that is owed."""
@@ -120,7 +116,7 @@ class ObjectWriter:
         if not owed:
             return state
         return self._automaton.later(
-            lambda new: write_literals(self._automaton, new, self._literals_of(choice, owed, depth, b""))
+            lambda new: write_literals(self._automaton, new, self._literals_of(choice, members, owed, depth, b""))
         )
 
     def _least_behind(
@@ -147,14 +143,17 @@ class ObjectWriter:
     def _expand_between(self, between: _Between, state: int) -> None:
         """Write a state before a name or the closing brace."""
         choice, members, depth, before, last = between
-        quoted_name = self._called_name(choice, members, depth) or self._any_name(choice, members, depth)
         close = self._close(choice, members)
         literals = [(last, close)] if close else []
-        if quoted_name:
-            literals.append(self._before_quote(before, quoted_name))
+        free = [progress for progress in members if self._next.other_marks(progress)]
+        if not choice.objects.driven([progress.lane for progress in free]):
+            free = []
+        if free or sum([len(progress.objects.properties) for progress in members]) > self._names.many_names:
+            if name := self._called_name(choice, members, free, depth):
+                literals.append(self._before_quote(before, name))
         else:
-            names = _driven_names(choice, self._next.by_name(members))
-            literals += self._before_names(choice, names, depth, before)
+            names = [name for progress in _driving(choice, members) for name in self._next.open_names(progress)]
+            literals += self._before_names(choice, members, list(dict.fromkeys(names)), depth, before)
         self._context.write_behind_gap(state, literals)
 
     def _before_quote(self, before: bytes, name: int) -> tuple[bytes, int]:
@@ -164,102 +163,78 @@ class ObjectWriter:
         return before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)]))
 
     def _before_names(
-        self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes
+        self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
         """What stands before names, and the names as far as they follow at once."""
         if self._layout.bound and before and names:
             following = self._automaton.later(
-                lambda new: write_literals(self._automaton, new, self._literals_of(choice, names, depth, b'"'))
+                lambda new: write_literals(self._automaton, new, self._literals_of(choice, members, names, depth, b'"'))
             )
             return [(before, self._context.gap(following))]
-        return self._literals_of(choice, names, depth, before + b'"')
+        return self._literals_of(choice, members, names, depth, before + b'"')
 
-    def _called_name(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
-        """The state that calls a frame for the name, where there are many; 0 where they are few, or none may come."""
-        many, count = self._names.many_names, 0
-        for progress in members:
-            count += len(progress.objects.properties)
-        if count <= many:
-            return 0
-        if names_are_ruled(members) and not self._next.outcomes_tell_marks(members):
-            return 0
-        free = choice.objects.driven([progress.lane for progress in members if self._next.takes_others(progress)])
-        if sum(len(each.objects.properties) if free else each.open_count for each in members) <= many:
-            return 0
-        table, others = self._names.table(tuple(each.objects for each in members)), self._next.others(members)
-        callee = self._names_frame(choice, members, table, others)
+    def _called_name(self, choice: Lockstep, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
+        """The state that calls a frame for the name; 0 where none may come.
+
+        Args:
+            free: those of the members that take other names.
+        """
+        table = self._table(tuple([progress.objects for progress in members]))
+        names = self._joint(tuple([progress.objects for progress in free]), table) if names_are_ruled(free) else None
+        callee = self._names_frame(choice, members, table, names)
         if not callee:
             return 0
 
         def resolve(outcome: int) -> int:
-            marks = outcome - len(table.names)
-            if marks < 0:
-                following = self._next.named(members, table.names[outcome], others)
+            other = outcome - len(table.names)
+            if other < 0:
+                following = self._next.named(members, table.names[outcome])
             else:
-                following = self._next.with_marks(members, marks)
+                following = self._next.others(members, names, names.others[other] if names else 0)
             return self._behind_name(choice, following, depth)
 
         least = partial(self._least_behind, choice, members, depth, table)
         state = self._tables.call(callee, self._automaton.returns(resolve, least))
         return self._automaton.shorten(state, partial(self._cheapest_name, state, choice, members, depth))
 
+    @cached_method
+    def _table(self, sets: tuple[Objects, ...]) -> NameTable:
+        """The one table of the names that these sets know."""
+        return self._names.table(frozenset([name for objects in sets for name in self._next.known_names(objects)]))
+
+    @cached_method
+    def _joint(self, sets: tuple[Objects, ...], table: NameTable) -> Joint:
+        """The automaton of the names that are not in the table, against the rules of these sets."""
+        ruled = [each for objects in sets for each in self._is_empty.members.outline(objects).sets]
+        return joint(tuple(dict.fromkeys(ruled)), frozenset(table.names))
+
     def _names_frame(
-        self, choice: Lockstep, members: tuple[Members, ...], table: NameTable, others: list[list[NextMember]]
+        self, choice: Lockstep, members: tuple[Members, ...], table: NameTable, names: Joint | None
     ) -> int:
-        """The frame that reads one of many names, or an other one; 0 when none may come."""
-        lanes, allowed = choice.objects.lanes, np.zeros(len(table.names), np.bool_)
-        for progress, ranks, rest in zip(members, table.ranks, others, strict=True):
-            if lanes[progress.lane].drives:
-                taken = np.full(allowed.size, bool(rest))  # names that only other lanes know
-                taken[ranks] = self._is_empty.open_members(progress.objects).of(progress)
-                allowed |= taken
-        if names_are_ruled(members):
-            return self._names.frame(table, allowed, others=self._ruled_others(members[0], table))
-        any_other = _driven(choice, [each for rest in others for each in rest])
-        inside = self._names.free(self._automaton.pop(len(table.names))) if any_other else 0
-        return self._names.frame(table, allowed, inside=inside)
-
-    def _ruled_others(self, progress: Members, table: NameTable) -> int:
-        """The state of names that a frame of names does not know, where rules speak of names; 0: none.
-
-        The outcome of such a name is its marks behind the size of the table.
-        """
-        if not self._next.takes_others(progress):
-            return 0
-        names = joint(self._is_empty.members.outline(progress.objects).sets, tuple(table.names))
-
-        def confirm(marks: int) -> int:
-            return self._automaton.pop(len(table.names) + marks) if self._next.other(progress, marks) else 0
-
-        ends = [
-            (final, self._context.confirmed(names.predicates, names.marks(final), TextCheck, confirm))
-            for final in names.unlisted
-        ]
-        return self._names.lifted(names, tuple((final, state) for final, state in ends if state))
+        """The frame that reads a name of the table, or an other one (against rules: `names`); 0 when none may come."""
+        driving = _driving(choice, members)
+        others, takes_table = self._names.others(table, names, self._next.living_marks(driving, names))
+        if takes_table:
+            return others
+        allowed = np.zeros(len(table.names), np.bool_)
+        for progress in driving:
+            allowed |= self._next.allowed(progress, table)
+        return self._names.frame(table, allowed, others)
 
     def _literals_of(
-        self, choice: Lockstep, names: list[tuple[str, NextMembers]], depth: int, before: bytes
+        self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
-        """Names and the states behind them, where their values are called (written when met)."""
-        first = self._member_stubs(choice, [following for _, following in names], depth)
+        """Names that none of the members has seen, and the states behind them, where their values are called (written
+        when met)."""
+        if not names:
+            return []
         behind = b'"' if self._layout.bound else b'"' + self._layout.colon
-        return [
-            (before + quoted(name) + b'"', self._behind_name(choice, following, depth))
-            if maybe_repeated(following)
-            else (before + quoted(name) + behind, first + i)
-            for i, (name, following) in enumerate(names)
-        ]
-
-    def _member_stubs(self, choice: Lockstep, names: list[NextMembers], depth: int) -> int:
-        """The first of the states behind each name, in which its value is called (written when met)."""
-        first = 0
 
         def expand(state: int) -> None:
-            self._expand_member(choice, names[state - first], depth, state)
+            self._expand_member(choice, self._next.named(members, names[state - first]), depth, state)
 
-        if names:
-            first = self._automaton.later_block(len(names), expand)
-        return first
+        first = self._automaton.later_block(len(names), expand)
+        return [(before + quoted(name) + behind, first + i) for i, name in enumerate(names)]
 
     def _expand_member(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
         """After a name and its colon (or, where white space is free, before the colon): call the value."""
@@ -283,65 +258,15 @@ class ObjectWriter:
         if self._layout.bound:
             self._expand_member(choice, following, depth, state)
         else:
-            value = self._member_stubs(choice, [following], depth)
+            value = self._automaton.later(partial(self._expand_member, choice, following, depth))
             write_literals(self._automaton, state, [(self._layout.colon, value)])
 
-    def _any_name(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
-        """The state after the quote of a name that no progress need know; 0 when some progress must know it."""
-        free = [progress for progress in members if self._next.takes_others(progress)]
-        if not free or not choice.objects.driven([progress.lane for progress in free]):
-            return 0
-        if names_are_ruled(free):
-            return self._ruled_name(choice, members, free, depth)
-        others = tuple([each for progress in free for each in self._next.other(progress, 0)])
-        close = self._behind_name(choice, others, depth)
-        if not close:
-            return 0
-        inside, known = self._names.free(close), [self._next.known_names(progress) for progress in members]
-        if not any(known):
-            return inside
 
-        def expand(state: int) -> None:
-            allowed = _driven_names(choice, self._next.by_name(members))
-            literals = self._literals_of(choice, allowed, depth, b"")
-            refused = set().union(*known).difference([name for name, _ in allowed])
-            literals += [(quoted(name) + b'"', DEAD) for name in refused]
-            write_literals(self._automaton, state, literals, inner=inside, other=inside)
-
-        return self._automaton.later(expand)
-
-    def _ruled_name(self, choice: Lockstep, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
-        """`_any_name` where sets tell names apart: one automaton reads all names, those that are known too."""
-        sets = [each for progress in free for each in self._is_empty.members.outline(progress.objects).sets]
-        by_name = self._next.by_name(members)
-        known = {name: by_name.get(name, ()) for progress in members for name in self._next.known_names(progress)}
-        names = joint(tuple(dict.fromkeys(sets)), tuple(known))
-        states: dict[int, int] = {}
-        for final in names.finals:
-            name = names.name(final)
-            if name is not None:
-                states[final] = self._behind_name(choice, known[name], depth)
-            else:
-                states[final] = self._behind_marks(choice, free, names, names.marks(final), depth)
-        language = names.language(frozenset(final for final, state in states.items() if state))
-        return 0 if language.empty else self._names.lift(language, states.__getitem__)
-
-    def _behind_marks(self, choice: Lockstep, free: list[Members], names: Joint, marks: int, depth: int) -> int:
-        """The state after the closing quote of a name in the sets `marks`; 0 where it is refused."""
-
-        def confirm(marks: int) -> int:
-            own_marks = [self._next.own_marks(progress, names, marks) for progress in free]
-            others = [self._next.other(progress, own) for progress, own in zip(free, own_marks, strict=True)]
-            return self._behind_name(choice, tuple([each for rest in others for each in rest]), depth)
-
-        return self._context.confirmed(names.predicates, marks, TextCheck, confirm)
+def _driving(choice: Lockstep, members: tuple[Members, ...]) -> Sequence[Members]:
+    """The progress of the lanes that drive."""
+    lanes = choice.objects.lanes
+    return members if choice.objects.all_drive else [progress for progress in members if lanes[progress.lane].drives]
 
 
 def _driven(choice: Lockstep, following: Iterable[NextMember]) -> bool:
     return choice.objects.driven([each.after.lane for each in following])
-
-
-def _driven_names(choice: Lockstep, by_name: dict[str, NextMembers]) -> list[tuple[str, NextMembers]]:
-    if choice.objects.all_drive:
-        return list(by_name.items())
-    return [(name, following) for name, following in by_name.items() if _driven(choice, following)]

@@ -206,8 +206,9 @@ class Reference:
         frame = place.frame
         if frame is None:
             return FullPosition(DONE, None, 0, text)
-        return FullPosition(self._return(frame.ret, row[A]), frame.parent, frame.counter, text)
+        state = self._return(frame.ret, row[A])
+        return FullPosition(state, frame.parent, frame.counter, text) if state else None
 
     def _return(self, ret: int, outcome: int) -> int:
-        """The state behind a return; a negative one has a state per outcome of the callee."""
+        """The state behind a return (0: nowhere); a negative one has a state per outcome of the callee."""
         return ret if ret >= 0 else self._automaton.resolved(-ret, outcome)
