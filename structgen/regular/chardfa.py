@@ -274,7 +274,7 @@ def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
     if not dfas:
         return literals(())
     distinct = list(dict.fromkeys(dfas))
-    if len(dfas) == 1 and max(dfas[0].final) < 2:
+    if len(dfas) == 1 and max(dfas[0].kinds[0]) < 2:
         return dfas[0]
     if len(distinct) < len(dfas):  # each is combined once, and its bit stands for all its places
         joint = combine(distinct, limit)

@@ -30,7 +30,7 @@ from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
@@ -150,7 +150,8 @@ def digits_alone(language: CharDfa) -> CharDfa:
     return intersect(language, from_pattern(DIGITS_ALONE))
 
 
-def combined_languages(sets: Sequence[Numbers], *, finite: bool = True) -> tuple[CharDfa, list[Predicate | None]]:
+@kept_within(MOST_BYTES, lambda result: result[0].nbytes)
+def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[CharDfa, tuple[Predicate | None, ...]]:
     """The union of number sets, told apart as in `combine`, and of each set what decides about a text at its end.
 
     Where the union is too large, multiples are spelled in digits alone, and whether a set has them is asked at the end.
@@ -161,13 +162,13 @@ def combined_languages(sets: Sequence[Numbers], *, finite: bool = True) -> tuple
     languages = [number_language(numbers, finite=finite) for numbers in sets]
     predicates = [number_predicate(numbers, finite=finite) for numbers in sets]
     try:
-        return combine(languages), predicates
+        return combine(languages), tuple(predicates)
     except LimitExceeded:
         for place, numbers in enumerate(sets):
             if numbers.multiples:
                 predicates[place] = predicates[place] or languages[place].matches
                 languages[place] = _in_digits(number_language(numbers, finite=False))
-        return combine(languages), predicates
+        return combine(languages), tuple(predicates)
 
 
 def _in_digits(language: CharDfa) -> CharDfa:

@@ -52,7 +52,7 @@ class NumberWriter:
         living = [(i, n) for i, n in numbers if not number_language(n, finite=finite).empty]
         if not living:
             return []
-        dfa, predicates = combined_languages([n for _, n in living], finite=finite)
+        dfa, predicates = combined_languages(tuple([n for _, n in living]), finite)
         ends = _Acceptance(self._context, choice, [i for i, _ in living], predicates)
         if any(predicates):
             return self._tested(dfa, ends)
@@ -238,7 +238,7 @@ class _Acceptance:
         """The members of combined languages that some driver accepts."""
         if len(self._choice.nodes) == self._choice.drivers:
             return dfa
-        return ending(dfa, [final for final in set(dfa.final) if self.nodes(final) & self._choice.driving])
+        return ending(dfa, [final for final in dfa.kinds[0] if self.nodes(final) & self._choice.driving])
 
     def tested(self, final: int, check: type[TextCheck] | type[NumberCheck]) -> int:
         """The state that leaves the frame of a value that ends so, behind the tests of the predicates; 0: refused."""

@@ -306,7 +306,7 @@ def test_what_is_left_out_as_an_integer_has_any_number_of_digits() -> None:
 def test_many_steps_in_one_place_are_told_apart() -> None:
     """Their product is too large with exponents and 308 digits: digits alone are left, asked about at the end."""
     sets = [Numbers(multiples=(Fraction(prime),)) for prime in (2, 3, 5, 7, 11, 13)]
-    language, predicates = combined_languages(sets)
+    language, predicates = combined_languages(tuple(sets))
     assert all(predicates)
     for value in (1, 4, 15, 1001, 2310, 30030, 30030 * 7, -12):
         marks = sum(1 << place for place, step in enumerate((2, 3, 5, 7, 11, 13)) if value % step == 0)
