@@ -42,7 +42,7 @@ class _Bound:
     """A bound of numbers without a sign.
 
     Args:
-        value: at least 0; None for none.
+        end: at least 0, or none.
         none: how digits compare where there is no bound.
 
     Attributes:
@@ -180,8 +180,8 @@ class _Magnitudes:
         return self._state((_WHOLE, count, above, below))
 
     def _fraction(self, phase: int, count: int, above: int, below: int) -> int:
-        """The state in a fraction."""
-        if count != 1:  # no exponent may follow: all that is left of the digits is their comparison
+        """The state in a fraction; `count`: the digits before its point, of which only one may have an exponent."""
+        if count != 1:
             if above == _BELOW or below == _ABOVE:
                 return 0
             if above == _ABOVE and below == _BELOW:
