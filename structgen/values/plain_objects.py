@@ -14,16 +14,15 @@ from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
 from structgen.automaton.writing.phases import MemberNames
-from structgen.memo import cached_method
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
 from structgen.values.name_frames import quoted
 
 
 AT_ONCE = 16
-"""Phases, or states behind undeclared names, that are written at once."""
-AT_ONCE_BYTES = 2048
-"""How many bytes of names the phases that are written at once may have, as far as a glance tells."""
+"""The most phases, or states behind undeclared names, that are written at once."""
+AT_ONCE_BYTES = 512
+"""How many bytes of names the phases that are written with one may have, as far as a glance tells."""
 
 
 class Phase(NamedTuple):
@@ -33,12 +32,10 @@ class Phase(NamedTuple):
         came: in the schema's order, declared members before this one can come no more; in any order, the set of those
             that came, as bits.
         others: has an undeclared member come?
-        begun: has any member come?
     """
 
     came: int = 0
     others: bool = False
-    begun: bool = False
 
 
 class PlainObject:
@@ -55,12 +52,14 @@ class PlainObject:
         self._automaton, self._tables, self._layout = context.automaton, context.tables, context.layout
         self._any_order, self._takes_others = context.any_order, takes_others
         self._phases: dict[Phase, int] = {}
-        self._firsts: dict[bool, int] = {}
+        self._calls: dict[Phase, int] = {}
         self._others: dict[int, int] = {}
         behind = b"" if context.layout.bound else context.layout.colon
         spellings = [quoted(member.name) + b'"' + behind for member in objects.properties]
         self._names = MemberNames(spellings, behind=len(behind), bound=context.layout.bound)
-        self._count = len(spellings)
+        self._count = count = len(spellings)
+        optional = count - objects.required_bits.bit_count()
+        self._at_once = min(AT_ONCE, 1 + AT_ONCE_BYTES * (count + 1) // (1 + self._names.size * (optional + 1)))
         self._asked = self._living = 0
         """Members, as bits: those of which it is known whether they have a value, and those that have one."""
 
@@ -71,44 +70,37 @@ class PlainObject:
         return state
 
     def _phase(self, phase: Phase) -> int:
-        """The state before a name or the closing brace."""
-        if phase.begun and not self._any_order:
-            return self._in_order(phase.others) + phase.came
-        state = self._phases.get(phase)
+        """The state before a name or the closing brace; in the schema's order those of all phases stand together."""
+        key = phase if self._any_order else Phase(0, phase.others)
+        state = self._phases.get(key)
         if state is None:
-            state = self._phases[phase] = self._automaton.later(partial(self._expand_phase, phase))
-            self._automaton.shorten(state, partial(self._cheapest, phase, state))
-        return state
+            new = self._new_phase if self._any_order else self._new_phases
+            state = self._phases[key] = new(key)
+        return state + phase.came - key.came
 
-    def _in_order(self, others: bool) -> int:
-        """The first of the states behind each number of declared members, in the schema's order."""
-        known = self._firsts.get(others)
-        if known is not None:
-            return known
+    def _new_phase(self, phase: Phase) -> int:
+        state = self._automaton.later(partial(self._expand_phase, phase))
+        return self._automaton.shorten(state, partial(self._cheapest, phase, state))
+
+    def _new_phases(self, phase: Phase) -> int:
+        """The first of the states behind each number of declared members, from none on."""
         count = self._count + 1
 
         def way_out(state: int) -> int:
             came = state - first
-            return self._cheapest(Phase(came, others, True), state) if 0 <= came < count else state
+            return self._cheapest(Phase(came, phase.others), state) if 0 <= came < count else state
 
         def expand(state: int) -> None:
-            most = 1 if others else min(AT_ONCE, 1 + AT_ONCE_BYTES // (1 + self._names.size), first + count - state)
-            self._expand_phases(Phase(state - first, others, True), state, self._stubs(state, most))
+            most = 1 if phase.others else self._at_once
+            phases = self._tables.stubs(state, min(most, first + count - state))
+            self._expand_phases(Phase(state - first, phase.others), state, phases)
 
         first = self._automaton.later_block(count, expand, way_out)
-        self._firsts[others] = first
         return first
-
-    def _stubs(self, state: int, most: int) -> int:
-        """How many stubs there are from a stub on, one behind another, up to `most`."""
-        number = 1
-        while number < most and self._tables.is_stub(state + number):
-            number += 1
-        return number
 
     def _after(self, phase: Phase, i: int) -> int:
         """The state behind the value of declared member `i`, which came in a phase."""
-        return self._phase(Phase(phase.came | 1 << i if self._any_order else i + 1, phase.others, True))
+        return self._phase(Phase(phase.came | 1 << i if self._any_order else i + 1, phase.others))
 
     def _owes(self, phase: Phase) -> bool:
         """Is a required member left?"""
@@ -135,11 +127,9 @@ class PlainObject:
         return members & self._living
 
     def _expand_phase(self, phase: Phase, state: int) -> None:
-        if self._any_order:
-            owes, other = self._owes(phase), self._behind_others(phase) if self._takes_others else 0
-            self._write(phase, state, self._open(phase), other=other, close=0 if owes else self._close)
-        else:
-            self._expand_phases(phase, state, 1)
+        """Write a phase of an object in any order."""
+        other, close = self._behind_others(phase) if self._takes_others else 0, 0 if self._owes(phase) else self._close
+        self._write(phase, state, self._open(phase), other=other, close=close)
 
     def _expand_phases(self, phase: Phase, state: int, phases: int) -> None:
         """Write phases that follow each other in the schema's order."""
@@ -154,20 +144,27 @@ class PlainObject:
         self, phase: Phase, state: int, members: int, *, required: int = 0, phases: int = 1, other: int = 0, close: int
     ) -> None:
         """Write a phase in which these members may come, or several, see `MemberNames.write`."""
-        layout, depth, begun = self._layout, self._depth, phase.begun
+        layout, depth = self._layout, self._depth
         self._names.write(
             self._automaton, state,
-            before=layout.separator(depth) if begun else layout.first(depth),
-            last=(layout.last(depth) if begun else b"") + b"}",
-            close=close, members=members, required=required, other=other,
+            before=layout.separator(depth), last=layout.last(depth) + b"}", close=close,
+            comma=-1 if any(phase) else len(layout.comma),
+            members=members, required=required, other=other,
             came=0 if self._any_order else phase.came, phases=phases,
-            first=self._calls(phase if self._any_order else Phase(others=phase.others)) if members else 0,
+            first=self._behind_names(phase) if members else 0,
             shared=members > 0 and not (self._any_order or phase.others or other),
         )  # fmt: skip
 
-    @cached_method
-    def _calls(self, phase: Phase) -> int:
-        """The first of the states behind the names of the declared members, in each of which a value is called."""
+    def _behind_names(self, phase: Phase) -> int:
+        """The first of the states behind the names of the declared members, in each of which a value is called; in the
+        schema's order they are the same for all phases."""
+        key = phase if self._any_order else Phase(0, phase.others)
+        state = self._calls.get(key)
+        if state is None:
+            state = self._calls[key] = self._new_calls(key)
+        return state
+
+    def _new_calls(self, phase: Phase) -> int:
 
         def expand(state: int) -> None:
             # In the schema's order what follows does not depend on what came: all are written with one.
@@ -193,11 +190,11 @@ class PlainObject:
 
     def _write_others(self, came: int, count: int) -> int:
         """The first of the states behind undeclared names, in phases from this one on."""
-        rest, after = self._objects.rest, self._phase(Phase(came, True, True))
+        rest, after = self._objects.rest, self._phase(Phase(came, True))
         assert rest is not None
 
         def expand(state: int) -> None:
-            number = self._stubs(state, min(AT_ONCE, first + count - state))
+            number = self._tables.stubs(state, min(AT_ONCE, first + count - state))
             callees = [self._value(rest)] * number
             self._context.write_members(state, callees, after + state - first, self._layout.colon)
 

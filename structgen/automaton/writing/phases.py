@@ -22,11 +22,11 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_int64, view_uint8
 
 SPACES = (0x20, 0x0A, 0x0D, 0x09)
-_HEAD_WORDS = 16
-(_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES, _F_COUNT,
- _F_EDGES, _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
+_HEAD_WORDS = 17
+(_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _COMMA, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES,
+ _F_COUNT, _F_EDGES, _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
 """What stands in the scratch space for `write_phases`, int64 each, before ends, members, and bytes: see there."""
-_ASKED, _KEPT = Struct("9q"), Struct("7q")
+_ASKED, _KEPT = Struct("10q"), Struct("7q")
 _FREE_NAME = PLACES[NAME, False]
 _OF_PHASE = 6
 """States and edges of a phase beside those of its names, of `before` and of `last`."""
@@ -59,6 +59,7 @@ class MemberNames:
         *,
         before: bytes,
         last: bytes,
+        comma: int = -1,
         close: int,
         members: int,
         required: int = 0,
@@ -72,8 +73,10 @@ class MemberNames:
 
         Args:
             state: that of the first phase; those of the next ones follow it.
-            before: what stands before a name's opening quote.
-            last: what ends the object.
+            before: what stands before a name's opening quote, behind another member.
+            last: what ends the object, behind a member.
+            comma: in the first phase no member has come: so many bytes of `before` are left out there, and all but the
+                last one of `last`. -1 where one has.
             close: the state behind that; 0 where it may not come.
             members: the declared members that may come, as bits.
             required: those that nothing may pass over, as bits: no member behind one, no other name, and not the end.
@@ -85,10 +88,9 @@ class MemberNames:
         """
         tables, size = automaton.tables, (self._count + 7) // 8
         chains = (self._chains.get(first) or -1) if shared and self._count else 0
-        data = b"".join((
-            _ASKED.pack(state, close, other, first, chains, len(before), len(last), came, phases), self._data, before,
-            last, members.to_bytes(size, "little"), required.to_bytes(size, "little"),
-        ))  # fmt: skip
+        asked = _ASKED.pack(state, close, other, first, chains, len(before), len(last), comma, came, phases)
+        bits = members.to_bytes(size, "little") + required.to_bytes(size, "little")
+        data = b"".join((asked, self._data, before, last, bits))
         place = (len(data) + 3) // 4
         tables.scratch(4 * place + work_space(self._count))[: len(data)] = data
         names = self.size if other or members & members - 1 else self._longest
@@ -249,17 +251,20 @@ def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[in
 
 
 @inner_kernel
-def _write_before(base: int, names: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
+def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, n_edges: int) -> tuple[int, int]:
     """Write the state before a name or the closing brace, given the state behind a name's opening quote (0: none may
-    come); the new counts."""
+    come), and `comma` as in `MemberNames.write`; the new counts."""
     head = view_int64(registers_at(base)[R_SCRATCH])
     state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(base) + head[_SIZE]
+    last, n_last = text + before, head[_LAST]
+    if comma >= 0:
+        text, before, last, n_last = text + comma, before - comma, last + n_last - 1, int64(1)
     node = state
     if bound:
         node = n_states
         n_edges = _write_gap(base, state, node, bound, n_edges)
         n_states += 1
-    edge, first_byte, end = n_edges, int64(view_uint8(text)[0]) if before else int64(0x22), view_uint8(text)[before]
+    edge, first_byte, end = n_edges, int64(view_uint8(text)[0]) if before else int64(0x22), view_uint8(last)[0]
     count = int64(close != 0) + int64(names != 0)
     n_edges += count
     if names != 0:
@@ -274,7 +279,7 @@ def _write_before(base: int, names: int, bound: int, n_states: int, n_edges: int
             names, n_states, n_edges = _write_chain(base, text + 1, before - 1, names, n_states, n_edges)
         _write_edge(base, edge + int64(close != 0 and end < first_byte), first_byte, names)
     if close != 0:
-        after, n_states, n_edges = _write_chain(base, text + before + 1, head[_LAST] - 1, close, n_states, n_edges)
+        after, n_states, n_edges = _write_chain(base, last + 1, n_last - 1, close, n_states, n_edges)
         _write_edge(base, edge + int64(names != 0 and first_byte < end), int64(end), after)
     _write_row(base, node, edge, count, int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
     return n_states, n_edges
@@ -289,10 +294,10 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
 
     The scratch space holds `_HEAD_WORDS` numbers (the phase's state; the states behind the brace, another name, the
     first member's spelling; those that read a spelling alone, -1 where they are to be written; how many bytes are in
-    `before` and in `last`; how many members can come no more, and how many phases are to be written; how many members
-    there are and bytes in their spellings, and behind the closing quotes; the block of free names), where each spelling
-    ends, sorted, and whose it is, all those bytes, and as bits which members may come, and which nothing may pass over.
-    Behind all that, from `place` on, is the work space of `insert`.
+    `before` and in `last`, and how many the first phase leaves out; how many members can come no more, and how many
+    phases are to be written; how many members there are and bytes in their spellings, and behind the closing quotes;
+    the block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and as bits which
+    members may come, and which nothing may pass over. Behind all that, from `place` on, is the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])
     close, other = head[_CLOSE], head[_OTHER]
@@ -304,7 +309,8 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
         head[_CLOSE] = close if free else int64(0)
         head[_OTHER] = other + phase if free and other else int64(0)
         names, n_states, n_edges = _write_names(base, place, n_states, n_edges)
-        n_states, n_edges = _write_before(base, names, bound, n_states, n_edges)
+        comma = head[_COMMA] if phase == 0 else int64(-1)
+        n_states, n_edges = _write_before(base, names, bound, comma, n_states, n_edges)
         head[_STATE] += 1
         head[_CAME] += 1
     return n_states, n_edges

@@ -76,19 +76,22 @@ def test_phases_that_follow_each_other_are_written_at_once(seed: int) -> None:
     behind = [named_state(automaton) for _ in range(count)]
     others = [named_state(automaton) for _ in range(phases)]
     close, state = named_state(automaton), automaton.tables.stub(phases)
+    begun, comma = draw.random() < 0.5, draw.choice([1, 2])
     members.write(
-        automaton, state, before=b", ", last=b"}", close=close, members=living, required=required, came=came,
-        phases=phases, first=behind[0], other=others[0] if takes_others else 0, shared=not takes_others,
+        automaton, state, before=b", ", last=b"\n}", comma=-1 if begun else comma, close=close, members=living,
+        required=required, came=came, phases=phases, first=behind[0], other=others[0] if takes_others else 0,
+        shared=not takes_others,
     )  # fmt: skip
     for phase in range(came, came + phases):
         owed = next((i for i in range(phase, count) if required >> i & 1), None)
-        here = state + phase - came
+        here, fresh = state + phase - came, phase == came and not begun
+        before = b", "[comma if fresh else 0 :] + b'"'
         for i, spelling in enumerate(spellings):
             may_come = living >> i & 1 and phase <= i and (owed is None or i <= owed)
-            assert after(automaton, here, b', "' + spelling) == (behind[i] if may_come else 0)
-        assert after(automaton, here, b"}") == (close if owed is None else 0)
+            assert after(automaton, here, before + spelling) == (behind[i] if may_come else 0)
+        assert after(automaton, here, b"}" if fresh else b"\n}") == (close if owed is None else 0)
         other = others[phase - came] if takes_others and owed is None else 0
-        assert after(automaton, here, b', "abz"') == other
+        assert after(automaton, here, before + b'abz"') == other
 
 
 @pytest.mark.parametrize(("bound", "colon"), [(0, b""), (0, b": "), (0, b":"), (2, b"")])
