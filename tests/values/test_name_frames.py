@@ -62,7 +62,8 @@ def random_schema(draw: random.Random) -> dict[str, Any]:
 
 
 def compiled(schema: Any, *, many: bool, **options: Any) -> Grammar | None:
-    """The grammar, with frames of names everywhere, or nowhere; None where nothing satisfies the schema."""
+    """The grammar, with frames of names everywhere, or only where other names may come than those that are known; None
+    where nothing satisfies the schema."""
     try:
         grammar = JsonSchema(schema, **options).compile(rich_vocabulary())
     except UnsatisfiableSchema:
