@@ -89,7 +89,8 @@ class NameWriter:
     """Writes names.
 
     Attributes:
-        many_names: an object with more names than this calls a frame for them; one that takes other names always does.
+        many_names: an object with more names than this calls a frame for them. One that is not plain and takes other
+            names always does.
         at_once: how many names of a frame are written at once.
     """
 
