@@ -69,6 +69,8 @@ def _met(got: int, each: Contains) -> bool:
 
 def uncovered(progress: Sequence[P]) -> tuple[P, ...]:
     """The progress of several lanes (`Items` or `Members`), without what that of another one covers."""
+    if len(progress) == 1:
+        return tuple(progress)
     kept: list[P] = []
     for each in dict.fromkeys(progress):
         if not any(other.covers(each) for other in kept):

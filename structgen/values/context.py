@@ -194,6 +194,8 @@ class Context:
         At least one drives. `after(living)` is the state in which those alternatives (by index) go on whose node the
         value satisfied; a driving one is always among them.
         """
+        if len(wanted) == 1:
+            return self.value_of(wanted[0][0], depth), after((0,))
         drivers: dict[Node, int] = {}
         watched: dict[Node, int] = {}
         for node, drives in wanted:
