@@ -65,7 +65,8 @@ class FreshName:
         begun = reading.begun
         if begun is None or not reading.in_name:
             return []
-        return [text[len(begun) :] + b'"' for text in map(spelled, _names(reading.inner)) if text.startswith(begun)]
+        inner = reading.inner
+        return [text[len(begun) :] + b'"' for text in inner.log.beginning(begun, inner.size)]
 
     def held(self, reading: JsonReading) -> list[bytes] | None:
         names: list[str] = []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -56,7 +55,6 @@ class Beginning(NamedTuple):
     pops: dict[int, int]
 
 
-_first_of = itemgetter(0)
 _NO_BLOCK = _Block(0, _no_expander, None)
 
 
@@ -155,7 +153,7 @@ class Automaton:
 
     def _block(self, state: int) -> _Block:
         """The last block that begins before a state or with it."""
-        return self._blocks[bisect_right(self._blocks, state, key=_first_of) - 1]
+        return self._blocks[bisect_left(self._blocks, (state + 1,)) - 1]
 
     def expand_on(self, state: int) -> None:
         """Expand a state and what follows it, `MOST_AHEAD` states at most."""

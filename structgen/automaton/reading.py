@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterator
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from itertools import islice, takewhile
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -83,7 +85,7 @@ class _Log:
         base: the log that has the first `start` of them.
     """
 
-    __slots__ = ("_base", "_earlier", "_indexed", "_names", "_places", "_start", "_values")
+    __slots__ = ("_base", "_earlier", "_indexed", "_names", "_places", "_sorted", "_start", "_values")
 
     def __init__(self, base: _Log | None = None, start: int = 0) -> None:
         self._base, self._start = base, start
@@ -91,6 +93,7 @@ class _Log:
         self._values: list[Any] = []
         self._places: dict[Hashable, int] = {}
         self._indexed = 0
+        self._sorted: list[tuple[bytes, int]] = []
         self._earlier: Earlier | None = None
 
     def grown(self, count: int, name: str | None, value: Any, *, keep: bool) -> _Log:
@@ -137,6 +140,16 @@ class _Log:
                 self._places.setdefault(canonical(self._values[i]) if name is None else name, self._start + i)
             self._indexed = len(self._values)
         return self._places.get(key, self._start + len(self._values))
+
+    def beginning(self, begun: bytes, count: int) -> list[bytes]:
+        """Those of the first `count` names, as they are spelled, that begin so."""
+        before = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
+        with _lock:
+            for place in range(len(self._sorted), len(self._values)):
+                insort(self._sorted, (spelled(self._names[place] or ""), place))
+        first, own = bisect_left(self._sorted, (begun,)), count - self._start
+        likely = takewhile(lambda each: each[0].startswith(begun), islice(self._sorted, first, None))
+        return before + [text for text, place in likely if place < own]
 
     def earlier(self) -> Earlier:
         """The items, by what others could come to equal."""

@@ -70,9 +70,9 @@ class Slices:
             block: Uint32 = np.empty((ROWS, self.words), np.uint32)
             address = int(block.ctypes.data)
             block.flags.writeable = False
-            rows = [(row, address + 4 * self.words * i) for i, row in enumerate(block)]
-            self._rows.extend(rows[1:])
-            return rows[0]
+            first, *rest = zip(block, range(address, address + block.nbytes, 4 * self.words), strict=True)
+            self._rows.extend(rest)
+            return first
 
     @staticmethod
     @once_per_object

@@ -45,7 +45,8 @@ class Suspicious:
         tokens = [(vocabulary.token(i), i) for i in _hints(vocabulary)]
         ordered = sorted((text, i) for text, i in tokens if b'"' in text)
         self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
-        self.heads = sorted({text[: text.index(b'"')] for text in self.closing})
+        self._heads = frozenset(text[: text.index(b'"')] for text in self.closing)
+        self.heads = sorted(self._heads)
         self.escaped = _array([i for text, i in ordered if b"\\" in text])
         outside = [i for text, i in tokens if _WHOLE.search(text)]
         inside = [i for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
@@ -53,6 +54,8 @@ class Suspicious:
 
     def starting(self, rest: bytes) -> Sequence[int]:
         """The tokens that start with what ends in a quote."""
+        if rest[: rest.index(b'"')] not in self._heads:
+            return ()
         first = end = bisect_left(self.closing, rest)
         while end < len(self.closing) and self.closing[end].startswith(rest):
             end += 1

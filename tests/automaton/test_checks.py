@@ -160,6 +160,15 @@ def test_checks_suspect_only_what_can_be_refused(check: Check, text: str, suspec
     assert (None if found is None else sorted(found)) == suspects
 
 
+def test_names_of_one_text_are_not_suspected_in_another_that_shares_its_beginning() -> None:
+    begun = read('{"ab": 1, ')
+    longer, other = (begun.feed(more) for more in (b'"ac": 2, "a', b'"aa": 3, "b": 4, "a'))
+    assert set(FreshName().suspects(longer) or ()) == {b'b"', b'c"'}
+    assert set(FreshName().suspects(other) or ()) == {b'a"', b'b"'}
+    assert FreshName().suspects(begun.feed(b'"a')) == [b'b"']
+    assert set(FreshName().suspects(other.feed(b'c": 5, "')) or ()) == {b'aa"', b'ab"', b'ac"', b'b"'}
+
+
 def test_a_long_array_is_read_in_time_that_grows_with_its_length() -> None:
     """10,000 items, each asked about, with nothing read twice."""
     reading = read("[0")
