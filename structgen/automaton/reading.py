@@ -14,7 +14,6 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterator
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from itertools import islice, takewhile
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -143,13 +142,16 @@ class _Log:
 
     def beginning(self, begun: bytes, count: int) -> list[bytes]:
         """Those of the first `count` names, as they are spelled, that begin so."""
-        before = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
-        with _lock:
+        found = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
+        with _lock:  # another text may add names meanwhile
             for place in range(len(self._sorted), len(self._values)):
                 insort(self._sorted, (spelled(self._names[place] or ""), place))
-        first, own = bisect_left(self._sorted, (begun,)), count - self._start
-        likely = takewhile(lambda each: each[0].startswith(begun), islice(self._sorted, first, None))
-        return before + [text for text, place in likely if place < own]
+            own, i = count - self._start, bisect_left(self._sorted, (begun,))
+            while i < len(self._sorted) and self._sorted[i][0].startswith(begun):
+                if self._sorted[i][1] < own:
+                    found.append(self._sorted[i][0])
+                i += 1
+        return found
 
     def earlier(self) -> Earlier:
         """The items, by what others could come to equal."""
