@@ -115,6 +115,7 @@ class Automaton:
             following = [self.way_out(state), *self._following(state)]
             todo.extend(each for each in following if each not in seen)
             seen.update(following)
+        assert not self._returns, "what others begin with must not come back to what only this one knows"
         ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
         return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
 
