@@ -146,12 +146,14 @@ def uncapped_predicate(strings: Strings) -> Callable[[str], bool] | None:
 def jointly_capped(sets: Sequence[Strings]) -> tuple[list[CharDfa], list[Callable[[str], bool] | None], int | None]:
     """Of each set, a language and the predicate that decides about its members; and the longest length of them all
     that is still to be enforced: where no other set holds a longer text, it need not be in the languages."""
-    most = max((cap for each in sets if (cap := uncapped_language(each)[1]) is not None), default=None)
-    capped = [each for each in sets if uncapped_language(each)[1] != most]
-    if most is None or not all(_within(string_language(each), most) for each in capped):
-        return list(map(string_language, sets)), list(map(string_predicate, sets)), None
-    languages = [string_language(each) if each in capped else uncapped_language(each)[0] for each in sets]
-    return languages, [string_predicate(s) if s in capped else uncapped_predicate(s) for s in sets], most
+    caps = [uncapped_language(each)[1] for each in sets]
+    most = max((cap for cap in caps if cap is not None), default=None)
+    counted = [cap is not None and cap == most for cap in caps]
+    if most is None or not all(by or _within(string_language(s), most) for s, by in zip(sets, counted, strict=True)):
+        counted, most = [False] * len(sets), None
+    languages = [uncapped_language(s)[0] if by else string_language(s) for s, by in zip(sets, counted, strict=True)]
+    tests = [uncapped_predicate(s) if by else string_predicate(s) for s, by in zip(sets, counted, strict=True)]
+    return languages, tests, most
 
 
 def _within(language: CharDfa, most: int) -> bool:

@@ -37,6 +37,11 @@ class Phase(NamedTuple):
     came: int = 0
     others: bool = False
 
+    @property
+    def begun(self) -> bool:
+        """Has any member come?"""
+        return self.came > 0 or self.others
+
 
 class PlainObject:
     """The frame of one set of plain objects.
@@ -148,7 +153,7 @@ class PlainObject:
         self._names.write(
             self._automaton, state,
             before=layout.separator(depth), last=layout.last(depth) + b"}", close=close,
-            comma=-1 if any(phase) else len(layout.comma),
+            comma=-1 if phase.begun else len(layout.comma),
             members=members, required=required, other=other,
             came=0 if self._any_order else phase.came, phases=phases,
             first=self._behind_names(phase) if members else 0,
@@ -165,7 +170,6 @@ class PlainObject:
         return state
 
     def _new_calls(self, phase: Phase) -> int:
-
         def expand(state: int) -> None:
             # In the schema's order what follows does not depend on what came: all are written with one.
             i, members = (state - first, 1) if self._any_order else (0, self._count)
