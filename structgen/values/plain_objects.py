@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
-from structgen.automaton.writing.phases import MemberNames
+from structgen.automaton.writing.phases import MemberNames, Phases
 from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
 from structgen.values.name_frames import quoted
@@ -148,17 +148,16 @@ class PlainObject:
     def _write(
         self, phase: Phase, state: int, members: int, *, required: int = 0, phases: int = 1, other: int = 0, close: int
     ) -> None:
-        """Write a phase in which these members may come, or several, see `MemberNames.write`."""
+        """Write a phase in which these members may come, or several, see `Phases`."""
         layout, depth = self._layout, self._depth
-        self._names.write(
-            self._automaton, state,
-            before=layout.separator(depth), last=layout.last(depth) + b"}", close=close,
+        written = Phases(
+            state, layout.separator(depth), layout.last(depth) + b"}", close, members,
             comma=-1 if phase.begun else len(layout.comma),
-            members=members, required=required, other=other,
-            came=0 if self._any_order else phase.came, phases=phases,
-            first=self._behind_names(phase) if members else 0,
+            required=required, came=0 if self._any_order else phase.came, number=phases,
+            first=self._behind_names(phase) if members else 0, other=other,
             shared=members > 0 and not (self._any_order or phase.others or other),
         )  # fmt: skip
+        self._names.write(self._automaton, written)
 
     def _behind_names(self, phase: Phase) -> int:
         """The first of the states behind the names of the declared members, in each of which a value is called; in the

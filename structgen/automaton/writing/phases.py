@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from itertools import accumulate
 from struct import Struct
+from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, int64, registers_at, scratch_at, states_at
@@ -32,6 +33,40 @@ _OF_PHASE = 6
 """States and edges of a phase beside those of its names, of `before` and of `last`."""
 
 
+class Phases(NamedTuple):
+    """Phases to be written: one, or several in the members' order, each next one behind one member more.
+
+    Attributes:
+        state: that of the first phase; those of the next ones follow it.
+        before: what stands before a name's opening quote, behind another member.
+        last: what ends the object, behind a member.
+        close: the state behind that; 0 where it may not come.
+        members: the declared members that may come, as bits.
+        comma: in the first phase no member has come: so many bytes of `before` are left out there, and all but the last
+            one of `last`. -1 where one has.
+        required: those that nothing may pass over, as bits: no member behind one, no other name, and not the end.
+        came: how many members can come no more in the first phase.
+        number: how many phases.
+        first: the first of the states behind the spellings of the members.
+        other: the state behind the closing quote of any other name in the first phase, those of the next ones follow
+            it; 0 where none may come.
+        shared: are there more phases with this `first`? The rest of a name that no other has is written once then.
+    """
+
+    state: int
+    before: bytes
+    last: bytes
+    close: int
+    members: int
+    comma: int = -1
+    required: int = 0
+    came: int = 0
+    number: int = 1
+    first: int = 0
+    other: int = 0
+    shared: bool = False
+
+
 class MemberNames:
     """The names of an object's declared members, of which phases are written.
 
@@ -52,43 +87,12 @@ class MemberNames:
         self._longest = max(map(len, spellings), default=0)
         self._chains: dict[int, int] = {}
 
-    def write(
-        self,
-        automaton: Automaton,
-        state: int,
-        *,
-        before: bytes,
-        last: bytes,
-        comma: int = -1,
-        close: int,
-        members: int,
-        required: int = 0,
-        came: int = 0,
-        phases: int = 1,
-        first: int = 0,
-        other: int = 0,
-        shared: bool = False,
-    ) -> None:
-        """Write a phase, or several in the members' order: each next one stands behind one member more.
-
-        Args:
-            state: that of the first phase; those of the next ones follow it.
-            before: what stands before a name's opening quote, behind another member.
-            last: what ends the object, behind a member.
-            comma: in the first phase no member has come: so many bytes of `before` are left out there, and all but the
-                last one of `last`. -1 where one has.
-            close: the state behind that; 0 where it may not come.
-            members: the declared members that may come, as bits.
-            required: those that nothing may pass over, as bits: no member behind one, no other name, and not the end.
-            came: how many members can come no more in the first phase.
-            first: the first of the states behind the spellings of the members.
-            other: the state behind the closing quote of any other name in the first phase, those of the next ones
-                follow it; 0 where none may come.
-            shared: are there more phases with this `first`? The rest of a name that no other has is written once then.
-        """
+    def write(self, automaton: Automaton, phases: Phases) -> None:
+        """Write phases of the object."""
+        state, before, last, close, members, comma, required, came, number, first, other, shared = phases
         tables, size = automaton.tables, (self._count + 7) // 8
         chains = (self._chains.get(first) or -1) if shared and self._count else 0
-        asked = _ASKED.pack(state, close, other, first, chains, len(before), len(last), comma, came, phases)
+        asked = _ASKED.pack(state, close, other, first, chains, len(before), len(last), comma, came, number)
         bits = members.to_bytes(size, "little") + required.to_bytes(size, "little")
         data = b"".join((asked, self._data, before, last, bits))
         place = (len(data) + 3) // 4
@@ -97,7 +101,7 @@ class MemberNames:
         room = names + _OF_PHASE + len(before) + len(last)
         blocks = _FREE_NAME if other else (0, 0, 0, 0)
         rest = self.size if chains else 0
-        taken = tables.take(phases * (room + blocks[1]) + rest, phases * (room + 2 * len(SPACES) + blocks[3]) + rest)
+        taken = tables.take(number * (room + blocks[1]) + rest, number * (room + 2 * len(SPACES) + blocks[3]) + rest)
         tables.n_states, tables.n_edges = write_phases(tables.base, place, self._bound, *taken)
         if chains < 0:
             self._chains[first] = taken[0]
@@ -253,7 +257,7 @@ def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[in
 @inner_kernel
 def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, n_edges: int) -> tuple[int, int]:
     """Write the state before a name or the closing brace, given the state behind a name's opening quote (0: none may
-    come), and `comma` as in `MemberNames.write`; the new counts."""
+    come), and `comma` as in `Phases`; the new counts."""
     head = view_int64(registers_at(base)[R_SCRATCH])
     state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(base) + head[_SIZE]
     last, n_last = text + before, head[_LAST]
@@ -287,7 +291,7 @@ def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, 
 
 @kernel
 def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
-    """Write phases, see `MemberNames.write`; the new numbers of states and edges.
+    """Write phases, see `Phases`; the new numbers of states and edges.
 
     The plain loop: for each phase, the trie of the literals `before + quote + spelling` of the members that may come,
     `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.

@@ -9,7 +9,7 @@ import pytest
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, EAGER, position, state_of
-from structgen.automaton.writing.phases import MemberNames, write_calls
+from structgen.automaton.writing.phases import MemberNames, Phases, write_calls
 
 NAMES = ("a", "ab", "abc", "b", "ba", "é", "éa", "x")
 
@@ -47,10 +47,11 @@ def test_a_phase_takes_the_members_that_may_come_other_names_and_the_end(seed: i
     before, last = draw.choice([(b"", b"}"), (b"," if bound else b", ", b"}"), (b",\n ", b"\n}")][: 2 if bound else 3])
     for _ in range(2):  # the second time, what is shared is there
         state = automaton.tables.stub()
-        members.write(
-            automaton, state, before=before, last=last, close=close if may_end else 0, members=living,
+        phase = Phases(
+            state, before, last, close if may_end else 0, living,
             first=behind[0], other=others if takes_others else 0, shared=shared and not takes_others,
         )  # fmt: skip
+        members.write(automaton, phase)
     for blanks in (b"", b" \n")[: 1 + bool(bound)]:
         lead = blanks + before + (blanks if before else b"")
         for i, spelling in enumerate(spellings):
@@ -77,11 +78,11 @@ def test_phases_that_follow_each_other_are_written_at_once(seed: int) -> None:
     others = [named_state(automaton) for _ in range(phases)]
     close, state = named_state(automaton), automaton.tables.stub(phases)
     begun, comma = draw.random() < 0.5, draw.choice([1, 2])
-    members.write(
-        automaton, state, before=b", ", last=b"\n}", comma=-1 if begun else comma, close=close, members=living,
-        required=required, came=came, phases=phases, first=behind[0], other=others[0] if takes_others else 0,
-        shared=not takes_others,
+    written = Phases(
+        state, b", ", b"\n}", close, living, comma=-1 if begun else comma, required=required, came=came, number=phases,
+        first=behind[0], other=others[0] if takes_others else 0, shared=not takes_others,
     )  # fmt: skip
+    members.write(automaton, written)
     for phase in range(came, came + phases):
         owed = next((i for i in range(phase, count) if required >> i & 1), None)
         here, fresh = state + phase - came, phase == came and not begun
