@@ -36,6 +36,8 @@ COUNT_LIMIT = 10_000
 CAPPED_LIMIT = 100_000
 """With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
+_LENGTH_STATES = 1_000
+"""With how many states at most a language with a least length holds its greatest length as well."""
 MANY = 100
 """From this number of texts on they are tested side by side."""
 
@@ -98,16 +100,29 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
     if language.empty:
         return language, None, True
     if strings.min_length or most is not None:
-        shortest, longest = language.length_range()
-        if shortest < strings.min_length:
-            language = intersect(language, length(strings.min_length))
-        if longest is not None and most is not None and longest <= most:
-            most = None
+        language, most = _bounded(language, strings.min_length, most)
     if not exact and count_members(language, _FEW, most) is not None:
         capped = language if most is None else intersect(language, length(0, most))
         few = [text for text in members(capped, _FEW) or () if string_holds(strings, text)]
         return literals(few), None, True
     return language, most, exact
+
+
+def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, int | None]:
+    """`language` from the length `least` on, and the longest length that is still to be enforced.
+
+    A state for each length up to `least` knows already how much room there is; counting as well would give each of
+    them a mask of its own, which costs three times as much. So a short `most` is in the language too.
+    """
+    size = len(language.final)
+    shortest, longest = language.length_range()
+    if shortest < least:
+        language = intersect(language, length(least))
+    if most is None or (longest is not None and longest <= most):
+        return language, None
+    if least > 1 and shortest < least and size * most <= _LENGTH_STATES:
+        return intersect(language, length(0, most)), None
+    return language, most
 
 
 def _longest(strings: Strings) -> int | None:
