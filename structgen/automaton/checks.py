@@ -7,7 +7,7 @@ that ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -19,7 +19,8 @@ class Check(Protocol):
     """A question to the text so far. Hashable: equal checks ask the same.
 
     Attributes:
-        escapes: may what is asked about be spelled with escapes where `suspects` has none?
+        escapes: may what is asked about be spelled otherwise than `suspects` and `held` do: a string with escapes, or
+            another value than a string?
         rule: what is asked for, for messages and traces.
     """
 
@@ -42,8 +43,11 @@ class Check(Protocol):
         backslash). What begins within a token is not meant: that is for `held`.
         """
 
-    def held(self, reading: JsonReading) -> list[bytes] | None:
+    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
         """What a token may not hold whole between two quotes, for the answer to be "yes" in any case.
+
+        Args:
+            texts: what tokens hold there; no others need be told.
 
         None: whatever value or name a token holds whole, it is asked, and so is a token that holds two of them."""
 
@@ -68,7 +72,7 @@ class FreshName:
         inner = reading.inner
         return [text[len(begun) :] + b'"' for text in inner.log.beginning(begun, inner.size)]
 
-    def held(self, reading: JsonReading) -> list[bytes] | None:
+    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
         names: list[str] = []
         inner: Open | None = reading.inner
         while inner is not None:
@@ -105,8 +109,17 @@ class FreshItem:
             inner = inner.parent
         return rests
 
-    def held(self, reading: JsonReading) -> list[bytes] | None:
-        return None
+    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
+        held: list[bytes] = []
+        inner: Open | None = reading.inner
+        while inner is not None and inner.parent is not None:
+            if not inner.is_object and inner.size:
+                earlier = inner.log.earlier()
+                if inner is not reading.inner and earlier.first_container < inner.size:
+                    return None  # a text may be all that an open container lacks to equal an earlier one
+                held += earlier.strings(texts, inner.size)
+            inner = inner.parent
+        return held
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +136,7 @@ class TextCheck:
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         return [] if reading.begun is None else None
 
-    def held(self, reading: JsonReading) -> list[bytes] | None:
+    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
         return None
 
 
@@ -144,7 +157,7 @@ class NumberCheck:
         known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
         return [] if known else None
 
-    def held(self, reading: JsonReading) -> list[bytes] | None:
+    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
         return None
 
 

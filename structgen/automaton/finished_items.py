@@ -10,7 +10,8 @@ not: it is asked about then, and no more.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from math import inf
 from typing import Any, Protocol
 
 from structgen.schema.keywords.arguments import canonical
@@ -52,6 +53,10 @@ class Scalars:
         else:
             self._places.setdefault(canonical(value), place)
 
+    def among(self, texts: Iterable[bytes], size: int) -> list[bytes]:
+        """Those of these texts that the first `size` items have there."""
+        return [text for text in texts if self._places.get(text, size) < size]
+
     def holds(self, value: Any, size: int) -> bool:
         """Has one of the first `size` items this number or word there?"""
         return self._places.get(canonical(value), size) < size
@@ -75,10 +80,12 @@ class Earlier:
 
     Attributes:
         count: how many were entered.
+        first_container: the place of the first one that is an array or object.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.first_container: float = inf
         # By a way to a hole: without what stands beside it the first place, with it the first place or the scalars.
         self._shapes: dict[tuple[Level, ...], int] = {}
         self._whole: dict[tuple[Hashable, ...], int] = {}
@@ -87,6 +94,8 @@ class Earlier:
     def add(self, item: Any) -> None:
         """Enter the next item under each of its holes."""
         place = self.count
+        if isinstance(item, (dict, list)):
+            self.first_container = min(self.first_container, place)
         stack: list[tuple[Any, tuple[Level, ...], tuple[Hashable, ...]]] = [(item, (), ())]
         while stack:
             value, shape, path = stack.pop()
@@ -107,6 +116,11 @@ class Earlier:
                 level = False, size, None, True
                 stack.append((value[-1], (*shape, level), (*path, level, _hash_of(value[:-1]))))
         self.count += 1  # last: what an exception has stopped is entered again
+
+    def strings(self, texts: Iterable[bytes], size: int) -> list[bytes]:
+        """Those of these texts that are among the first `size` items."""
+        scalars = self._scalars.get(())
+        return scalars.among(texts, size) if scalars else []
 
     def hole(self, size: int, within: Sequence[OpenContainer], *, pending: bool) -> Scalars | bool:
         """What has stood in the first `size` items where the one that is read is still open, all else being equal.

@@ -10,8 +10,10 @@ followed for the text at hand by an exact walk. They are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +41,16 @@ class Snapshot:
     mask: Uint32 | None = None
 
 
+_OTHERWISE = re.compile(rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}|\\", re.DOTALL)
+"""What is in a token that holds a whole value other than a string without escapes."""
+
+
 class _Whole:
     """Tokens that hold whole values or names, by what stands between quotes in them."""
 
     def __init__(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
         self.tokens = tokens
+        self._vocabulary = vocabulary
         self._twice: list[int] = []
         self._by_text: dict[bytes, list[int]] = {}
         self._again: dict[bytes, list[int]] = {}
@@ -57,6 +64,16 @@ class _Whole:
                     self._by_text.setdefault(text, []).append(token)
                     if text.endswith(parts[0]):
                         self._again.setdefault(text[: len(text) - len(parts[0])], []).append(token)
+
+    @property
+    def texts(self) -> Collection[bytes]:
+        """What stands between quotes in them."""
+        return self._by_text.keys()
+
+    @cached_property
+    def otherwise(self) -> list[int]:
+        """Those that may hold more than strings without escapes."""
+        return [token for token in self.tokens if _OTHERWISE.search(self._vocabulary.token(token))]
 
     def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
         """The tokens that hold one of these texts between quotes, or several texts between quotes, or, where `begun` is
@@ -153,11 +170,12 @@ class Late:
             return []
         held: list[bytes] = []
         for check in self._checks:
-            more = check.held(reading)
+            more = check.held(reading, self._whole.texts)
             if more is None:
                 return self._whole.tokens
             held += more
-        return self._whole.holding(held, reading.begun)
+        tokens = self._whole.holding(held, reading.begun)
+        return tokens + self._whole.otherwise if any(check.escapes for check in self._checks) else tokens
 
     def _passing_escaped(self, row: Uint32) -> list[int]:
         """The tokens that pass a test, may end a string and have a backslash."""

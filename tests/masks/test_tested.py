@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import structgen
+from structgen import JsonSchema, Whitespace
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.vocabulary import Vocabulary
@@ -198,3 +199,55 @@ def test_masks_over_a_real_tokenizer_are_the_plain_twins() -> None:
             place = after
             matcher.advance(token)
         assert np.array_equal(matcher.mask(), reference.mask(place))
+
+
+UNIQUE = {
+    "anyOf": [
+        {"type": ["string", "integer", "boolean"]},
+        {"type": "array", "items": {"$ref": "#"}, "uniqueItems": True},
+        {"type": "object", "additionalProperties": {"$ref": "#"}},
+    ]
+}
+REPEATS = (
+    b'"a"', b'"a",', b'","', b'","a"', b'","a",', b'", "a', b'"]', b'"],', b'"a"]', b'"a","a"', b'["a"]', b'["a"],',
+    b'],["a"]', b'[]', b'[],', b'],[]', b'],[],', b'1,', b',1,', b'1,1,', b',true,', b'true', b'true,true',
+    b'"\\u0061"', b'"\\u0061",', b'\\u0061"', b'{"a":1}', b'{"a":1},', b'},{"a":1}', b'":1}', b'":1},', b'":"a"',
+    b'"ab"', b'b","ab"', b'["a","b"]', b'","b"]', b'["b"', b'[[', b']]',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_items_that_a_token_holds_whole_are_looked_up(seed: int) -> None:
+    """Nothing but `uniqueItems` is asked about: strings between quotes are looked up, all other items are followed."""
+    draw = random.Random(seed)
+    grammar = JsonSchema(UNIQUE, whitespace=Whitespace.COMPACT).compile(vocabulary_of(REPEATS))
+    walk = Checked(grammar)
+    assert walk.take(ord("["))
+    for _ in range(50):
+        choices = [token for token in tokens_of(walk.mask()) if token != END]
+        longer = [token for token in choices if token > END]
+        token = draw.choice(longer if longer and draw.random() < 0.8 else choices or [END])
+        if token == END:
+            break
+        assert walk.take(token)
+
+
+@pytest.mark.parametrize(
+    ("text", "token", "fits"),
+    [
+        ('["a",', b'"a"', False),
+        ('["a",', b'"ab"', True),
+        ('["a",', b'"\\u0061"', False),
+        ('[["a"],[', b'"a"]', False),
+        ('[["b"],[', b'"a"]', True),
+        ('["a",["b"', b'],"a"', False),
+        ("[true,", b"true", False),
+    ],
+)
+def test_what_a_token_completes_is_new(text: str, token: bytes, *, fits: bool) -> None:
+    """A token that holds an item whole, in the array that is read or in one around it."""
+    grammar = JsonSchema(UNIQUE, whitespace=Whitespace.COMPACT).compile(vocabulary_of([token]))
+    walk = Checked(grammar)
+    for byte in text.encode():
+        assert walk.take(byte)
+    assert allowed(walk.mask(), END + 1) == fits
