@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from structgen.vocabulary import Vocabulary
 
 _WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
 """What is in every token that holds a whole value or name; a number needs the byte that ends it."""
+_OTHERWISE = re.compile(rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}|\\", re.DOTALL)
+"""What is in a token that holds a whole value other than a string without escapes."""
 _CLOSES, _DIGIT, _ENDS_NUMBER = 1, 2, 4
 _KINDS = np.zeros(256, np.uint8)
 for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER, b"],} \n\t\r")):
@@ -31,6 +33,39 @@ def _hints(vocabulary: Vocabulary) -> list[int]:
     return tokens
 
 
+class Whole:
+    """Tokens that hold whole values or names.
+
+    Attributes:
+        tokens: int64[.], all of them.
+        several: int64[.], those that may hold several strings.
+        otherwise: int64[.], those, and all that may hold more than one string without escapes.
+        texts: what stands between quotes in them.
+    """
+
+    def __init__(self, tokens: list[tuple[bytes, int]]) -> None:
+        self._by_text: dict[bytes, list[int]] = {}
+        self._again: dict[bytes, list[int]] = {}
+        for token, i in tokens:
+            parts = token.split(b'"')
+            for a in range(1, len(parts) - 1):
+                for b in range(a + 1, len(parts)):
+                    text = b'"'.join(parts[a:b])
+                    self._by_text.setdefault(text, []).append(i)
+                    if text.endswith(parts[0]):
+                        self._again.setdefault(text[: len(text) - len(parts[0])], []).append(i)
+        self.texts = self._by_text.keys()
+        self.tokens = _array([i for _, i in tokens])
+        self.several = _array([i for token, i in tokens if token.count(b'"') > 3])
+        self.otherwise = _array([i for token, i in tokens if token.count(b'"') > 3 or _OTHERWISE.search(token)])
+
+    def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
+        """The tokens that hold one of these texts between quotes; where `begun` is the beginning of a name, the end of
+        that name and then the whole name again, too."""
+        tokens = [token for text in texts for token in self._by_text.get(text, ())]
+        return tokens + self._again.get(begun, []) if begun is not None else tokens
+
+
 class Suspicious:
     """The tokens of a vocabulary that may be asked about, sorted by how they could come under suspicion.
 
@@ -38,7 +73,7 @@ class Suspicious:
         closing: the tokens with a quote in them, in the order of their bytes, and beside them their ids.
         heads: what stands in them before the first quote.
         escaped: int64[.], those of them that have a backslash too.
-        whole: int64[.], twice: tokens that hold a whole value or name; those that do so behind their first quote.
+        whole: the tokens that hold a whole value or name; those that do so behind their first quote.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -48,9 +83,9 @@ class Suspicious:
         self._heads = frozenset(text[: text.index(b'"')] for text in self.closing)
         self.heads = sorted(self._heads)
         self.escaped = _array([i for text, i in ordered if b"\\" in text])
-        outside = [i for text, i in tokens if _WHOLE.search(text)]
-        inside = [i for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
-        self.whole = _array(outside), _array(inside)
+        outside = [(text, i) for text, i in tokens if _WHOLE.search(text)]
+        inside = [(text, i) for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
+        self.whole = Whole(outside), Whole(inside)
 
     def starting(self, rest: bytes) -> Sequence[int]:
         """The tokens that start with what ends in a quote."""

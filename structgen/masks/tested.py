@@ -10,10 +10,8 @@ followed for the text at hand by an exact walk. They are
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,6 @@ from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.words import allowed_among, ids_of
-from structgen.vocabulary import Vocabulary
 
 
 @dataclass(slots=True, eq=False)
@@ -41,47 +38,6 @@ class Snapshot:
     mask: Uint32 | None = None
 
 
-_OTHERWISE = re.compile(rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}|\\", re.DOTALL)
-"""What is in a token that holds a whole value other than a string without escapes."""
-
-
-class _Whole:
-    """Tokens that hold whole values or names, by what stands between quotes in them."""
-
-    def __init__(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
-        self.tokens = tokens
-        self._vocabulary = vocabulary
-        self._twice: list[int] = []
-        self._by_text: dict[bytes, list[int]] = {}
-        self._again: dict[bytes, list[int]] = {}
-        for token in tokens:
-            parts = vocabulary.token(token).split(b'"')
-            if len(parts) > 4:
-                self._twice.append(token)
-            for a in range(1, len(parts) - 1):
-                for b in range(a + 1, len(parts)):
-                    text = b'"'.join(parts[a:b])
-                    self._by_text.setdefault(text, []).append(token)
-                    if text.endswith(parts[0]):
-                        self._again.setdefault(text[: len(text) - len(parts[0])], []).append(token)
-
-    @property
-    def texts(self) -> Collection[bytes]:
-        """What stands between quotes in them."""
-        return self._by_text.keys()
-
-    @cached_property
-    def otherwise(self) -> list[int]:
-        """Those that may hold more than strings without escapes."""
-        return [token for token in self.tokens if _OTHERWISE.search(self._vocabulary.token(token))]
-
-    def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
-        """The tokens that hold one of these texts between quotes, or several texts between quotes, or, where `begun` is
-        the beginning of a name, the end of that name and then the whole name again."""
-        tokens = [token for text in texts for token in self._by_text.get(text, ())]
-        return tokens + self._twice + self._again.get(begun, []) if begun is not None else tokens + self._twice
-
-
 class Late:
     """What corrects the mask of one position of a grammar.
 
@@ -96,7 +52,8 @@ class Late:
         self._checks = tuple({automaton.checks[test] for test in tests})
         self._branches = bool(automaton.tables.states[list(tests), B].any())
         self._suspicious = grammar.suspicious
-        self._whole: _Whole | None = None
+        self._whole: list[int] | None = None
+        self._always: list[int] | None = None
         self._escaped: list[int] | None = None
         self._passing: list[int] | None = None
         self._asked: Uint32 | None = None
@@ -162,20 +119,20 @@ class Late:
         return list(tokens) if self._branches else [token for token in tokens if bit(row, token)]
 
     def _holding_whole(self, row: Uint32, reading: JsonReading) -> list[int]:
-        """The tokens that pass a test and may hold what it asks about whole."""
-        if self._whole is None:
-            tokens = self._suspicious.whole[reading.begun is not None]
-            self._whole = _Whole(self._grammar.vocabulary, self._that_pass(row, tokens))
-        if not self._whole.tokens:
-            return []
+        """The tokens that may hold whole what a test asks about."""
+        whole = self._suspicious.whole[reading.begun is not None]
         held: list[bytes] = []
         for check in self._checks:
-            more = check.held(reading, self._whole.texts)
+            more = check.held(reading, whole.texts)
             if more is None:
-                return self._whole.tokens
+                if self._whole is None:
+                    self._whole = self._that_pass(row, whole.tokens)
+                return self._whole
             held += more
-        tokens = self._whole.holding(held, reading.begun)
-        return tokens + self._whole.otherwise if any(check.escapes for check in self._checks) else tokens
+        if self._always is None:
+            otherwise = any(check.escapes for check in self._checks)
+            self._always = self._that_pass(row, whole.otherwise if otherwise else whole.several)
+        return self._always + self._allowed(row, whole.holding(held, reading.begun))
 
     def _passing_escaped(self, row: Uint32) -> list[int]:
         """The tokens that pass a test, may end a string and have a backslash."""
