@@ -153,7 +153,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             stack.callback(worker.stop)
             worker.start()
         done = list(measured(taken, workers, options, tokenizer))
-        engines = [worker.ready | {"restarts": worker.restarts, "end_rss_mb": worker.rss_mb()} for worker in workers]
+        engines = [
+            worker.ready
+            | {"restarts": worker.restarts}
+            | {f"end_{kind}_mb": size for kind, size in worker.memory_mb().items()}
+            for worker in workers
+        ]
     setting = {
         "data": options.data.name,
         "schemas": len(taken),

@@ -67,11 +67,16 @@ class Worker:
         self.ready = self.ready or json.loads(line)
         self.restarts += 1
 
-    def rss_mb(self) -> float | None:
-        """What the process holds in memory now, in 10^6 bytes; None when it does not run."""
+    def memory_mb(self) -> dict[str, float | None]:
+        """What the process holds in memory now, in 10^6 bytes; None when it does not run.
+
+        `rss` counts pages of files as well, libraries above all, which processes share; `private` does not.
+        """
         if self._process is None:
-            return None
-        return round(psutil.Process(self._process.pid).memory_info().rss / 1e6, 1)
+            return {"rss": None, "private": None}
+        process = psutil.Process(self._process.pid)
+        private = sum(part.anonymous for part in process.memory_maps())
+        return {"rss": round(process.memory_info().rss / 1e6, 1), "private": round(private / 1e6, 1)}
 
     def stop(self) -> int | None:
         """End the process and give its exit code."""
