@@ -36,8 +36,9 @@ COUNT_LIMIT = 10_000
 CAPPED_LIMIT = 100_000
 """With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
-_LENGTH_STATES = 1_000
-"""With how many states at most a language with a least length holds its greatest length as well."""
+_LENGTH_STATES, _LENGTH_SPAN = 1_000, 16
+"""With how many states at most a language with a least length holds its greatest length as well, and where that is at
+most how many times the least one: beyond it more states are written than masks are shared."""
 MANY = 100
 """From this number of texts on they are tested side by side."""
 
@@ -120,7 +121,7 @@ def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, 
         language = intersect(language, length(least))
     if most is None or (longest is not None and longest <= most):
         return language, None
-    if least > 1 and shortest < least and size * most <= _LENGTH_STATES:
+    if shortest < least and 1 < least <= most <= least * _LENGTH_SPAN and size * most <= _LENGTH_STATES:
         return intersect(language, length(0, most)), None
     return language, most
 
