@@ -31,7 +31,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
 # The oldest Python with the oldest packages that pyproject.toml permits, each of them pinned. Not in CI: torch of that age comes
 # from the index with CUDA's libraries, 6 GB in all.

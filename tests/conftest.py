@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,15 +38,6 @@ def settled_heap() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests of minutes come first, so that no worker is left alone with one at the end."""
-    minutes: Counter[Path] = Counter()
-    for item in items:
-        for marker in item.iter_markers("slow"):
-            minutes[item.path] += marker.kwargs.get("minutes", 0)
-    items.sort(key=lambda item: -minutes[item.path])
 
 
 def pytest_sessionfinish() -> None:

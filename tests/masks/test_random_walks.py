@@ -67,7 +67,7 @@ def test_walks_under_random_schemas_end_validly() -> None:
     assert given_up == 0
 
 
-@pytest.mark.slow(minutes=2)
+@pytest.mark.slow
 def test_walks_under_many_random_schemas_end_validly() -> None:
     """The same for 1,000 schemas; the search for a short end may give up now and then."""
     walked, given_up = walk_random_schemas(range(1000, 2000), check=1)
