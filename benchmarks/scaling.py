@@ -66,7 +66,7 @@ def pattern(longest: int, draw: random.Random) -> Made:
     return {"type": "string", "pattern": letters, "maxLength": longest}, json.dumps(text)
 
 
-def measured(least: int, most: int, draw: random.Random) -> Made:
+def bounded(least: int, most: int, draw: random.Random) -> Made:
     """Words under a pattern that have to have a length."""
     letters = "".join(sorted(draw.sample(string.ascii_uppercase, 4)))
     words = [word(draw, least, most) for _ in range(8)]
@@ -184,9 +184,7 @@ CASES: dict[str, Callable[[random.Random], Made]] = {
     **{f"minItems and maxItems {n:,}": partial(integers, n, {"minItems": n, "maxItems": n}) for n in (100, 1_000)},
     **{f"uniqueItems {n:,}": partial(integers, n, {"uniqueItems": True}) for n in (10, 100, 1_000)},
     **{f"pattern, maxLength {n:,}": partial(pattern, n) for n in (1_000, 100_000, 2**31)},
-    **{
-        f"pattern, minLength {n:,}, maxLength {m:,}": partial(measured, n, m) for n, m in ((3, 10), (20, 100), (64, 64))
-    },
+    **{f"pattern, minLength {n:,}, maxLength {m:,}": partial(bounded, n, m) for n, m in ((3, 10), (20, 100), (64, 64))},
     **{f"maxLength {n:,}": partial(longest, n) for n in (10, 1_000, 2**31)},
     **{f"letters, at most {n:,}": partial(repeated, n) for n in (10, 100, 1_000, 10_000)},
     **{f"format {name}": partial(formatted, name) for name in FORMATS},

@@ -158,8 +158,9 @@ class _Log:
         with _lock:
             if self._earlier is None:
                 self._earlier = Earlier()
-            if self._earlier.count < self._start + len(self._values):
-                for value in self.values(self._start + len(self._values))[self._earlier.count :]:
+            count = self._start + len(self._values)
+            if self._earlier.count < count:
+                for value in self.values(count)[self._earlier.count :]:
                     self._earlier.add(value)
         return self._earlier
 

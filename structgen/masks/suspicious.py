@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from structgen.vocabulary import Vocabulary
 
-_WHOLE = re.compile(rb'"[^"]*"|[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}', re.DOTALL)
-"""What is in every token that holds a whole value or name; a number needs the byte that ends it."""
-_OTHERWISE = re.compile(rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}|\\", re.DOTALL)
-"""What is in a token that holds a whole value other than a string without escapes."""
+_NO_STRING = rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}"
+"""What is in every token that holds a whole value other than a string; a number needs the byte that ends it."""
+_WHOLE = re.compile(rb'"[^"]*"|' + _NO_STRING, re.DOTALL)
+"""What is in every token that holds a whole value or name."""
+_NO_PLAIN_STRING = re.compile(rb"\\|" + _NO_STRING, re.DOTALL)
+"""What is in every token that holds a whole value other than a string without escapes."""
 _CLOSES, _DIGIT, _ENDS_NUMBER = 1, 2, 4
 _KINDS = np.zeros(256, np.uint8)
 for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER, b"],} \n\t\r")):
@@ -33,13 +35,13 @@ def _hints(vocabulary: Vocabulary) -> list[int]:
     return tokens
 
 
-class Whole:
+class WholeValues:
     """Tokens that hold whole values or names.
 
     Attributes:
         tokens: int64[.], all of them.
         several: int64[.], those that may hold several strings.
-        otherwise: int64[.], those, and all that may hold more than one string without escapes.
+        several_or_other: int64[.], those, and all that may hold another value than a string without escapes.
         texts: what stands between quotes in them.
     """
 
@@ -57,11 +59,12 @@ class Whole:
         self.texts = self._by_text.keys()
         self.tokens = _array([i for _, i in tokens])
         self.several = _array([i for token, i in tokens if token.count(b'"') > 3])
-        self.otherwise = _array([i for token, i in tokens if token.count(b'"') > 3 or _OTHERWISE.search(token)])
+        other = {i for token, i in tokens if _NO_PLAIN_STRING.search(token)}
+        self.several_or_other = _array([i for token, i in tokens if token.count(b'"') > 3 or i in other])
 
     def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
-        """The tokens that hold one of these texts between quotes; where `begun` is the beginning of a name, the end of
-        that name and then the whole name again, too."""
+        """The tokens that hold one of these texts between quotes; where `begun` is the beginning of a name or string,
+        also those that end it and then hold the whole of it again."""
         tokens = [token for text in texts for token in self._by_text.get(text, ())]
         return tokens + self._again.get(begun, []) if begun is not None else tokens
 
@@ -85,7 +88,7 @@ class Suspicious:
         self.escaped = _array([i for text, i in ordered if b"\\" in text])
         outside = [(text, i) for text, i in tokens if _WHOLE.search(text)]
         inside = [(text, i) for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
-        self.whole = Whole(outside), Whole(inside)
+        self.whole = WholeValues(outside), WholeValues(inside)
 
     def starting(self, rest: bytes) -> Sequence[int]:
         """The tokens that start with what ends in a quote."""

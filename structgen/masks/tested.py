@@ -53,7 +53,7 @@ class Late:
         self._branches = bool(automaton.tables.states[list(tests), B].any())
         self._suspicious = grammar.suspicious
         self._whole: list[int] | None = None
-        self._always: list[int] | None = None
+        self._always_asked: list[int] | None = None
         self._escaped: list[int] | None = None
         self._passing: list[int] | None = None
         self._asked: Uint32 | None = None
@@ -129,10 +129,10 @@ class Late:
                     self._whole = self._that_pass(row, whole.tokens)
                 return self._whole
             held += more
-        if self._always is None:
-            otherwise = any(check.escapes for check in self._checks)
-            self._always = self._that_pass(row, whole.otherwise if otherwise else whole.several)
-        return self._always + self._allowed(row, whole.holding(held, reading.begun))
+        if self._always_asked is None:
+            other = any(check.escapes for check in self._checks)
+            self._always_asked = self._that_pass(row, whole.several_or_other if other else whole.several)
+        return self._always_asked + self._allowed(row, whole.holding(held, reading.begun))
 
     def _passing_escaped(self, row: Uint32) -> list[int]:
         """The tokens that pass a test, may end a string and have a backslash."""

@@ -36,9 +36,10 @@ COUNT_LIMIT = 10_000
 CAPPED_LIMIT = 100_000
 """With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
-_LENGTH_STATES, _LENGTH_SPAN = 1_000, 16
-"""With how many states at most a language with a least length holds its greatest length as well, and where that is at
-most how many times the least one: beyond it more states are written than masks are shared."""
+_LENGTH_STATES = 1_000
+"""With how many states at most a language with a least length holds its greatest length as well."""
+_LENGTH_SPAN = 16
+"""How many times the least length that greatest one may be: beyond it more states are written than masks are shared."""
 MANY = 100
 """From this number of texts on they are tested side by side."""
 
@@ -115,15 +116,15 @@ def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, 
     A state for each length up to `least` knows already how much room there is; counting as well would give each of
     them a mask of its own, which costs three times as much. So a short `most` is in the language too.
     """
-    size = len(language.final)
     shortest, longest = language.length_range()
-    if shortest < least:
-        language = intersect(language, length(least))
-    if most is None or (longest is not None and longest <= most):
-        return language, None
-    if shortest < least and 1 < least <= most <= least * _LENGTH_SPAN and size * most <= _LENGTH_STATES:
-        return intersect(language, length(0, most)), None
-    return language, most
+    if most is not None and longest is not None and longest <= most:
+        most = None
+    if shortest >= least:
+        return language, most
+    states = len(language.final) * (most or 0)
+    if most is not None and 1 < least <= most <= least * _LENGTH_SPAN and states <= _LENGTH_STATES:
+        return intersect(language, length(least, most)), None
+    return intersect(language, length(least)), most
 
 
 def _longest(strings: Strings) -> int | None:

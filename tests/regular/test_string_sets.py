@@ -29,7 +29,9 @@ def test_a_length_that_is_counted_needs_no_check_however_great_it_is() -> None:
         ) == bytes(sorted(following))
 
 
-@pytest.mark.parametrize(("least", "most", "counted"), [(2, 4, False), (4, 4, False), (0, 4, True), (1, 4, True)])
+@pytest.mark.parametrize(
+    ("least", "most", "counted"), [(2, 4, False), (4, 4, False), (0, 4, True), (1, 4, True), (2, 40, True)]
+)
 def test_a_short_greatest_length_is_in_a_language_that_counts_anyway(least: int, most: int, counted: bool) -> None:
     """States that count up to the least length count up to the greatest as well; others leave it to the counter."""
     strings = Strings(min_length=least, max_length=most, patterns=("^[ab]*$",))
