@@ -154,6 +154,12 @@ def repeated(most: int, draw: random.Random) -> Made:
     return {"type": "string", "pattern": f"^[a-{draw.choice('tuvwxyz')}]{{1,{most}}}$"}, json.dumps(letters)
 
 
+def without(most: int, draw: random.Random) -> Made:
+    """Text without some marks, counted by its pattern, nearly as long as it may be, or 500 characters."""
+    text = " ".join(word(draw, 2, 9) for _ in range(100))[: min(most - 1, 500)]
+    return {"type": "string", "pattern": f"^[^<{draw.choice('$%&@#~')}\\n]{{1,{most}}}$"}, json.dumps(text)
+
+
 FORMATS = {
     "uri": "https://example.org/{}?q={}#top",
     "email": "{}.{}@example.org",
@@ -187,6 +193,7 @@ CASES: dict[str, Callable[[random.Random], Made]] = {
     **{f"pattern, minLength {n:,}, maxLength {m:,}": partial(bounded, n, m) for n, m in ((3, 10), (20, 100), (64, 64))},
     **{f"maxLength {n:,}": partial(longest, n) for n in (10, 1_000, 2**31)},
     **{f"letters, at most {n:,}": partial(repeated, n) for n in (10, 100, 1_000, 10_000)},
+    **{f"text without marks, at most {n:,}": partial(without, n) for n in (10, 100, 1_000, 10_000)},
     **{f"format {name}": partial(formatted, name) for name in FORMATS},
     **{f"optional members {n:,}": partial(optional, n) for n in (10, 100, 1_000)},
     **{f"objects in objects {n:,}": partial(nested, n) for n in (1, 10, 40)},

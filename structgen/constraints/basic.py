@@ -19,22 +19,24 @@ from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.compiler import check
 from structgen.regular.regex.parser import parse
+from structgen.regular.string_sets import string_is_empty, uncapped_language
 from structgen.schema.normal import Node
 from structgen.schema.places import patterns
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
 from structgen.schema.reader import algebra_of, read, require_order
+from structgen.schema.scalars import counted_class
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 
 
 class TextAutomaton(Automaton):
-    """The automaton of a regular language, as plain UTF-8."""
+    """The automaton of a regular language, of texts of at most so many characters, as plain UTF-8."""
 
-    def __init__(self, language: CharDfa) -> None:
+    def __init__(self, language: CharDfa, most: int | None = None) -> None:
         super().__init__()
-        self.start = lift(self, language, lambda final: 0, quoted=False)
+        self.start = lift(self, language, lambda final: 0, quoted=False, most=most, runs=True)
 
 
 @runtime_checkable
@@ -157,11 +159,18 @@ class Regex:
     @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
-        return Grammar(TextAutomaton(self.language()), vocabulary)
+        return Grammar(TextAutomaton(*self._counted()), vocabulary)
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        return Words(self.language())
+        return Words(*self._counted())
+
+    def _counted(self) -> tuple[CharDfa, int | None]:
+        """The set of texts, and the length that is still to be enforced."""
+        counted = counted_class(self.pattern, anchored=True)
+        if counted is None or string_is_empty(counted):
+            return self.language(), None
+        return uncapped_language(counted)
 
     def language(self) -> CharDfa:
         """The set of texts."""

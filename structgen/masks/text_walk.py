@@ -20,7 +20,7 @@ from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, states_at, unexpanded
 from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
-    INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, A,
+    INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, ZERO, A,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
@@ -182,14 +182,18 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
     put(base, int64(0), s, f, c, int64(0))
     same_miss = states[s, MISS] == states[home, MISS] and states[s, A] == states[home, A]
-    near = states[home, HI] - c - _blocks(base)[aux_of(base, s), BLOCK_SLACK] < r[V_MOST]
+    room = states[home, HI] - c - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
     for byte in range(r[R_SEGMENT], 256):
-        t = edge(base, s, int64(byte))
-        misses = t == 0 or (t > 0 and t & SPILL != 0 and near)
-        if t != edge(base, home, int64(byte)) or (misses and not same_miss):
+        t, there = edge(base, s, int64(byte)), edge(base, home, int64(byte))
+        misses = t == 0 or (t > 0 and t & SPILL != 0 and room < r[V_MOST])
+        if t != there or (misses and not same_miss):
+            # A run that is entered counts one character less than where it goes on: that matters to long tokens only.
+            spare = room if t > 0 and t ^ there == INC else int64(-1)
+            if t > 0 and t ^ there == ZERO:
+                continue  # nothing was counted here
             if r[R_NODE] < first[byte]:
                 r[R_NODE] = first[byte]
-            if _correct(base, out, int64(first[byte + 1]), int64(-1), int64(-1)) < 0:
+            if _correct(base, out, int64(first[byte + 1]), int64(-1), spare) < 0:
                 r[R_SEGMENT] = byte
                 return -1
     return 0

@@ -8,13 +8,40 @@ such a set is empty, is for the automaton to say.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from structgen.schema.normal import Listed, Numbers, Strings
 
 FREE_NUMBERS = Numbers()
 FREE_STRINGS = Strings()
+_CLASS = r"\.|\\[dDsSwW]|\\[pP]\{\w+\}|\[(?:[^][\\]|\\.)+\]"
+_COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}(\$?)")
+_ANYTHING = frozenset(("[\\s\\S]", "[\\S\\s]", "[\\w\\W]", "[\\W\\w]", "[\\d\\D]", "[\\D\\d]", "[^]"))
+"""Classes of all characters."""
+FEW_COUNTED = 16
+"""A pattern that counts up to so many characters is as good as their lengths."""
+
+
+@lru_cache(1024)
+def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
+    """The texts of a pattern that counts many characters of one class and does nothing else; None for other patterns.
+
+    `^[a-z]{3,500}$` is `^[a-z]*$` with lengths, for which no automaton needs a state each.
+
+    Args:
+        anchored: the whole of a text must match, with `^` and `$` or without.
+    """
+    parts = _COUNTED.fullmatch(pattern)
+    if parts is None or not (anchored or (parts[1] and parts[5])):
+        return None
+    least, most = int(parts[3]), int(parts[4] or parts[3])
+    if most <= FEW_COUNTED or least > most:
+        return None
+    rest = () if parts[2] in _ANYTHING else (f"^{parts[2]}*$",)
+    return Strings(min_length=least, max_length=most, patterns=rest)
 
 
 def exact(value: int | float) -> Fraction:

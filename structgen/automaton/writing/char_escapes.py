@@ -12,9 +12,11 @@ import numpy as np
 
 from structgen.automaton.step import edges_at, int64, states_at
 from structgen.automaton.table_format import (
-    COUNT, HI, INC, KIND, LO, MISS, NOTHING, RANGES, ROOM, START, STUB, UNBOUNDED, ZERO, A, B, Int32, Int64,
+    COUNT, HI, KIND, LO, MISS, NOTHING, RANGES, ROOM, START, STUB, UNBOUNDED, A, B, Int32, Int64,
 )  # fmt: skip
-from structgen.automaton.writing.char_kernels import FIRST, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL
+from structgen.automaton.writing.char_kernels import (
+    COUNTING, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_between, in_run,
+)  # fmt: skip
 from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.kernels import inner_kernel, kernel
 
@@ -22,7 +24,7 @@ DIGITS = 4
 """Digits of an escape."""
 PAIR = 7
 """In place of the number of digits that are left: the second escape of a pair is."""
-SHARED = 3
+SHARED = COUNTING + 1
 """Rows of `per_state`: of each state of the DFA, from `SHARED` on, the state before one, two and three digits,
 whichever they are, that lead there; 0 where it is not written yet."""
 ROWS = SHARED + DIGITS - 1
@@ -115,23 +117,6 @@ def _all_live(nexts: Int32, bounds: Int32, classes: Int32, q: int, low: int, hig
 
 
 @inner_kernel
-def _in_run(settings: Int64, limits: Int32, q: int) -> bool:
-    """Is a state a run, where only runs count?"""
-    runs: bool = settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
-    return runs
-
-
-@inner_kernel
-def _edge(settings: Int64, limits: Int32, q: int, target: int) -> int:
-    """The edge to `target` behind the last byte of a character that stands behind `q`."""
-    flag = settings[INC_FLAG]
-    if _in_run(settings, limits, q):
-        flag = int64(INC) if target == q else int64(ZERO)
-    edge: int = settings[FIRST] + target - 1 | flag
-    return edge
-
-
-@inner_kernel
 def _row(base: int, s: int, start: int, count: int, high: int) -> None:
     """Write the row of a state with edges alone. A and B stay."""
     states = states_at(base)
@@ -156,7 +141,7 @@ def _stub(base: int, settings: Int64, limits: Int32, q: int, target: int, room: 
         high = int64(limits[q])
     states[s, KIND], states[s, START], states[s, COUNT], states[s, MISS] = STUB, 0, 0, NOTHING
     states[s, A], states[s, B], states[s, LO], states[s, HI] = q, mark, 0, high
-    flag = int64(ROOM) if _in_run(settings, limits, q) else settings[ROOM_FLAG]
+    flag = int64(ROOM) if in_run(settings, limits, q) else settings[ROOM_FLAG]
     edge: int = s | flag
     return edge
 
@@ -175,10 +160,10 @@ def _digits(
     mark = _marked(low, left, high_surrogate)
     if left == 0:
         if high_surrogate or low < 0xD800 or low > 0xDBFF:
-            return _edge(settings, limits, q, target), n_states
+            return edge_between(settings, limits, q, target), n_states
         mark = _marked(low, int64(PAIR), int64(0))
     elif (
-        target != SEVERAL and not high_surrogate and not _in_run(settings, limits, q)
+        target != SEVERAL and not high_surrogate and not in_run(settings, limits, q)
         and _all_live(nexts, bounds, classes, q, low, high)
     ):  # fmt: skip
         shared = per_state[SHARED + left - 1]
@@ -264,7 +249,7 @@ def _controls(
             short = high == 0 and 8 <= low and low <= 13 and low != 11
             if target > 0 and not short:
                 byte = int64(0x30 + low) if low < 10 else int64(0x61 + low - 10)
-                n_edges = _append(base, start, n_edges, byte, _edge(settings, limits, q, target))
+                n_edges = _append(base, start, n_edges, byte, edge_between(settings, limits, q, target))
         if n_edges > start:
             _clear(base, n_states)
             _row(base, n_states, start, n_edges - start, int64(UNBOUNDED))
@@ -301,9 +286,9 @@ def write_escape(
     for i in range(_SHORT.shape[0]):
         target = int64(nexts[q, classes[_interval(bounds, int64(_SHORT[i, 1]))]])
         if target > 0 and not (settings[NAMED] and _SHORT[i, 0] == _SLASH):
-            n_edges = _append(base, start, n_edges, int64(_SHORT[i, 0]), _edge(settings, limits, q, target))
+            n_edges = _append(base, start, n_edges, int64(_SHORT[i, 0]), edge_between(settings, limits, q, target))
     if digits:
         n_edges = _append(base, start, n_edges, int64(0x75), digits)
-    bounded = settings[INC_FLAG] != 0 or _in_run(settings, limits, q)
+    bounded = settings[INC_FLAG] != 0 or in_run(settings, limits, q)
     _row(base, state, start, n_edges - start, int64(states_at(base)[state, HI]) if bounded else int64(UNBOUNDED))
     return n_states, n_edges

@@ -158,13 +158,14 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     return n
 
 
-ENDS, LIMITS, CONTINUED = range(3)
-"""Rows of `per_state`, int32[6, states], of a DFA on its way to bytes; for the others see `char_escapes`.
+ENDS, LIMITS, CONTINUED, COUNTING = range(4)
+"""Rows of `per_state`, int32[7, states], of a DFA on its way to bytes; for the others see `char_escapes`.
 
 ENDS: where an accepting state leads: inside quotes the state behind the closing quote, else the outcome to pop with,
 plus 1; 0 for states that do not accept. LIMITS: HI of each state: where characters are counted, how many there may be
 before it; else, of a run (see `counted_runs`), how often it leads to itself. CONTINUED: the first of the seven states
-(`write_utf8`) in the middle of characters that lead to a state; 0 where they are not written yet.
+(`write_utf8`) in the middle of characters that lead to a state; 0 where they are not written yet. COUNTING: the same of
+characters that lead from a run to itself.
 """
 FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED, NAMED = range(7)
 """Places in `settings`, int64[7], of a DFA on its way to bytes.
@@ -174,6 +175,48 @@ state 1. BLOCK: the number of the DFA's block. INC_FLAG, ROOM_FLAG: the flags of
 character: INC and ROOM where characters are counted, else 0. QUOTED: 1 where the text stands inside quotes. NAMED: 1
 where it is a name there.
 """
+
+
+@inner_kernel
+def in_run(settings: Int64, limits: Int32, q: int) -> bool:
+    """Is a state a run, where only runs count?"""
+    runs: bool = settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
+    return runs
+
+
+@inner_kernel
+def edge_between(settings: Int64, limits: Int32, q: int, target: int) -> int:
+    """The edge to `target` behind the last byte of a character that stands behind `q`."""
+    flag = settings[INC_FLAG]
+    if in_run(settings, limits, q):
+        flag = int64(INC) if target == q else int64(ZERO)
+    edge: int = settings[FIRST] + target - 1 | flag
+    return edge
+
+
+@inner_kernel
+def _write_middle(
+    base: int, settings: Int64, per_state: Int32, q: int, target: int, n_states: int, n_edges: int
+) -> tuple[int, int]:
+    """Have the seven states in the middle of the characters that lead from `q` to `target`; the new counts."""
+    limits = per_state[LIMITS]
+    counting = target == q and in_run(settings, limits, q)
+    middle = per_state[COUNTING if counting else CONTINUED]
+    if middle[target] == 0:
+        middle[target] = n_states
+        last = settings[FIRST] + target - 1 | (int64(INC) if counting else settings[INC_FLAG])
+        n_edges = write_utf8(base, n_states, last, int64(limits[target]), n_edges)
+        n_states += 7
+    return n_states, n_edges
+
+
+@inner_kernel
+def _middle_edge(settings: Int64, per_state: Int32, q: int, target: int) -> int:
+    """The edge to the first of those seven states. A run that is left counts no more from there on."""
+    edge: int = per_state[CONTINUED, target] | settings[ROOM_FLAG]
+    if in_run(settings, per_state[LIMITS], q):
+        edge = per_state[COUNTING, target] | ROOM if target == q else per_state[CONTINUED, target] | ZERO
+    return edge
 
 
 @inner_kernel
@@ -191,14 +234,11 @@ def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans:
     """Write the edges of `q` for ASCII characters, neighbours with the same target as one; the new count of edges.
 
     Where not all characters are counted, only a state with a limit counts those that lead to itself."""
-    edges, start, first, inc = edges_at(base), n, settings[FIRST], settings[INC_FLAG]
-    counts = inc == 0 and limits[q] != UNBOUNDED
+    edges, start = edges_at(base), n
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
         t = nexts[q, spans[i, 2]]
         if t > 0:
-            target = first + t - 1 | inc
-            if counts:
-                target |= INC if t == q else ZERO
+            target = edge_between(settings, limits, q, int64(t))
             low, high = spans[i, 0], spans[i, 1]
             # Spans come from high to low: this one may end right before the edge that was written last.
             if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] & 255 == high + 1:
@@ -216,7 +256,7 @@ def _quote_edges(
     """Write the edges of `q` for the closing quote, to `end` (0: none), and for the backslash of an escape; the new
     count of edges."""
     edges, room = edges_at(base), settings[ROOM_FLAG]
-    if room == 0 and limits[q] != UNBOUNDED:
+    if in_run(settings, limits, q):
         room, end = ROOM, (end | ZERO if end else 0)
     if end:
         edges[n, 0], edges[n, 1] = 0x22 | 0x22 << 8, end
@@ -265,7 +305,7 @@ def lift_rows(
     Returns:
         The new counts of states and edges.
     """
-    states, ends, limits, continued = states_at(base), per_state[ENDS], per_state[LIMITS], per_state[CONTINUED]
+    states, ends, limits = states_at(base), per_state[ENDS], per_state[LIMITS]
     for i in range(owed.size):
         q = low + i
         s = settings[FIRST] + q - 1
@@ -276,17 +316,14 @@ def lift_rows(
         if wide == SEVERAL:
             owed[i] |= UNEVEN
         # The seven states come before the first edge of q, so that the edges of q stand together.
-        if wide > 0 and continued[wide] == 0:
-            continued[wide] = n_states
-            target = settings[FIRST] + wide - 1 | settings[INC_FLAG]
-            n_edges = write_utf8(base, n_states, target, int64(limits[wide]), n_edges)
-            n_states += 7
+        if wide > 0:
+            n_states, n_edges = _write_middle(base, settings, per_state, int64(q), wide, n_states, n_edges)
         start = n_edges
         n_edges = _ascii_edges(base, settings, nexts, limits, spans, q, n_edges)
         if settings[QUOTED]:
             n_edges = _quote_edges(base, settings, nexts, limits, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:
-            n_edges = _lead_edges(base, continued[wide] | settings[ROOM_FLAG], n_edges)
+            n_edges = _lead_edges(base, _middle_edge(settings, per_state, int64(q), wide), n_edges)
         leaves = settings[QUOTED] == 0 and ends[q] > 0
         states[s, KIND] = STUB if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
         states[s, START], states[s, COUNT] = start, n_edges - start
@@ -303,16 +340,16 @@ def _wide_edges(
 ) -> int:  # fmt: skip
     """Write the edges of the spans `low..high - 1` of a spelling for `q`, given the edges to the nodes below; the new
     count of edges."""
-    edges, first, continued = edges_at(base), settings[FIRST], per_state[CONTINUED]
+    edges, limits = edges_at(base), per_state[LIMITS]
     for i in range(low, high):
         left, below = int64(spelling[i, 2]), int64(spelling[i, 3])
         if left < 0:
             target = int64(nodes[below])
         else:
             t = int64(nexts[q, below])
-            target = first + t - 1 | settings[INC_FLAG] if t else int64(0)
+            target = edge_between(settings, limits, q, t) if t else int64(0)
             if t and left:
-                target = continued[t] + left - 1 | settings[ROOM_FLAG]
+                target = _middle_edge(settings, per_state, q, t) + left - 1
         if target:
             edges[n, 0], edges[n, 1] = spelling[i, 0] | spelling[i, 1] << 8, target
             n += 1
@@ -332,15 +369,12 @@ def write_wide(
         nodes: scratch, as long as `ends`.
         also: 1 where the caller has more edges: the state stays a stub.
     """
-    states, edges, limits, continued = states_at(base), edges_at(base), per_state[LIMITS], per_state[CONTINUED]
-    s = settings[FIRST] + q - 1
+    states, edges, s = states_at(base), edges_at(base), settings[FIRST] + q - 1
+    room = int64(ROOM) if in_run(settings, per_state[LIMITS], q) else settings[ROOM_FLAG]
     for i in range(spelling.shape[0]):
         t = int64(nexts[q, spelling[i, 3]]) if spelling[i, 2] > 0 else int64(0)
-        if t and continued[t] == 0:
-            continued[t] = n_states
-            edge = settings[FIRST] + t - 1 | settings[INC_FLAG]
-            n_edges = write_utf8(base, n_states, edge, int64(limits[t]), n_edges)
-            n_states += 7
+        if t:
+            n_states, n_edges = _write_middle(base, settings, per_state, q, t, n_states, n_edges)
     start = int64(0)
     for node in range(ends.size - 1):
         first = n_edges
@@ -349,11 +383,12 @@ def write_wide(
         if n_edges > first:
             limit = int64(0)
             for e in range(first, n_edges):
-                limit = max(limit, int64(states[edges[e, 1] & TARGET, HI]))
+                behind = int64(states[edges[e, 1] & TARGET, HI])
+                limit = max(limit, int64(UNBOUNDED) if edges[e, 1] & ZERO else behind)
             states[n_states, KIND], states[n_states, START], states[n_states, COUNT] = RANGES, first, n_edges - first
             states[n_states, MISS], states[n_states, A], states[n_states, B] = NOTHING, 0, 0
             states[n_states, LO], states[n_states, HI] = 0, limit
-            nodes[node] = n_states | settings[ROOM_FLAG]
+            nodes[node] = n_states | room
             n_states += 1
     first = n_edges
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):

@@ -9,17 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from structgen.automaton.step import int64
 from structgen.automaton.table_format import UNBOUNDED, Int32
-from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.automaton.writing.outline import DfaOutline
 from structgen.kernels import inner_kernel, kernel
 from structgen.memo import cached_method, once_per_object
 from structgen.regular.chardfa import CharDfa
 
-Uint8 = npt.NDArray[np.uint8]
 LEAST = 8
 """Steps of the shortest run that is counted."""
 
@@ -44,14 +41,12 @@ class CountedRuns:
 
 @once_per_object
 def counted_runs(dfa: CharDfa) -> CountedRuns | None:
-    """The runs of an automaton; None where it has none. No character beyond ASCII leads away from them."""
-    n, classes = dfa.next.shape
+    """The runs of an automaton; None where it has none."""
+    n = len(dfa.next)
     if n <= LEAST:
         return None
     firsts, limits = np.arange(n, dtype=np.int32), np.full(n, UNBOUNDED, np.int32)
-    wides = np.zeros(classes, np.uint8)
-    wides[wide_classes(dfa.bounds, dfa.classes)] = 1
-    find_runs(dfa.next, dfa.kinds[1], wides, np.zeros((3, n), np.int32), firsts, limits)
+    find_runs(dfa.next, dfa.kinds[1], np.zeros((3, n), np.int32), firsts, limits)
     kept = np.flatnonzero(firsts == np.arange(n))
     if len(kept) == n:
         return None
@@ -62,7 +57,7 @@ def counted_runs(dfa: CharDfa) -> CountedRuns | None:
 
 
 @inner_kernel
-def _follows(nexts: Int32, kinds: Int32, wides: Uint8, q: int, t: int) -> int:
+def _follows(nexts: Int32, kinds: Int32, q: int, t: int) -> int:
     """By how many classes `q` leads to `t`, where that is as `q` in all else and no start; else 0."""
     counting: int = int64(0)
     if t < 2 or t == q or kinds[t] != kinds[q]:
@@ -71,8 +66,6 @@ def _follows(nexts: Int32, kinds: Int32, wides: Uint8, q: int, t: int) -> int:
         if nexts[q, c] == t:
             counting += 1
         elif nexts[q, c] != nexts[t, c]:
-            return 0
-        if wides[c] and nexts[q, c] != 0:
             return 0
     return counting
 
@@ -105,7 +98,7 @@ def _leads(nexts: Int32, q: int, t: int) -> bool:
 
 
 @kernel
-def find_runs(nexts: Int32, kinds: Int32, wides: Uint8, spare: Int32, firsts: Int32, limits: Int32) -> None:
+def find_runs(nexts: Int32, kinds: Int32, spare: Int32, firsts: Int32, limits: Int32) -> None:
     """Write the first state of each run to `firsts` of all its states, and how often it may lead to itself to `limits`.
 
     The plain loop: link each state to the one that is as it is but for what leads there; follow the links. A run ends
@@ -114,7 +107,6 @@ def find_runs(nexts: Int32, kinds: Int32, wides: Uint8, spare: Int32, firsts: In
 
     Args:
         kinds: of each state, what it accepts.
-        wides: 1 for the classes of characters beyond ASCII.
         spare: int32[3, states], all zero.
         firsts: in: each state itself.
     """
@@ -126,7 +118,7 @@ def find_runs(nexts: Int32, kinds: Int32, wides: Uint8, spare: Int32, firsts: In
     for q in range(2, n):
         for c in range(nexts.shape[1]):
             t = int64(nexts[q, c])
-            classes = _follows(nexts, kinds, wides, int64(q), t) if following[q] == 0 else int64(0)
+            classes = _follows(nexts, kinds, int64(q), t) if following[q] == 0 else int64(0)
             if classes > 0 and (classes == entered[t] or _ends(nexts, int64(q), t)):
                 following[q] = t
                 inner[t] = classes == entered[t]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from structgen.automaton.table_format import Int32, Int64
+from structgen.automaton.table_format import UNBOUNDED, Int32, Int64
 from structgen.automaton.writing.char_kernels import alive_depths, ascii_spans, wide_classes
 from structgen.automaton.writing.text_classes import BLANKS, IN_NAME, IN_VALUE, class_bounds, class_ends
 from structgen.automaton.writing.text_loops import exits
@@ -51,6 +51,9 @@ class DfaOutline:
         self.exits: Int64 | None = None
         if self.wides.any():
             leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides, quoted=quoted)
+            if limits is not None:
+                run = limits[1:] != UNBOUNDED  # no other state's mask tells what it has counted
+                leaving[run & (leaving[:, 1] != np.arange(1, len(limits))), 1] = 0
             self.exits = leaving if FEW_HOMES * np.count_nonzero(leaving[:, 1]) >= len(leaving) else None
 
     def classes_in(self, low: int, high: int) -> set[int]:

@@ -16,6 +16,7 @@ from structgen.regular.regex.program import (
 from structgen.regular.regex.subset import determinise
 from structgen.regular.regex.supersets import loosened
 from structgen.errors import LimitExceeded, quoted
+from structgen.schema.scalars import counted_class
 
 _START = Assertion(Anchor.START)
 MOST_INSTRUCTIONS = 80_000
@@ -58,7 +59,7 @@ def check(pattern: str) -> None:
         LimitExceeded: it is too long.
     """
     tree = parse(pattern)
-    if len(pattern) < SHORT and "{" not in pattern:
+    if (len(pattern) < SHORT and "{" not in pattern) or counted_class(pattern):
         return
     size = written_out(tree)
     if size > MOST_INSTRUCTIONS and listed_texts(tree, False) is None:

@@ -9,7 +9,7 @@ from structgen.schema.keywords.arguments import TYPES
 from structgen.schema.keywords.facts import Facts
 from structgen.schema.literals import literal_shapes
 from structgen.schema.normal import NEVER, Contains, Named, Numbers, Strings
-from structgen.schema.scalars import FREE_STRINGS, exact
+from structgen.schema.scalars import FREE_STRINGS, counted_class, exact
 
 _PLAIN_INTEGERS = Numbers(integer=True, plain=True)
 
@@ -77,15 +77,21 @@ def multiple_of(facts: Facts, value: Any) -> None:
 
 
 def min_length(facts: Facts, value: Any) -> None:
-    facts.strings["min_length"] = int(value)
+    facts.strings["min_length"] = max(int(value), facts.strings.get("min_length", 0))
 
 
 def max_length(facts: Facts, value: Any) -> None:
-    facts.strings["max_length"] = int(value)
+    facts.strings["max_length"] = min(int(value), facts.strings.get("max_length", int(value)))
 
 
 def pattern(facts: Facts, value: Any) -> None:
-    facts.strings["patterns"] = (value,)
+    counted = counted_class(value)
+    if counted is None:
+        facts.strings["patterns"] = (value,)
+        return
+    facts.strings["patterns"] = counted.patterns
+    min_length(facts, counted.min_length)
+    max_length(facts, counted.max_length)
 
 
 def format_(facts: Facts, value: Any) -> None:
