@@ -21,8 +21,8 @@ _CLASS = r"\.|\\[dDsSwW]|\\[pP]\{\w+\}|\[(?:[^][\\]|\\.)+\]"
 _COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}(\$?)")
 _ANYTHING = frozenset(("[\\s\\S]", "[\\S\\s]", "[\\w\\W]", "[\\W\\w]", "[\\d\\D]", "[\\D\\d]", "[^]"))
 """Classes of all characters."""
-FEW_COUNTED = 16
-"""A pattern that counts up to so many characters is as good as their lengths."""
+FEW_COUNTED, COUNTED_SPAN = 1_000, 16
+"""A pattern that counts up to so many characters, and up to so many times the least number, is as good as lengths."""
 
 
 @lru_cache(1024)
@@ -38,7 +38,7 @@ def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
     if parts is None or not (anchored or (parts[1] and parts[5])):
         return None
     least, most = int(parts[3]), int(parts[4] or parts[3])
-    if most <= FEW_COUNTED or least > most:
+    if most <= min(FEW_COUNTED, COUNTED_SPAN * max(least, 1)) or least > most:
         return None
     rest = () if parts[2] in _ANYTHING else (f"^{parts[2]}*$",)
     return Strings(min_length=least, max_length=most, patterns=rest)

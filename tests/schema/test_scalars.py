@@ -10,26 +10,28 @@ from structgen.constraints.basic import JsonSchema
 from structgen.regular.chardfa import from_pattern
 from structgen.regular.string_sets import string_holds
 from structgen.schema.normal import Strings
-from structgen.schema.scalars import FEW_COUNTED, counted_class
+from structgen.schema.scalars import COUNTED_SPAN, counted_class
 from tests.support.matching import byte_vocabulary, plain_verdict
 
 CHARACTERS = "aZ09_ \n\r\u2028<]\\^-é中😀\u0301\t"
 COUNTED = [
-    "^[a-z]{3,40}$",
+    "^[a-z]{2,40}$",
     "^[^<\\n]{0,30}$",
     "^.{1,25}$",
-    r"^\w{17}$",
-    r"^\S{2,20}$",
+    r"^\w{0,17}$",
+    r"^\S{2,40}$",
     r"^\p{L}{1,20}$",
     r"^[\]\\x-]{1,18}$",
-    r"^[\s\S]{5,21}$",
+    r"^[\s\S]{1,21}$",
     r"^[\u{1F600}-\u{1F64F}é]{1,17}$",
     r"^[^\s\S]{0,20}$",
-    r"^[\d]{20,20}$",
+    r"^[\d]{1001}$",
 ]
 OTHERS = [
     "^[a-z]{3,}$",
-    f"^[a-z]{{1,{FEW_COUNTED}}}$",
+    f"^[a-z]{{1,{COUNTED_SPAN}}}$",
+    "^[a-z]{20}$",
+    "^[a-z]{5,80}$",
     "^a{1,50}$",
     "[a-z]{1,50}",
     "^[a-z]{1,50}",
@@ -52,7 +54,14 @@ def test_lengths_hold_the_texts_of_the_pattern(pattern: str) -> None:
     assert counted.max_length is not None
     verdicts = set[bool]()
     alone = [char for char in CHARACTERS + "bcdefg" if language.matches(char * counted.max_length)] or ["a"]
-    for length in {0, 1, *range(max(counted.min_length - 1, 0), counted.max_length + 3)}:
+    for length in {
+        0,
+        1,
+        *range(max(counted.min_length - 1, 0), min(counted.max_length, 40)),
+        counted.max_length - 1,
+        counted.max_length,
+        counted.max_length + 1,
+    }:
         for text in (
             "".join(draw.choices(alone, k=length)),
             "".join(draw.choices(alone, k=max(length - 1, 0))) + draw.choice(CHARACTERS),
@@ -75,16 +84,16 @@ def test_a_pattern_for_the_whole_of_a_text_needs_no_anchors() -> None:
 @pytest.mark.parametrize(
     ("more", "least", "most"),
     [
-        ({}, 3, 40),
+        ({}, 2, 40),
         ({"minLength": 5}, 5, 40),
-        ({"minLength": 1, "maxLength": 30}, 3, 30),
-        ({"maxLength": 90}, 3, 40),
-        ({"allOf": [{"pattern": "^[^e]*$", "maxLength": 33}]}, 3, 33),
+        ({"minLength": 1, "maxLength": 30}, 2, 30),
+        ({"maxLength": 90}, 2, 40),
+        ({"allOf": [{"pattern": "^[^e]*$", "maxLength": 33}]}, 2, 33),
     ],
 )
 def test_lengths_stand_beside_those_of_other_keywords(more: dict[str, object], least: int, most: int) -> None:
     """Whichever keyword comes first."""
-    pattern = {"type": "string", "pattern": "^[a-f]{3,40}$"}
+    pattern = {"type": "string", "pattern": "^[a-f]{2,40}$"}
     for schema in ({**pattern, **more}, {**more, **pattern}):
         grammar = JsonSchema(schema).compile(byte_vocabulary())
         for length in range(43):
