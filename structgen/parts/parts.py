@@ -87,7 +87,7 @@ class Words(Part):
     most: int | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most)
+        start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most, runs=True)
         return Entered(start, more_bytes(self.language), bounded=self.most is not None)
 
 

@@ -86,18 +86,22 @@ def test_bytes_that_are_no_utf8_are_in_no_text():
 PIECES = ["a", "b", "ab", "ba", "c", "a*", "[ab]", "b?", "(?:ab)+", "[bc]{1,2}"]
 
 
-def random_plan(draw, depth):
+RUNS = ["[ab]{0,10}c", "[aé]{1,12}b", "[^c]{0,9}c", "x[a-c]{2,11}", "é{0,9}", "[aé]{1,30}", "c"]
+"""Patterns that count."""
+
+
+def random_plan(draw, depth, pieces=PIECES):
     """A composition of patterns, and the pattern of the same texts."""
     kind = draw.choice(["leaf", "sequence", "union", "repeat"] if depth else ["leaf"])
     if kind == "leaf":
-        pattern = draw.choice(PIECES)
+        pattern = draw.choice(pieces)
         return (Regex(pattern) if draw.random() < 0.5 else Union(Regex(pattern))), f"(?:{pattern})"
     if kind == "repeat":
-        part, pattern = random_plan(draw, depth - 1)
+        part, pattern = random_plan(draw, depth - 1, pieces)
         least, more, comma = draw.randint(0, 2), draw.choice([0, 1, 2, None]), draw.choice(["", "a", "c"])
         most = None if more is None else least + more
         return Repeat(part, least, most, separator=comma), _repeated(pattern, least, most, comma)
-    parts = [random_plan(draw, depth - 1) for _ in range(draw.randint(1, 3))]
+    parts = [random_plan(draw, depth - 1, pieces) for _ in range(draw.randint(1, 3))]
     constraints, patterns = [part for part, _ in parts], [pattern for _, pattern in parts]
     if kind == "sequence":
         return Sequence(*constraints), "".join(patterns)
@@ -121,6 +125,19 @@ def test_random_compositions_are_the_patterns_that_they_spell(seed):
         for letters in itertools.product("abc", repeat=length):
             text = "".join(letters)
             assert plain_verdict(grammar, text.encode()) == bool(wanted.fullmatch(text)), (seed, pattern, text)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_counts_counts_in_a_composition(seed):
+    """Texts around the bounds, against Python's own engine, and every mask against the plain twin's."""
+    draw = random.Random(seed)
+    constraint, pattern = random_plan(draw, 2, RUNS)
+    grammar, wanted = constraint.compile(byte_vocabulary()), re.compile(pattern, re.DOTALL)
+    texts = ["".join(draw.choice("abcxé") * draw.randint(1, 13) for _ in range(draw.randint(1, 4))) for _ in range(150)]
+    for text in texts:
+        assert plain_verdict(grammar, text.encode()) == bool(wanted.fullmatch(text)), (pattern, text)
+    for text in texts[:4]:
+        assert accepts(constraint, text) == bool(wanted.fullmatch(text)), (pattern, text)
 
 
 @pytest.mark.parametrize("seed", range(20))
